@@ -4,7 +4,7 @@
 :mod:`cdcwb_synth.mutate` damages captures.
 """
 
-from cdcwb_synth.generate import FORMAT_OPTIONS, FORMATS, generate
+from cdcwb_synth.generate import FORMAT_OPTIONS, FORMATS, PART_CHANGES, generate
 from cdcwb_synth.options import OPTIONS, Options
 
-__all__ = ["FORMATS", "FORMAT_OPTIONS", "OPTIONS", "Options", "generate"]
+__all__ = ["FORMATS", "FORMAT_OPTIONS", "OPTIONS", "PART_CHANGES", "Options", "generate"]

@@ -32,6 +32,7 @@ from cdcwb_synth.events import (
 )  # fmt: skip
 from cdcwb_synth.gbase8s_values import LOB_PREFIX, declared, encoder, fixed_size, spelled
 from cdcwb_synth.options import Options
+from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.stream import Stream
 from cdcwb_synth.text import formatter
 from cdcwb_synth.truth import TransactionTruth, Truth, VersionTruth
@@ -52,6 +53,9 @@ _SCHEME: Final = 66
 _ROW_NAMES: Final = {40: "CDC_REC_INSERT", 41: "CDC_REC_DELETE", 42: "CDC_REC_UPDBEF", 43: "CDC_REC_UPDAFT"}
 _ERRORS: Final = (-83711, -83713, -83707)  # §7; the session continues
 _MUST_CLOSE: Final = -83792
+_LOGS: Final = 4096
+"""Log files that a part of a capture can fill, of 64 MiB each."""
+
 _ROW_HEADERS: Final = (
     "header_size", "payload_size", "packetization_scheme", "record_number", "sequence_number", "transaction_id",
     "user_data",
@@ -126,10 +130,10 @@ def _formatter(column: Column) -> Callable[[Any], str | None]:
 class Encoder:
     """Writes events as records into ``stream`` and what they mean into ``truth``."""
 
-    def __init__(self, options: Options, seed: int, stream: Stream, truth: Truth) -> None:
-        self._options, self._stream, self._truth = options, stream, truth
+    def __init__(self, options: Options, seed: int, stream: Stream, truth: Truth, part: Part = WHOLE) -> None:
+        self._options, self._stream, self._truth, self._part = options, stream, truth, part
         self._rng = Random(f"{seed} gbase8s")
-        self._log = LogPositions()
+        self._log = LogPositions(11 + part.number * _LOGS, 1) if part.is_continued else LogPositions()
         self._rows: dict[tuple[int, int], _Rows] = {}  # by label and version
         self._current: dict[int, _Rows] = {}  # by label
         self._owner: dict[int, int] = {}  # transaction ordinal -> index into Truth.transactions
@@ -309,9 +313,11 @@ class Encoder:
         if is_new:
             self._rows[key] = _Rows(version, len(self._truth.versions), self._options)
         rows = self._rows[key]
-        text = rows.schema.encode(self._options.charset) + b"\x00"
-        header = _SCHEMA.pack(_SCHEMA.size, len(text), _SCHEME, 200, rows.label, 0, *rows.sizes)
-        record = self._stream.append(header + text, -1)
+        record = -1
+        if not (self._part.is_continued and version.number == 1):  # which is in the first part
+            text = rows.schema.encode(self._options.charset) + b"\x00"
+            header = _SCHEMA.pack(_SCHEMA.size, len(text), _SCHEME, 200, rows.label, 0, *rows.sizes)
+            record = self._stream.append(header + text, -1)
         if is_new:
             named = self._options.table_names
             columns = []

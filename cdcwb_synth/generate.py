@@ -26,6 +26,8 @@ from cdcwb_synth.history import history
 from cdcwb_synth.idm_event_log.encoder import EventLogEncoder
 from cdcwb_synth.idm_event_log.options import EventLogOptions
 from cdcwb_synth.options import Options
+from cdcwb_synth.parallel import Run, write_parts
+from cdcwb_synth.parts import Part
 from cdcwb_synth.qlik.change_table import ChangeTableEncoder
 from cdcwb_synth.qlik.kafka import KafkaEncoder
 from cdcwb_synth.qlik.options import ChangeTableOptions, KafkaOptions
@@ -35,7 +37,7 @@ from cdcwb_synth.truth import Truth
 from cdcwb_synth.truth_files import write_truth
 from cdcwb_synth.workload import Workload
 
-__all__ = ["FORMATS", "FORMAT_OPTIONS", "generate"]
+__all__ = ["FORMATS", "FORMAT_OPTIONS", "PART_CHANGES", "generate"]
 
 _OPTIONS: Final[dict[str, type[Choices]]] = {
     "gbase8s": Options,
@@ -54,6 +56,9 @@ FORMAT_OPTIONS: Final[dict[str, dict[str, tuple[object, str]]]] = {n: described(
 
 _PARTS: Final = ("capture", "truth", "metadata", "registry", "labels.json", "synth.json")
 
+PART_CHANGES: Final = 200_000
+"""Changes of a part of a capture that is generated in parallel."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -64,6 +69,8 @@ def generate(
     seed: int,
     to: str | Path,
     on_progress: Progress | None = None,
+    run: Run | None = None,
+    part_changes: int = PART_CHANGES,
     **options: object,
 ) -> Path:
     """Writes a capture of ``changes`` logical changes under ``to`` and returns ``to``.
@@ -87,6 +94,15 @@ def generate(
         synth.json  how it was made, and how many bytes, records and changes it has
 
     on_progress: called now and then with (changes done, changes in all).
+    run: maps a function over tasks in parallel (``cdcwb.spark.jobs.runner``). The capture is then generated in parts of
+        at most ``part_changes`` changes, which continue one another: each has its own range of positions, transaction
+        ids, keys and times, and files of its own, or partitions in Kafka. The bytes depend on seed, options and
+        ``part_changes``, not on the number of tasks. ``to`` has to be visible to all workers.
+
+        In truth/, changes.parquet and transactions.parquet are folders with a file for each part. Options that count
+        what happens hold for the capture as a whole (schema changes are in its last part, truncated tables, restarts
+        and loaded rows in its first), those that count files too, but every part has at least one file. An event log
+        has no decisions.parquet, events.parquet, settings.json and snapshot/, because they depend on all of its rows.
     options: see :data:`cdcwb_synth.FORMAT_OPTIONS`, which says what each means.
 
     Everything appears at once, when it is complete. Raises OptionError for an unknown option (naming the nearest
@@ -100,6 +116,8 @@ def generate(
         raise OptionError(f"the number of changes is a whole number from 0 on, not {changes!r}")
     if type(seed) is not int:
         raise OptionError(f"the seed is a whole number, not {seed!r}")
+    if type(part_changes) is not int or part_changes < 1:
+        raise OptionError(f"a part has a whole number of changes from 1 on, not {part_changes!r}")
     chosen: Any = _OPTIONS[format].parse(options)
     target = Path(to)
     if target.exists() and not target.is_dir():
@@ -110,9 +128,12 @@ def generate(
         raise CaptureError(why, path=str(target))
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as place, _rare_collections():
-        made = Path(place)
-        write: Callable[..., None] = _WRITERS.get(format, _write_qlik)
-        write(format, changes, seed, chosen, made, on_progress)
+        made = Path(place).absolute()
+        if run is None:
+            _WRITERS[format](format, Part(seed, changes=changes), chosen, made, on_progress)
+        else:
+            facts = write_parts(_write_part, format, changes, seed, chosen, made, run, part_changes)
+            _synth(made, format, changes, seed, chosen, facts)
         for name in there:
             _remove(target / name)
         for name in _PARTS:
@@ -139,12 +160,17 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _write_gbase8s(
-    format: str, changes: int, seed: int, options: Options, folder: Path, on_progress: Progress | None
-) -> None:
-    workload = Workload(options, changes, seed)
+def _write_part(format: str, part: Part, options: Any, folder: Path) -> None:
+    """Writes a part of a capture like a capture of its own."""
+    with _rare_collections():
+        _WRITERS[format](format, part, options, folder, None)
+
+
+def _write_gbase8s(format: str, part: Part, options: Options, folder: Path, on_progress: Progress | None) -> None:
+    changes, seed = part.changes, part.own_seed
+    workload = Workload(options, changes, seed, part=part)
     with closing(Stream(folder / "stream")) as stream, closing(Truth(format, folder)) as truth:
-        encoder = Encoder(options, seed, stream, truth)
+        encoder = Encoder(options, seed, stream, truth, part)
         for number, event in enumerate(workload.events()):
             encoder.write(event)
             if on_progress is not None and number % 20_000 == 0:
@@ -153,7 +179,7 @@ def _write_gbase8s(
         stream.close()
         for name in ("capture", "truth"):
             (folder / name).mkdir()
-        places = write_files(stream.path, stream.starts, options, seed, folder / "capture")
+        places = write_files(stream.path, stream.starts, options, seed, folder / "capture", part.first_file)
         write_truth(folder / "truth", truth, places, stream.owners)
     if on_progress is not None:
         on_progress(changes, changes)
@@ -187,20 +213,22 @@ def _tell(
 
 def _write_qlik(
     format: str,
-    changes: int,
-    seed: int,
+    part: Part,
     options: KafkaOptions | ChangeTableOptions,
     folder: Path,
     on_progress: Progress | None,
 ) -> None:
     for name in ("capture", "truth"):
         (folder / name).mkdir()
-    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.refresh_rows)
+    changes, seed = part.changes, part.own_seed
+    workload = Workload(
+        options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.refresh_rows, part=part
+    )
     encoder: KafkaEncoder | ChangeTableEncoder
     if isinstance(options, KafkaOptions):
-        encoder = KafkaEncoder(options, seed, changes, folder)
+        encoder = KafkaEncoder(options, seed, changes, folder, part)
     else:
-        encoder = ChangeTableEncoder(options, seed, changes, folder)
+        encoder = ChangeTableEncoder(options, seed, changes, folder, part)
     with closing(encoder.truth) as truth:
         _tell(workload, encoder, changes, on_progress)
         truth.write()
@@ -215,12 +243,13 @@ def _write_qlik(
 
 
 def _write_goldengate(
-    format: str, changes: int, seed: int, options: GoldenGateOptions, folder: Path, on_progress: Progress | None
+    format: str, part: Part, options: GoldenGateOptions, folder: Path, on_progress: Progress | None
 ) -> None:
     for name in ("capture", "truth"):
         (folder / name).mkdir()
-    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds)
-    with closing(GoldenGateEncoder(options, seed, changes, folder)) as encoder:
+    changes, seed = part.changes, part.own_seed
+    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, part=part)
+    with closing(GoldenGateEncoder(options, seed, changes, folder, part)) as encoder:
         truth = encoder.truth
         _tell(workload, encoder, changes, on_progress)
         truth.write()
@@ -235,12 +264,15 @@ def _write_goldengate(
 
 
 def _write_event_log(
-    format: str, changes: int, seed: int, options: EventLogOptions, folder: Path, on_progress: Progress | None
+    format: str, part: Part, options: EventLogOptions, folder: Path, on_progress: Progress | None
 ) -> None:
     for name in ("capture", "truth"):
         (folder / name).mkdir()
-    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.rows_before)
-    encoder = EventLogEncoder(options, seed, folder)
+    changes, seed = part.changes, part.own_seed
+    workload = Workload(
+        options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.rows_before, part=part
+    )
+    encoder = EventLogEncoder(options, seed, folder, part)
     _tell(workload, encoder, changes, on_progress)
     facts = {
         "files": encoder.files,
@@ -251,12 +283,15 @@ def _write_event_log(
 
 
 def _write_debezium(
-    format: str, changes: int, seed: int, options: DebeziumOptions, folder: Path, on_progress: Progress | None
+    format: str, part: Part, options: DebeziumOptions, folder: Path, on_progress: Progress | None
 ) -> None:
     for name in ("capture", "truth"):
         (folder / name).mkdir()
-    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.refresh_rows)
-    with closing(DebeziumEncoder(options, seed, folder)) as encoder:
+    changes, seed = part.changes, part.own_seed
+    workload = Workload(
+        options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.refresh_rows, part=part
+    )
+    with closing(DebeziumEncoder(options, seed, folder, part)) as encoder:
         _tell(workload, encoder, changes, on_progress)
     facts = {
         "files": encoder.truth.files,
@@ -273,6 +308,8 @@ _WRITERS: Final[dict[str, Callable[..., None]]] = {
     "gbase8s": _write_gbase8s,
     "goldengate": _write_goldengate,
     "idm-event-log": _write_event_log,
+    "qlik-change-table": _write_qlik,
+    "qlik-kafka": _write_qlik,
 }
 
 

@@ -36,9 +36,10 @@ class _File:
     pieces: Pieces
 
 
-def write_files(stream: Path, starts: Ints, options: Options, seed: int, folder: Path) -> Places:
+def write_files(stream: Path, starts: Ints, options: Options, seed: int, folder: Path, first_file: int = 0) -> Places:
     """Writes the records of ``stream`` (each begins at one of ``starts``; the last of them is the stream's end) into
-    files in ``folder``, named so that natural order (2 before 10) is stream order. Returns where every record is.
+    files in ``folder``, named so that natural order (2 before 10) is stream order; the first has the number
+    ``first_file``, from 0. Returns where every record is.
     """
     data: Bytes = np.memmap(stream, np.uint8, "r") if int(starts[-1]) else np.zeros(0, np.uint8)
     rng = Random(f"{seed} {options.shape}")
@@ -56,7 +57,7 @@ def write_files(stream: Path, starts: Ints, options: Options, seed: int, folder:
             column, digits, write = (lambda c: c), 1, _write_reads
         case _:
             column, digits, write = dumps.grouped(options.group), 2, _write_reads
-    files = list(write(data, starts, options, rng, folder))
+    files = list(write(data, starts, options, rng, folder, first_file))
     return _places(files, starts, column, digits)
 
 
@@ -107,8 +108,10 @@ def _single(start: int, offset: int = 0) -> Pieces:
     return Pieces(np.array([start], np.int64), np.array([offset], np.int64), np.zeros(1, bool))
 
 
-def _write_binary(data: Bytes, starts: Ints, options: Options, rng: Random, folder: Path) -> Iterator[_File]:
-    for index, (start, stop) in enumerate(_cuts(starts, options, rng)):
+def _write_binary(
+    data: Bytes, starts: Ints, options: Options, rng: Random, folder: Path, number: int
+) -> Iterator[_File]:
+    for index, (start, stop) in enumerate(_cuts(starts, options, rng), number):
         name = _name(index, options)
         with opened(folder / name, options.compression) as put:
             for at in range(start, stop, _COPIED):
@@ -116,8 +119,8 @@ def _write_binary(data: Bytes, starts: Ints, options: Options, rng: Random, fold
         yield _File(name, start, stop, _single(start))
 
 
-def _write_text(data: Bytes, starts: Ints, options: Options, rng: Random, folder: Path) -> Iterator[_File]:
-    for index, (start, stop) in enumerate(_cuts(starts, options, rng)):
+def _write_text(data: Bytes, starts: Ints, options: Options, rng: Random, folder: Path, number: int) -> Iterator[_File]:
+    for index, (start, stop) in enumerate(_cuts(starts, options, rng), number):
         name, part = _name(index, options), np.asarray(data[start:stop])
         if options.shape == "xxd":
             texts, pieces = dumps.xxd(part)
@@ -131,7 +134,9 @@ def _write_text(data: Bytes, starts: Ints, options: Options, rng: Random, folder
         yield _File(name, start, stop, Pieces(pieces.start + start, pieces.offset, pieces.is_repeat))
 
 
-def _write_reads(data: Bytes, starts: Ints, options: Options, rng: Random, folder: Path) -> Iterator[_File]:
+def _write_reads(
+    data: Bytes, starts: Ints, options: Options, rng: Random, folder: Path, number: int
+) -> Iterator[_File]:
     """One line (hex) or one buffer (binary) for every read, stale rest included. A line is as long as the longest
     read so far, rounded up to four bytes."""
     waiting = reads.plan(
@@ -143,7 +148,7 @@ def _write_reads(data: Bytes, starts: Ints, options: Options, rng: Random, folde
         ghosts=options.ghosts,
         rng=rng,
     )
-    index, count, has_more = 0, 0, True
+    index, count, has_more = number, 0, True
     while has_more:
         name, at, has_more = _name(index, options), 0, False
         begins: list[int] = []

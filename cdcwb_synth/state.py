@@ -25,10 +25,15 @@ class LiveRow:
 class TableState:
     """The present state of a table: its version in force, its live rows, and how new values are drawn."""
 
-    def __init__(self, version: TableVersion, drawer: Callable[[TableState, Column], Callable[[], Value]]) -> None:
+    def __init__(
+        self,
+        version: TableVersion,
+        drawer: Callable[[TableState, Column], Callable[[], Value]],
+        first_key: int = 1,
+    ) -> None:
         self.version = version
         self.rows: list[LiveRow] = []
-        self.next_key = 1
+        self.next_key = first_key
         self._steps: list[Callable[[Row], Row]] = []  # from version n to n + 1
         self._drawer = drawer
         self._draw: dict[str, Callable[[], Value]] = {}

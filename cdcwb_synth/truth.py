@@ -57,7 +57,8 @@ class TransactionTruth:
 
 @dataclass(slots=True)
 class VersionTruth:
-    """One version of a table. ``record`` is the number of the record that brought it; ``columns`` as in
+    """One version of a table. ``record`` is the number of the record that brought it (-1: none of
+    this part of the capture); ``columns`` as in
     model.COLUMN."""
 
     table_version: str

@@ -132,7 +132,9 @@ def _write_versions(path: Path, truth: Truth, places: Places) -> None:
             "schema_name": v.schema_name,
             "table_name": v.table_name,
             "first_position": v.first_position,
-            "first_event": {
+            "first_event": None
+            if v.record < 0
+            else {
                 "file_index": int(places.file_index[v.record]),
                 "offset": int(places.offset[v.record]),
                 "length": int(places.length[v.record]),

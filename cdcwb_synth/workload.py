@@ -35,6 +35,7 @@ from cdcwb_synth.events import (
     Update,
 )
 from cdcwb_synth.options import Options
+from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.state import LiveRow, OpenTransaction, TableState
 from cdcwb_synth.values import Column, Value, pool
 
@@ -49,12 +50,14 @@ class Workload:
 
     ``first`` are the first versions of the tables. Iterate over :meth:`events` once. ``schema_kinds`` are the kinds of
     schema changes, in turn (:data:`cdcwb_synth.catalogue.KINDS`; none: every table goes its own way); ``loaded`` is how
-    many rows every table has before anything happens, each told as a :class:`Load`.
+    many rows every table has before anything happens, each told as a :class:`Load`. ``part``: where keys and the
+    numbers of transactions begin, and the latest time.
     """
 
     def __init__(
-        self, options: Options, changes: int, seed: int, *, schema_kinds: Sequence[str] = (), loaded: int = 0
-    ) -> None:
+        self, options: Options, changes: int, seed: int, *, schema_kinds: Sequence[str] = (), loaded: int = 0,
+        part: Part = WHOLE,
+    ) -> None:  # fmt: skip
         self.options = options
         self.changes = changes
         self._kinds: Iterator[str | None] = cycle(schema_kinds) if schema_kinds else repeat(None)
@@ -64,11 +67,12 @@ class Workload:
         self._value_rng = Random(self._rng.getrandbits(64))
         self._now = options.start_time
         self._done = 0
-        self._ordinal = 0
+        self._until = part.until
+        self._ordinal = part.numbers(4)  # at most half of the transactions are empty
         self._open: list[OpenTransaction] = []
         self._ids: list[int] = []  # ended transactions' ids, to be given out again
-        self._next_id = 23
-        self._states = [TableState(version, self._drawer) for version in self.first]
+        self._next_id = 23 if options.reuse_ids else 23 + part.numbers(4)
+        self._states = [TableState(version, self._drawer, part.first_key) for version in self.first]
         weights = [1 / (1 + index) for index in range(options.tables)]  # the first tables are the busy ones
         if options.all_types:
             weights.append(sum(weights) * options.all_types_share / max(1e-9, 1 - options.all_types_share))
@@ -140,6 +144,8 @@ class Workload:
 
     def _tick(self, seconds: float) -> None:
         self._now += timedelta(microseconds=10 * int(seconds * 100_000))
+        if self._until is not None and self._now > self._until:
+            self._now = self._until
 
     def _calendar(self) -> list[tuple[int, str, int]]:
         """What happens beside the ordinary work: after how many changes, what, and how many changes it can wait for a

@@ -216,16 +216,41 @@ def _print_progress(text: str) -> None:
     multiple=True,
     help="A property of the capture, such as files=8 or shape=xxd; may be repeated.",
 )
-def synth(format_name: str, changes: int, seed: int, target: str, pairs: tuple[tuple[str, str], ...]) -> None:
+@click.option("--parallel", is_flag=True, help="Generate the capture in parts, by Spark tasks in parallel.")
+@click.option(
+    "--part-changes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With --parallel: changes of a part (default: 200,000). The bytes depend on it, not on the number of tasks.",
+)
+def synth(
+    format_name: str,
+    changes: int,
+    seed: int,
+    target: str,
+    pairs: tuple[tuple[str, str], ...],
+    parallel: bool,
+    part_changes: int | None,
+) -> None:
     """Generate a capture of any size in DIR/capture, and the expected tables in DIR/truth; FORMAT is gbase8s,
     qlik-kafka, qlik-change-table, goldengate, idm-event-log or debezium."""
-    from cdcwb_synth import generate
+    from cdcwb_synth import PART_CHANGES, generate
 
-    text = f"generating {plural(changes, 'change')}"
+    if part_changes is not None and not parallel:
+        raise OptionError("--part-changes goes with --parallel")
+    part_changes = part_changes or PART_CHANGES
+    text, more = f"generating {plural(changes, 'change')}", ""
     with working(text) as step:
 
         def show(done: int, total: int) -> None:
             step(text, done, total)
 
-        generate(format_name, changes=changes, seed=seed, to=target, on_progress=show, **key_values(pairs))
-    print_lines([safe(f"{target}: a {format_name} capture with {plural(changes, 'change')}")])
+        own: dict[str, Any] = {"on_progress": show}
+        if parallel:
+            from cdcwb.spark.jobs import runner
+            from cdcwb.spark.session import get_spark
+
+            own = {"run": runner(get_spark()), "part_changes": part_changes}
+            more = f" in {plural(max(1, -(-changes // part_changes)), 'part')}"
+        generate(format_name, changes=changes, seed=seed, to=target, **own, **key_values(pairs))
+    print_lines([safe(f"{target}: a {format_name} capture with {plural(changes, 'change')}{more}")])

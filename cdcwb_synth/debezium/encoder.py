@@ -24,6 +24,7 @@ from cdcwb_synth.debezium.truth import Truth
 from cdcwb_synth.events import Load, Schema
 from cdcwb_synth.history import Change, Committed
 from cdcwb_synth.instants import microseconds
+from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.sinks import ByteFile, TableFile
 from cdcwb_synth.values import Type
 
@@ -34,6 +35,7 @@ _OPS: Final = {
     Operation.TRUNCATE: "t",
 }  # fmt: skip
 _PLACEHOLDER: Final = "__debezium_unavailable_value"
+_SCHEMAS: Final = 100_000  # ids in a registry that a part of a capture can use
 _ESCAPES: Final = {code: f"\\u{code:04x}".encode() for code in range(32)} | {34: b'\\"', 92: b"\\\\"}
 _KAFKA: Final = pa.schema(
     [
@@ -62,18 +64,18 @@ class DebeziumEncoder:
     """Writes a workload's history below ``folder``: ``capture/``, and ``registry/`` where messages are in Avro.
     ``records``: messages that were written so far."""
 
-    def __init__(self, options: DebeziumOptions, seed: int, folder: Path) -> None:
-        self._options = options
-        self._log = Log(options)
+    def __init__(self, options: DebeziumOptions, seed: int, folder: Path, part: Part = WHOLE) -> None:
+        self._options, self._part = options, part
+        self._log = Log(options, part)
         self._rng = Random(f"{seed} debezium")
         self._tables: dict[tuple[int, int], _Table] = {}
-        self._avro = AvroSchemas(folder / "registry")
+        self._avro = AvroSchemas(folder / "registry", part.number * _SCHEMAS)
         self._schemas: dict[Any, Any] = {}
         self._offsets: dict[str, int] = {}
         self._done = 0
         self._last: bytes | None = None  # the last key that was written
         self.records = 0
-        name = f"messages.{ {'kcat': 'jsonl', 'parquet': 'parquet'}.get(options.container, 'txt') }"
+        name = f"messages{part.suffix}.{ {'kcat': 'jsonl', 'parquet': 'parquet'}.get(options.container, 'txt') }"
         is_table = options.container == "parquet"
         name += "" if is_table else ENDINGS[options.compression]
         path = folder / "capture" / name
@@ -114,7 +116,9 @@ class DebeziumEncoder:
         key = next(at for at, column in enumerate(version.columns) if column.name == version.table.key)
         table = _Table(version, columns, f"{version.table.schema}.{version.table.name}", key)
         self._tables[name] = table
-        if self._options.has_schema_topic:
+        if self._part.is_continued and version.number == 1:
+            self.truth.known(version, columns)
+        elif self._options.has_schema_topic:
             content, described = self._described(table, time)
             place = self._send(self._options.prefix, {"databaseName": "store"}, content, time + 5000, "SchemaChange")
             self.truth.described(version, described, place)
@@ -247,11 +251,11 @@ class DebeziumEncoder:
         self._last = key_bytes
         offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
         if self._rows is not None:
-            return self._rows.add((key_bytes, made, topic, 0, offset, time // 1000, 0))
+            return self._rows.add((key_bytes, made, topic, self._part.number, offset, time // 1000, 0))
         assert self._bytes is not None
         if self._options.container == "kcat":
-            head = f'{{"topic":"{topic}","partition":0,"offset":{offset},"tstype":"create","ts":{time // 1000},'
-            head += '"broker":0,"key":'
+            head = f'{{"topic":"{topic}","partition":{self._part.number},"offset":{offset},"tstype":"create",'
+            head += f'"ts":{time // 1000},"broker":0,"key":'
             return self._bytes.put(head.encode() + _quoted(key_bytes) + b',"payload":' + _quoted(made) + b"}\n")
         parts = [f"CreateTime:{time // 1000}".encode()] if "timestamp" in self._options.parts else []
         parts += [key_bytes or b"null"] if "key" in self._options.parts else []
@@ -261,7 +265,11 @@ class DebeziumEncoder:
         """What the container says of the last message."""
         found: Fields = {}
         if self._options.container in ("kcat", "parquet"):
-            found = {"kafka.topic": topic, "kafka.partition": "0", "kafka.offset": str(self._offsets[topic])}
+            found = {
+                "kafka.topic": topic,
+                "kafka.partition": str(self._part.number),
+                "kafka.offset": str(self._offsets[topic]),
+            }
         if self._options.container in ("kcat", "parquet") or "timestamp" in self._options.parts:
             time = datetime.fromtimestamp(sent // 1000, UTC).replace(microsecond=sent % 1000 * 1000)
             found["kafka.timestamp"] = f"{time:%Y-%m-%dT%H:%M:%S}.{sent % 1000:03}Z"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from cdcwb_synth.debezium.options import DebeziumOptions
+from cdcwb_synth.parts import WHOLE, Part
 
 __all__ = ["Entry", "Log"]
 
@@ -24,10 +25,10 @@ class Entry(NamedTuple):
 class Log:
     """Gives each change its place. ``ordinal`` numbers transactions in the order of their commits."""
 
-    def __init__(self, options: DebeziumOptions) -> None:
+    def __init__(self, options: DebeziumOptions, part: Part = WHOLE) -> None:
         self._options = options
-        self._at = 24_000_000
-        self._ordinal = 0
+        self._at = 24_000_000 + part.numbers(200)
+        self._ordinal = part.first_change + part.number  # each has a change
         self._number = 0
 
     def begin(self) -> tuple[str, str | None]:

@@ -51,10 +51,11 @@ def envelope(name: str, columns: Iterable[Described], source: Mapping[str, Any])
 
 
 class AvroSchemas:
-    """Avro schemas of a registry: written to ``folder`` by their ids, and kept in the form that writes values."""
+    """Avro schemas of a registry: written to ``folder`` by their ids, the first of which follows ``last``, and kept in
+    the form that writes values."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, last: int = 0) -> None:
+        self._folder, self._last = folder, last
         self._ids: dict[str, tuple[int, Any]] = {}
 
     def register(self, schema: dict[str, Any]) -> tuple[int, Any]:
@@ -64,7 +65,7 @@ class AvroSchemas:
         text = json.dumps(schema)
         if text not in self._ids:
             self._folder.mkdir(exist_ok=True)
-            number = len(self._ids) + 1
+            number = self._last + len(self._ids) + 1
             (self._folder / f"{number}.avsc").write_text(text + "\n", encoding="utf-8")
             self._ids[text] = number, fastavro.parse_schema(_without_logical(schema))
         return self._ids[text]

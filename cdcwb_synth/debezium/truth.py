@@ -27,6 +27,9 @@ _MAPS: Final = ("key", "before", "after", "headers")
 Place = tuple[int, int]
 """Offset and length of a message in the file."""
 
+_ELSEWHERE: Final = (-1, 0)
+"""The place of a version that an earlier part of the capture has."""
+
 
 @dataclass(slots=True)
 class Transaction:
@@ -91,6 +94,10 @@ class Truth:
         """The next transaction."""
         self._transactions.append(Transaction(name))
         return self._transactions[-1]
+
+    def known(self, version: TableVersion, columns: Any) -> None:
+        """Add a version that an earlier part of the capture has."""
+        self._version(version, columns, _ELSEWHERE, True)
 
     def described(self, version: TableVersion, columns: list[dict[str, Any]], place: Place) -> None:
         """Add a table as a schema change describes it."""
@@ -209,7 +216,7 @@ class Truth:
     def _numbered(self) -> list[_Version]:
         """The versions in the order in which they were seen. A schema change goes with the next version of rows that
         has its columns; one without any is a version of its own."""
-        waiting = list(self._versions.values())
+        waiting = [one for one in self._versions.values() if one.place != _ELSEWHERE]
         alone: list[_Version] = []
         for table, columns, place in self._described.values():
             names = tuple(one["name"] for one in columns)
@@ -236,7 +243,9 @@ class Truth:
         return {
             "table_version": one.label, "schema_name": one.table[0], "table_name": one.table[1],
             "first_position": min(one.positions, default=None),
-            "first_event": {"file_index": 0, "offset": one.place[0], "length": one.place[1]},
+            "first_event": None
+            if one.place == _ELSEWHERE
+            else {"file_index": 0, "offset": one.place[0], "length": one.place[1]},
             "columns": one.columns, "origin": one.origin, "schema_text": None, "lineage": None,
         }  # fmt: skip
 

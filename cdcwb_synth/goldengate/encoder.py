@@ -25,6 +25,7 @@ from cdcwb_synth.goldengate.trail import Placed, Trail
 from cdcwb_synth.goldengate.truth import Truth, Version
 from cdcwb_synth.history import Change, Committed
 from cdcwb_synth.instants import EPOCH, microseconds
+from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.values import Column
 
 __all__ = ["GoldenGateEncoder"]
@@ -36,22 +37,23 @@ class GoldenGateEncoder:
     """Writes a workload's history below ``folder``/capture. ``changes``: how many changes the workload has.
     ``truth`` collects what is in the files."""
 
-    def __init__(self, options: GoldenGateOptions, seed: int, changes: int, folder: Path) -> None:
+    def __init__(self, options: GoldenGateOptions, seed: int, changes: int, folder: Path, part: Part = WHOLE) -> None:
         self._options = options
         self._shown = options.shown
         self.truth = Truth(folder / "truth")
         self._rng = Random(f"{seed} goldengate")
         self._bodies = Bodies(options, seed)
         self._is_text = options.form == "logdump"
-        self._prints = Prints(options, seed, folder / "capture", self.truth) if self._is_text else None
-        self._exports = None if self._is_text else Exports(options, folder / "capture", self.truth)
-        self._trail = Trail(options, self._prints or self._exports or _never(), self._next_csn)
+        prints = folder / "capture", self.truth, part
+        self._prints = Prints(options, seed, *prints) if self._is_text else None
+        self._exports = None if self._is_text else Exports(options, *prints)
+        self._trail = Trail(options, self._prints or self._exports or _never(), self._next_csn, part.first_file)
         self._layouts: dict[tuple[int, int], Layout] = {}
         self._columns: dict[int, tuple[Column, ...]] = {}
         self._inferred: dict[str, Version] = {}
-        self._csn = 1_332_800
+        self._csn = 1_332_800 + part.numbers(1)
         self._statements = 0
-        self._audit = 0
+        self._audit = part.numbers(400)
         self._cuts = _due(options.trail_files - 1, changes)
         self._restarts = _due(options.restarts, changes)
         self._abends = _due(options.abends, changes)

@@ -22,6 +22,7 @@ from cdcwb_synth.goldengate.text_files import TextFiles
 from cdcwb_synth.goldengate.trail import Placed
 from cdcwb_synth.goldengate.truth import Place, Truth, Version
 from cdcwb_synth.instants import EPOCH
+from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.values import Type
 
 __all__ = ["Exports"]
@@ -37,7 +38,8 @@ _CONTROLS: Final = {ord("\n"): "&#10;", ord("\t"): "&#9;"}
 class Exports:
     """Hears of a trail and, when a transaction is in it, writes what a handler makes of it."""
 
-    def __init__(self, options: GoldenGateOptions, folder: Path, truth: Truth) -> None:
+    def __init__(self, options: GoldenGateOptions, folder: Path, truth: Truth, part: Part = WHOLE) -> None:
+        self._suffix = part.suffix
         self._options, self._truth = options, truth
         self._files = TextFiles(folder, truth, options.compression)
         self._is_json = options.form == "json"
@@ -53,7 +55,7 @@ class Exports:
         if self._options.capture_files == "trail":
             self._files.start(f"{name}-{sequence:09d}.{ending}")
         elif self._files.number < 0:
-            self._files.start(f"{name}.{ending}")
+            self._files.start(f"{name}{self._suffix}.{ending}")
 
     def record(self, shown: Shown) -> Place:
         """A record of the trail, which nobody sees."""

@@ -12,6 +12,7 @@ from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.goldengate.records import Shown
 from cdcwb_synth.goldengate.text_files import TextFiles
 from cdcwb_synth.goldengate.truth import Place, Truth, Version
+from cdcwb_synth.parts import WHOLE, Part
 
 __all__ = ["Prints", "column_rows"]
 
@@ -64,7 +65,8 @@ def column_rows(layout: Layout) -> list[dict[str, object]]:
 class Prints:
     """Hears of a trail and prints it, into one file or one for each of the trail's."""
 
-    def __init__(self, options: GoldenGateOptions, seed: int, folder: Path, truth: Truth) -> None:
+    def __init__(self, options: GoldenGateOptions, seed: int, folder: Path, truth: Truth, part: Part = WHOLE) -> None:
+        self._suffix = part.suffix
         self._options, self._truth = options, truth
         self._shown = options.shown
         self.printer = Printer(options)
@@ -81,7 +83,7 @@ class Prints:
         """A new file of the trail."""
         per_trail = self._options.capture_files == "trail"
         if self._files.number < 0 or per_trail:
-            self._files.start(f"logdump-{sequence:09d}.txt" if per_trail else "logdump.txt")
+            self._files.start(f"logdump-{sequence:09d}.txt" if per_trail else f"logdump{self._suffix}.txt")
             self._noisy = False
             if self._share:
                 self._noise(list(_BANNER))

@@ -40,13 +40,16 @@ class Placed:
 
 
 class Trail:
-    """Puts records in their places. ``csn`` gives the number of the next commit, for the headers of files."""
+    """Puts records in their places. ``csn`` gives the number of the next commit, for the headers of files;
+    ``first_file`` is how many files of the trail precede."""
 
-    def __init__(self, options: GoldenGateOptions, listener: Listener, csn: Callable[[], str]) -> None:
+    def __init__(
+        self, options: GoldenGateOptions, listener: Listener, csn: Callable[[], str], first_file: int = 0
+    ) -> None:
         self._options, self._listener, self._csn = options, listener, csn
         self._is_named = options.style == "11g"
         self.digits = 6 if self._is_named else 9
-        self.sequence = options.first_sequence - 1
+        self.sequence = options.first_sequence + first_file - 1
         self.path = ""
         self.rba = 0
         self.files = 0

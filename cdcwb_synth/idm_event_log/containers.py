@@ -39,15 +39,19 @@ def delimited(values: Sequence[str | None], delimiter: str = ",", null: str = ""
     return (delimiter.join(fields) + "\n").encode()
 
 
-def write_rows(rows: Sequence[LogRow], options: EventLogOptions, folder: Path) -> list[str]:
-    """Writes all rows in order, and sets the place of each; returns the names of the files in natural order."""
+def write_rows(
+    rows: Sequence[LogRow], options: EventLogOptions, folder: Path, first_file: int | None = None
+) -> list[str]:
+    """Writes all rows in order, and sets the place of each; returns the names of the files in natural order.
+    ``first_file``: the number of the first one, where files of other parts precede or follow."""
     count = options.files
     names = []
     for number in range(count):
         some = rows[len(rows) * number // count : len(rows) * (number + 1) // count]
         if options.container == "xlsx" and len(some) >= MOST_ROWS:
             raise OptionError(f"a sheet holds {MOST_ROWS:,} rows, not {len(some):,}; files is more than {count}")
-        name = _NAME + (f"-{number + 1}" if count > 1 else "") + _ending(options)
+        is_numbered = count > 1 or first_file is not None
+        name = _NAME + (f"-{(first_file or 0) + number + 1}" if is_numbered else "") + _ending(options)
         names.append(name)
         sink = _sink(folder / name, options, typed=not options.damaged_share)
         for at, row in enumerate(some):

@@ -21,13 +21,15 @@ from cdcwb_synth.idm_event_log.options import EventLogOptions
 from cdcwb_synth.idm_event_log.rows import COLUMNS, LogRow, Statement
 from cdcwb_synth.idm_event_log.tables import Watched
 from cdcwb_synth.idm_event_log.triggers import Triggers, styles
-from cdcwb_synth.idm_event_log.truth import write_truth
+from cdcwb_synth.idm_event_log.truth import write_changes, write_truth
 from cdcwb_synth.instants import microseconds
+from cdcwb_synth.parts import WHOLE, Part
 
 __all__ = ["EventLogEncoder"]
 
 _USERS: Final = ("SHOP_APP", "WEB", "BATCH", "RUNA", "shop app")
 _PROCESSED: Final = ("S", "S", "S", "S", "W", "E", "F")
+_RECORDS: Final = 20_000  # of a change, at most: two for each of a thousand columns, and gaps
 _ODD: Final = ("X", "n", "P", "N ", "s", "")
 
 
@@ -35,8 +37,9 @@ class EventLogEncoder:
     """Writes a workload's history below ``folder``/capture, and the truth about it; everything at the end, since what
     becomes of a row depends on all others. ``facts`` says then what there is how many of."""
 
-    def __init__(self, options: EventLogOptions, seed: int, folder: Path) -> None:
-        self._options, self._seed, self._folder = options, seed, folder
+    def __init__(self, options: EventLogOptions, seed: int, folder: Path, part: Part = WHOLE) -> None:
+        self._options, self._folder, self._part = options, folder, part
+        self._seed = part.seed if part.is_continued else seed
         self._rng = Random(f"{seed} idm-event-log")
         self._triggers = Triggers(self._rng, options.remove_all_share)
         self._styles = styles(options.weights, options.tables + options.all_types)
@@ -47,7 +50,7 @@ class EventLogEncoder:
         self._held: Statement = []
         self._rows: list[LogRow] = []
         self._ids: list[str] = []
-        self._next = options.first_record
+        self._next = options.first_record + part.numbers(_RECORDS)
         self._now = options.start_time
         is_excel = options.container == "xlsx"
         self._kinds = [kind for kind in KINDS if not (is_excel and kind == "character")]
@@ -74,7 +77,12 @@ class EventLogEncoder:
         options = self._options
         if options.shuffle > 1:
             self._rows = [row for block in self._blocks(options.shuffle) for row in block]
-        self.files = write_rows(self._rows, options, self._folder / "capture")
+        number = self._part.first_file if self._part.count > 1 else None
+        self.files = write_rows(self._rows, options, self._folder / "capture", number)
+        if self._part.count > 1:  # what becomes of a row depends on those of all parts
+            self.facts = write_changes(self._folder / "truth", self._rows, self.files, options)
+            self.facts["records"] = len(self._rows)
+            return
         as_of = microseconds(moment(options.as_of) if options.as_of else self._now)
         current = self._contents.current()
         self.facts = write_truth(self._folder / "truth", self._rows, self.files, current, as_of, options)

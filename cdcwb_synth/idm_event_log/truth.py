@@ -21,7 +21,7 @@ from cdcwb_synth.idm_event_log.publisher import Decided, Driver, publish
 from cdcwb_synth.idm_event_log.rows import LogRow
 from cdcwb_synth.instants import EPOCH
 
-__all__ = ["DECISIONS", "write_truth"]
+__all__ = ["DECISIONS", "write_changes", "write_truth"]
 
 _BATCH: Final = 10_000
 
@@ -49,9 +49,7 @@ def write_truth(
     known = _snapshot(folder, contents, options)
     octets = {name for one in contents for name in one.watched.binary}
     schema = contents[0].watched.version.table.schema if options.naming == "bare" and contents else None
-    unit = model.OffsetUnit.ROW if options.container in ROW_CONTAINERS else model.OffsetUnit.BYTE
-    count = _write(folder / "changes.parquet", model.CHANGES, changes(rows, files, unit))
-    _write(folder / "table_versions.parquet", model.TABLE_VERSIONS, table_versions(rows))
+    count = write_changes(folder, rows, files, options)["captured_changes"]
     decided = publish(rows, driver, None if options.snapshot == "none" else known)
     _write(folder / "decisions.parquet", DECISIONS, map(_decision, decided))
     told = _write(folder / "events.parquet", EVENT, events(decided, driver, known, schema, octets))
@@ -84,6 +82,14 @@ def write_truth(
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
     return {"captured_changes": count, "documents": documents, "events": told}
+
+
+def write_changes(folder: Path, rows: Sequence[LogRow], files: list[str], options: EventLogOptions) -> dict[str, int]:
+    """Write changes and table versions alone; returns how many changes there are."""
+    unit = model.OffsetUnit.ROW if options.container in ROW_CONTAINERS else model.OffsetUnit.BYTE
+    count = _write(folder / "changes.parquet", model.CHANGES, changes(rows, files, unit))
+    _write(folder / "table_versions.parquet", model.TABLE_VERSIONS, table_versions(rows))
+    return {"captured_changes": count}
 
 
 def _snapshot(folder: Path, contents: Sequence[Current], options: EventLogOptions) -> Mapping[str, Current]:

@@ -12,6 +12,7 @@ from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import Load, Schema
 from cdcwb_synth.history import Change, Committed
 from cdcwb_synth.instants import EPOCH, microseconds
+from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.qlik.columns import Layout
 from cdcwb_synth.qlik.ct_tables import Sheets, StoredTable
 from cdcwb_synth.qlik.ddl import DdlHistory
@@ -34,17 +35,17 @@ class ChangeTableEncoder:
     """Writes a workload's history as files below ``folder/capture``. ``changes``: how many changes the workload has.
     ``records``: rows that were written so far, before images and control rows among them."""
 
-    def __init__(self, options: ChangeTableOptions, seed: int, changes: int, folder: Path) -> None:
-        self._options = options
+    def __init__(self, options: ChangeTableOptions, seed: int, changes: int, folder: Path, part: Part = WHOLE) -> None:
+        self._options, self._part = options, part
         unit = OffsetUnit.ROW if options.container == "parquet" else OffsetUnit.BYTE
         self.truth = Truth("qlik-change-table", unit, folder / "truth")
         self._root = folder / "capture"
         self._style = style_of(options)
         self._sheets = Sheets(options, self._style, self.truth)
         self._rng = Random(f"{seed} qlik-change-table")
-        self._sequence = ChangeSequence(options.start_time)
+        self._sequence = ChangeSequence(options.start_time, part.numbers(3))
         self._clock = Clock(options.clock_back, options.clock_back_seconds, changes)
-        self._position = self._rows = 0
+        self._position, self._rows = part.numbers(1), 0
         self._current: dict[tuple[int, int], StoredTable] = {}  # by label and version
         self._newest: dict[int, Layout] = {}  # by label
         self._numbers: dict[tuple[str, int], int] = {}  # the truth's number of a table's version
@@ -90,7 +91,7 @@ class ChangeTableEncoder:
         self._numbers[version.table.name, version.number] = table.number
         old = self._newest.get(version.table.label)
         self._newest[version.table.label] = table.layout
-        if self._ddl is not None:
+        if self._ddl is not None and not (self._part.is_continued and version.number == 1):
             kind = "CREATE_TABLE" if old is None else "ALTER_TABLE"
             self.truth.versions[table.number].history = self._describe(table.layout, old, kind, shown)
 

@@ -13,6 +13,7 @@ from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import Load, Schema
 from cdcwb_synth.history import Change, Committed
 from cdcwb_synth.instants import microseconds
+from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.qlik.changes import Changes, Written
 from cdcwb_synth.qlik.containers import Facts, is_row_based
 from cdcwb_synth.qlik.messages import Heads
@@ -36,18 +37,18 @@ class KafkaEncoder:
     the options ask for them. ``changes``: how many changes the workload has. ``records``: messages that were written
     so far."""
 
-    def __init__(self, options: KafkaOptions, seed: int, changes: int, folder: Path) -> None:
-        self._options = options
+    def __init__(self, options: KafkaOptions, seed: int, changes: int, folder: Path, part: Part = WHOLE) -> None:
+        self._options, self._part = options, part
         unit = OffsetUnit.ROW if is_row_based(options.container) else OffsetUnit.BYTE
         self.truth = Truth("qlik-kafka", unit, folder / "truth")
-        self._tables = Tables(options, seed, self.truth, folder / "registry")
+        self._tables = Tables(options, part.seed if part.is_continued else seed, self.truth, folder / "registry")
         self._changes = Changes(options, seed, self._tables)
-        self._topics = Topics(options, folder / "capture", seed, self.truth.file, self._placed)
-        self._beside = Topics(options, folder / "metadata", seed, lambda name: -1, lambda *_: None)
+        self._topics = Topics(options, folder / "capture", seed, self.truth.file, self._placed, part)
+        self._beside = Topics(options, folder / "metadata", seed, lambda name: -1, lambda *_: None, part)
         self._rng = Random(f"{seed} qlik-kafka")
-        self._sequence = ChangeSequence(options.start_time)
+        self._sequence = ChangeSequence(options.start_time, part.numbers(2))
         self._clock = Clock(options.clock_back, options.clock_back_seconds, changes)
-        self._position = 0
+        self._position = part.numbers(1)
         self._facts = Facts(options)
         self._current: dict[tuple[int, int], Table] = {}  # by label and version
         self._late: list[Table] = []
@@ -82,6 +83,8 @@ class KafkaEncoder:
         if is_new:
             self._current[key] = self._tables.make(version, at)
         table = self._current[key]
+        if self._part.is_continued and version.number == 1:  # its metadata are in the first part
+            return
         if self._options.metadata_mode == "late" and is_new:
             self._late.append(table)
         elif table.metadata is not None:

@@ -52,8 +52,8 @@ class ChangeSequence:
     """Change sequences (``docs/formats/qlik-kafka.md §5.1``): 16 digits of time, in hundredths of a second, which never
     falls, and 19 of a number that rises with every change of the task."""
 
-    def __init__(self, start: datetime) -> None:
-        self._number = 0
+    def __init__(self, start: datetime, number: int = 0) -> None:
+        self._number = number
         self.time = EPOCH
         self.stamp(start)
 

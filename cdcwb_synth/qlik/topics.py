@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.qlik.containers import Sink, file_ending, sink
 from cdcwb_synth.qlik.options import KafkaOptions
 from cdcwb_synth.qlik.rendering import Message
@@ -37,16 +38,18 @@ class _Lane:
 
 class Topics:
     """Topics whose partitions are written to files below ``folder``. ``new_file`` gives a file of some name its number,
-    ``placed`` gets the place of every message."""
+    ``placed`` gets the place of every message. Each ``part`` of a capture has partitions of its own."""
 
     def __init__(
-        self, options: KafkaOptions, folder: Path, seed: int, new_file: Callable[[str], int], placed: Placed
-    ) -> None:
+        self, options: KafkaOptions, folder: Path, seed: int, new_file: Callable[[str], int], placed: Placed,
+        part: Part = WHOLE,
+    ) -> None:  # fmt: skip
         self._options, self._folder = options, folder
         self._new_file, self._placed = new_file, placed
         self._rng = Random(f"{seed} {folder.name} topics")
         self._lanes: dict[tuple[str, int], _Lane] = {}
-        self._stream = _Lane("messages")  # whose file is that of all lanes, if they go into one
+        self._first = part.number * options.partitions
+        self._stream = _Lane(f"messages{part.suffix}")  # whose file is that of all lanes, if they go into one
         self._is_stream = options.layout == "stream"
         self._is_single = options.container == "message"
         self._waiting = 0
@@ -56,7 +59,7 @@ class Topics:
     ) -> None:
         """Send a record at a ``time`` (milliseconds since 1970); its partition is that of its key. One that does not
         arrive takes its offset all the same."""
-        partition = crc32(key or b"") % self._options.partitions
+        partition = self._first + crc32(key or b"") % self._options.partitions
         lane = self._lanes.get((topic, partition))
         if lane is None:
             lane = self._lanes[topic, partition] = _Lane(f"{topic}-{partition}")
