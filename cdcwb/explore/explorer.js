@@ -209,7 +209,7 @@ class Panes {
   showBusy() { this.root.setAttribute("aria-busy", String(this.waiting.size > 0 || this.soon !== null)); }
 
   hear(message) {
-    if (message.follow !== undefined) return this.ask("choose", { row: message.follow });
+    if (message.chosen !== undefined) return this.ask("chosen");
     if (message.changed) return this.ask("page");
     if (message.renewed) return this.ask("open");
     this.waiting.delete(message.id);

@@ -47,8 +47,9 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     def show(self, record: int) -> None:
         """Makes a record the current one; the page follows."""
-        self.explorer.choose(record)
-        self.send({"follow": record})
+        with self._lock:
+            self.explorer.choose(record)
+        self.send({"chosen": record})
 
     def show_row(self, record: int) -> None:
         """Makes a record the current one, and lists the records that change its row. Raises CaptureError if its key is
@@ -56,7 +57,7 @@ class ExplorerWidget(anywidget.AnyWidget):
         with self._lock:
             self.explorer.choose(record)
             self.explorer.follow_row()
-        self.send({"follow": record})
+        self.send({"chosen": record})
 
     def renew(self, source: Source) -> None:
         """Notifies the page that records were added to the capture."""
@@ -270,6 +271,7 @@ _STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
     "page": lambda _explorer, _message, _reply: False,
     "filter": _filter,
     "choose": _choose,
+    "chosen": _moves(lambda _explorer, _message: None),
     "detail": _detail,
     "mark": _mark,
     "copy": _copy,

@@ -235,7 +235,7 @@ def test_a_row_leads_to_the_history_of_the_row_of_its_table(views: Views) -> Non
     record = int(views.bench.changes.record[5])
     with patch.object(Explorer, "follow_row", lambda self: self.apply(f"record == {self.chosen + 1}")):
         live.do("record", record=record, seen=True, row=True)
-    assert heard[-1] == {"follow": record}
+    assert heard[-1] == {"chosen": record}
     assert (explorer.explorer.chosen, explorer.explorer.shown) == (record, 1)
 
     def no_key(_explorer: Explorer) -> None:
@@ -415,6 +415,17 @@ def test_a_record_that_is_not_selected_is_shown_besides_when_a_view_leads_to_it(
     assert state["shown"] == first["shown"] + 1
     views.bench.selection.update(operations=["INSERT"], text="tx")
     assert other not in {row["row"] for row in ask(explorer, "page", count=200)["rows"]}
+
+
+def test_a_page_that_hears_of_a_record_later_adds_nothing_to_what_is_selected_since(views: Views) -> None:
+    explorer = views.explore()
+    views.bench.selection.update(operations=["UPDATE"])
+    updates = ask(explorer, "open")["shown"]
+    views.bench.selection.update(operations=["INSERT"])
+    record = int(views.bench.changes.record[views.bench.selected.mask()][0])
+    explorer.show(record)
+    views.bench.selection.update(operations=["UPDATE"])
+    assert ask(explorer, "chosen")["shown"] == updates
 
 
 def test_an_explorer_that_stands_alone_knows_no_selection(source: Source) -> None:
