@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, overload, runtime_checkable
 
 import pyarrow as pa
 
@@ -31,6 +31,8 @@ __all__ = [
     "Piece",
     "Plan",
     "PlanText",
+    "Portion",
+    "Portioning",
     "Recognition",
     "RowFormat",
     "Run",
@@ -218,6 +220,37 @@ class Plan(Protocol):
         ...
 
 
+_Item = TypeVar("_Item")
+
+
+class Portion(Sequence[_Item]):
+    """Some items of a sequence under their original numbers: the splits of a plan that a task receives.
+
+    ``len`` counts all items; an item that is not there raises LookupError.
+    """
+
+    __slots__ = ("_count", "_items")
+
+    def __init__(self, items: Sequence[_Item], numbers: range) -> None:
+        self._count = len(items)
+        self._items = {number: items[number] for number in numbers}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> _Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[_Item]: ...
+    def __getitem__(self, at: int | slice) -> _Item | Sequence[_Item]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(self._count)[at]]
+        number = range(self._count)[at]
+        if number not in self._items:
+            raise LookupError(f"number {number} of {self._count} is not in this portion")
+        return self._items[number]
+
+
 class PlanText:
     """A plan that travels to the workers as text: both ends run the same version of cdcwb."""
 
@@ -363,6 +396,16 @@ class BaseFormat:
 
 
 @runtime_checkable
+class Portioning(Protocol):
+    """A format whose tasks need only their own splits of a plan."""
+
+    def portions(self, plan: Any, ranges: Sequence[range]) -> list[dict[str, Any]]:
+        """For each range of splits, the attributes of the plan that replace those of a plan without splits, so that
+        these splits can be read."""
+        ...
+
+
+@runtime_checkable
 class Assembling(Protocol):
     """A format whose stream bears begins and ends, and whose changes and transactions are put together in its splits
     (:mod:`cdcwb.formats.assembly`): its plan knows which transactions cross the borders of splits."""
@@ -381,7 +424,7 @@ class Trailing(Protocol):
         """Is nothing in this capture that only all splits together tell, but for such transactions?"""
         ...
 
-    def shared(self, plan: Any) -> list[frozenset[str]]:
+    def shared(self, plan: Any) -> Sequence[frozenset[str]]:
         """Of each split the transactions that others have too."""
         ...
 

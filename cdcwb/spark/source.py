@@ -16,7 +16,18 @@ from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.assembly import finished, read_changes, read_crossing, read_trail_changes, read_transactions
-from cdcwb.formats.base import Assembling, Format, Halving, Joining, Plan, RowFormat, TableRequest, Trailing, Wanted
+from cdcwb.formats.base import (
+    Assembling,
+    Format,
+    Halving,
+    Joining,
+    Plan,
+    Portioning,
+    RowFormat,
+    TableRequest,
+    Trailing,
+    Wanted,
+)
 from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends, read_problems
 from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import WHOLE
@@ -98,14 +109,16 @@ def register(spark: SparkSession) -> None:
 
 @dataclass
 class _Splits(InputPartition):
-    """Splits of a plan that follow each other, ``[first, stop)``."""
+    """Splits of a plan that follow each other, ``[first, stop)``, with their portion of the plan
+    (:class:`cdcwb.formats.base.Portioning`)."""
 
     first: int
     stop: int
+    portion: dict[str, Any]
 
-    def __init__(self, first: int, stop: int) -> None:
+    def __init__(self, first: int, stop: int, portion: dict[str, Any]) -> None:
         super().__init__(first)
-        self.first, self.stop = first, stop
+        self.first, self.stop, self.portion = first, stop, portion
 
 
 class Reader(DataSourceReader):
@@ -127,13 +140,21 @@ class Reader(DataSourceReader):
         self._plan: Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_plan": None}
+        """What every task receives: the plan without splits, if each partition has its portion. Spark pickles a reader
+        before it asks for the partitions."""
+        plan, options = self.plan(), self.options
+        if isinstance(get_format(self.format), Portioning):
+            options = {**options, "plan": replace(cast(Any, plan), splits=[]).to_text()}
+        return {**self.__dict__, "_plan": None, "options": options}
 
     def plan(self) -> Plan:
         """The plan."""
         if self._plan is None:
             announced(json.loads(self.options.get("listing", "{}")))
-            self._plan = _plan(self.format, self.options)
+            self._plan = plan = _plan(self.format, self.options)
+            if "plan" not in self.options:  # it was made here, by a scan of the headers: workers need not make it again
+                listing = json.dumps(known(entry["file"] for entry in get_format(self.format).files(plan)))
+                self.options = {**self.options, "plan": plan.to_text(), "listing": listing}
         return self._plan
 
     def _batches(self, fmt: Format, plan: Plan, events: Events, split: int = 0) -> Iterator[pa.RecordBatch]:
@@ -176,16 +197,14 @@ class Reader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The splits, small ones together: it costs more to start a task than to read a few records."""
-        plan = self.plan()
-        files = get_format(self.format).files(plan)
-        if "plan" not in self.options:  # it was made here, by a scan of the headers: the workers need not make it again
-            listing = json.dumps(known(entry["file"] for entry in files))
-            self.options = {**self.options, "plan": plan.to_text(), "listing": listing}
+        fmt, plan = get_format(self.format), self.plan()
         count = len(plan.splits)
         together = 1
         if count > _MANY_SPLITS:
-            together = max(1, _TOGETHER * count // max(1, sum(entry["size"] for entry in files)))
-        return [_Splits(first, min(first + together, count)) for first in range(0, count, together)]
+            together = max(1, _TOGETHER * count // max(1, sum(entry["size"] for entry in fmt.files(plan))))
+        ranges = [range(first, min(first + together, count)) for first in range(0, count, together)]
+        portions = fmt.portions(plan, ranges) if isinstance(fmt, Portioning) else [{} for _ in ranges]
+        return [_Splits(one.start, one.stop, portion) for one, portion in zip(ranges, portions, strict=True)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The batches of the splits of a partition."""
@@ -193,9 +212,14 @@ class Reader(DataSourceReader):
             partition is None or partition.value is None
         ):  # what Spark makes of no partitions, which is what files without content have
             return
+        splits = cast(_Splits, partition)
         fmt, plan = get_format(self.format), self.plan()
+        if splits.portion:
+            plan = replace(cast(Any, plan))
+            for name, value in splits.portion.items():
+                setattr(plan, name, value)
         spare_collector()
-        for split in range(cast(_Splits, partition).first, cast(_Splits, partition).stop):
+        for split in range(splits.first, splits.stop):
             if self.request is not None:
                 yield from fmt.read_table(plan, split, self.request)
                 continue
@@ -333,6 +357,9 @@ def _source_of(format: str) -> type[DataSource]:
             return schema_of(format, dict(self.options))
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            return Reader(format, dict(self.options))
+            reader = Reader(format, dict(self.options))
+            reader.plan()
+            self.options = {}  # Spark sends this object to every task, which needs its name only
+            return reader
 
     return CaptureSource

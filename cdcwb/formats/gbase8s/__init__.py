@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import BaseFormat, Pairing, Recognition
+from cdcwb.formats.base import BaseFormat, Pairing, Portion, Recognition
 from cdcwb.formats.files import open_source
 from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.first_pass import make_plan
@@ -80,6 +80,11 @@ class GBase8s(BaseFormat):
             {"file": entry.path, "file_index": index, **{name: getattr(entry, name) for name in names}}
             for index, entry in enumerate(plan.files)
         ]
+
+    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
+        """The splits, and the next one, which has the transactions that are open at their end."""
+        count = len(plan.splits)
+        return [{"splits": Portion(plan.splits, range(one.start, min(one.stop + 1, count)))} for one in ranges]
 
     def crossing(self, plan: Plan, split: int) -> frozenset[str]:
         """The transactions that are open at the start of a split, or at its end if another one follows."""

@@ -19,6 +19,7 @@ from cdcwb.formats.base import (
     Field,
     Inspection,
     Pairing,
+    Portion,
     Recognition,
     RunRows,
     TableRequest,
@@ -181,8 +182,16 @@ class GoldenGate(BaseFormat):
         ordered = all(entry.export is None for entry in plan.files)
         return len(plan.splits) < 2 or (ordered and not any(one.half and one.before is None for one in stretches))
 
-    def shared(self, plan: Plan) -> list[frozenset[str]]:
+    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
+        """The splits, and the transactions that each shares with others."""
+        splits = [[replace(part, named=()) for part in split] for split in plan.splits]
+        shared = self.shared(plan)
+        return [{"splits": Portion(splits, numbers), "shared": Portion(shared, numbers)} for numbers in ranges]
+
+    def shared(self, plan: Plan) -> Sequence[frozenset[str]]:
         """See :class:`cdcwb.formats.base.Trailing`."""
+        if plan.shared is not None:
+            return plan.shared
         each = [
             {end.name for part in parts for one in part.stretches for end in (one.before, one.after) if end is not None}
             for parts in plan.splits

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import Halved, Pairing
+from cdcwb.formats.base import Halved, Pairing, Portion
 from cdcwb.formats.qlik_change_table.decode import parts_of_batches
 from cdcwb.formats.qlik_change_table.events import events_of, inspect_row, pieces_of, read_events, read_together
 from cdcwb.formats.qlik_change_table.layout import FORMAT, OPTIONS, Options, Part, side_file
@@ -61,6 +61,19 @@ class QlikChangeTable(TabularFormat):
         """Where the halves of a split are (§6)."""
         entry = plan.splits[split]
         return Halved(entry.befores, plan.borders[1].get(plan.place_of(entry), ()))
+
+    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
+        """The splits, and where the other halves of their updates are."""
+        moved, shared = plan.borders
+        found = []
+        for numbers in ranges:
+            locations = {plan.place_of(plan.splits[number]) for number in numbers}
+            borders = (
+                {number: moved[number] for number in numbers if number in moved},
+                {location: shared[location] for location in locations if location in shared},
+            )
+            found.append({"splits": Portion(plan.splits, numbers), "borders": borders})
+        return found
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """The versions that files came with and those of DDL history; ``first_position`` is left null."""

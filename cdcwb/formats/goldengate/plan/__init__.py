@@ -149,6 +149,7 @@ class Plan:
     notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
     partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
     is_rows: bool = False  # the one file is what rows are called
+    shared: list[frozenset[str]] | None = None  # transactions that each split shares; only where a task has its portion
 
     @property
     def parts(self) -> Iterator[Part]:

@@ -39,7 +39,15 @@ from cdcwb.formats.goldengate.plan.scanning import (
     scan_task,
     widths,
 )
-from cdcwb.formats.goldengate.plan.trails import MetadataText, TrailFile, Trails, Version, build_versions, inferred
+from cdcwb.formats.goldengate.plan.trails import (
+    MetadataText,
+    Shown,
+    TrailFile,
+    Trails,
+    Version,
+    build_versions,
+    inferred,
+)
 from cdcwb.formats.goldengate.plan.transactions import Open, fold, position_text
 from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.formats.moments import offset_name
@@ -369,7 +377,10 @@ def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], option
     for part, one in zip(parts, scans, strict=True):
         timed[part.file] = timed.get(part.file, 0) + one.timed - one.zoned
         if isinstance(one, PartScan):
-            plan.files[part.file].shown += one.shown
+            shown = plan.files[part.file].shown
+            if shown and one.shown and shown[-1].offset == one.shown[0].offset:  # one range goes on in the next part
+                one.shown[0] = Shown(shown.pop().first, one.shown[0].last, one.shown[0].offset)
+            shown += one.shown
     if options.time_zone is not None:
         plan.detected.append(detected_row("time_zone", options.time_zone, "given as an option", True))
         return

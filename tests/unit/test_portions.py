@@ -1,0 +1,61 @@
+"""What a task receives of a plan does not grow with the number of splits, and suffices to read its own."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.serializers import CloudPickleSerializer
+
+import cdcwb_synth as synth
+from cdcwb.formats import FORMATS, get_format
+from cdcwb.formats.base import Assembling, Halving, Portioning, Trailing
+from cdcwb.spark import source
+from tests.local import plan_of
+
+PARTS = {
+    Assembling: ("changes", "crossing", "transactions"),
+    Halving: ("delivered", "elsewhere", "ends"),
+    Trailing: ("trail", "crossing", "trail_ends"),
+}
+WHOLE_PLAN = {"idm-event-log"}
+"""Formats whose tasks receive all splits: the order of record_id follows from all of them."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_task_reads_its_own_splits_and_receives_no_others(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = get_format(name)
+    if name in WHOLE_PLAN:
+        assert not isinstance(form, Portioning)
+        return
+    synth.generate(name, changes=400, seed=3, to=tmp_path, overwrite=True)
+    monkeypatch.setattr(source, "_MANY_SPLITS", 1 << 30)  # a task for each split
+    received = []
+    for split_size in (200_000, 4000):
+        plan = plan_of(tmp_path / "capture", format=name, split_size=split_size)
+        for part in ["", *(part for kind, parts in PARTS.items() if isinstance(form, kind) for part in parts)]:
+            options = {"plan": plan.to_text(), **({"part": part} if part else {})}
+            reader = source.Reader(name, options)
+            sent = CloudPickleSerializer().dumps(reader)
+            tasks = [pickle.dumps(one) for one in reader.partitions()]
+            for task in tasks[:: max(1, len(tasks) // 4)]:
+                one = pickle.loads(task)
+                there = pickle.loads(sent)  # a worker's
+                assert _read(there, one) == _read_with_all(name, options, one), part
+        received.append((len(plan.splits), len(sent), max(map(len, tasks))))
+    (few, to_all, to_one), (many, to_all_of_many, to_one_of_many) = received
+    assert many > 2 * few
+    assert to_all_of_many < 1.02 * to_all + 100
+    assert to_one_of_many < 1.5 * to_one + 1000
+
+
+def _read(reader: source.Reader, partition: source._Splits) -> list[pa.RecordBatch]:
+    return list(reader.read(partition))
+
+
+def _read_with_all(name: str, options: dict[str, str], partition: source._Splits) -> list[pa.RecordBatch]:
+    return list(source.Reader(name, options).read(source._Splits(partition.first, partition.stop, {})))
