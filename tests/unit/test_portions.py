@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
 from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.types import StructType
 
 import cdcwb_synth as synth
 from cdcwb.formats import FORMATS, get_format
@@ -39,12 +41,15 @@ def test_a_task_reads_its_own_splits_and_receives_no_others(
         plan = plan_of(tmp_path / "capture", format=name, split_size=split_size)
         for part in ["", *(part for kind, parts in PARTS.items() if isinstance(form, kind) for part in parts)]:
             options = {"plan": plan.to_text(), **({"part": part} if part else {})}
-            reader = source.Reader(name, options)
-            sent = CloudPickleSerializer().dumps(reader)
+            data_source = source._source_of(name)(options)
+            reader = cast(source.Reader, data_source.reader(StructType()))
+            sent = CloudPickleSerializer().dumps(
+                (data_source, reader)
+            )  # as Spark does: before the partitions are known
             tasks = [pickle.dumps(one) for one in reader.partitions()]
             for task in tasks[:: max(1, len(tasks) // 4)]:
                 one = pickle.loads(task)
-                there = pickle.loads(sent)  # a worker's
+                _, there = pickle.loads(sent)  # a worker's
                 assert _read(there, one) == _read_with_all(name, options, one), part
         received.append((len(plan.splits), len(sent), max(map(len, tasks))))
     (few, to_all, to_one), (many, to_all_of_many, to_one_of_many) = received
