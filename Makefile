@@ -20,7 +20,7 @@ ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
-  clean java browser s3
+  bench-scale clean java browser s3
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ bench-live: $(OLDEST)/.ready ## measure the reading of topics beside Spark's fro
 
 bench-remote: env s3 ## measure what is transferred of captures in an object store
 	$(BIN)/python -m benchmarks.remote
+
+# What is generated is kept in benchmarks/.cache. ARGS are options, such as ARGS="--only gbase8s --sizes 1,4".
+bench-scale: env java ## measure whether the cost per event stays the same up to 20 million events; takes up to an hour
+	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 clean: ## remove reports and caches; the environments stay
 	rm -rf reports build dist spark-warehouse .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info

@@ -80,14 +80,14 @@ def _report(picture: Picture, folder: Path) -> bytes:
     """The top of a report."""
     page = folder / "report.html"
     run_report(picture.notebook, picture.capture, page, parameters=picture.parameters)
-    with _light(_WIDTH, 1000) as chrome:
+    with light(_WIDTH, 1000) as chrome:
         settled(chrome, page, charts=int(picture.to.rpartition("-")[2]))
         # The buttons show while the pointer is over the chart, which in a headless browser is always.
         chrome.execute_script("document.querySelectorAll('.modebar-container').forEach(bar => bar.remove())")
         script = "return document.getElementById(arguments[0]).getBoundingClientRect()"
         top = chrome.execute_script(script, picture.start)["top"] - 2 * _MARGIN if picture.start else 0
         bottom = chrome.execute_script(script, picture.to)["bottom"] + _MARGIN
-        return _clipped(chrome, 0, top, _WIDTH, bottom - top)
+        return clipped(chrome, 0, top, _WIDTH, bottom - top)
 
 
 def _explorer(folder: Path) -> bytes:
@@ -98,7 +98,7 @@ def _explorer(folder: Path) -> bytes:
     (folder / "notebooks").mkdir()
     (folder / "home").mkdir()
     (folder / "notebooks" / "explore.ipynb").write_text(json.dumps(content), encoding="utf-8")
-    with lab(folder / "notebooks", folder / "home") as url, _light(1400, 1100) as chrome:
+    with lab(folder / "notebooks", folder / "home") as url, light(1400, 1100) as chrome:
         run_all(chrome, url, "explore.ipynb")
         chrome.execute_script(f"document.querySelector('{PANES}').scrollIntoView()")
         box = f"const box = document.querySelector('{PANES}').getBoundingClientRect();"
@@ -107,7 +107,7 @@ def _explorer(folder: Path) -> bytes:
         busy = f"return document.querySelector('{PANES}').getAttribute('aria-busy')"
         WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(busy) == "false")
         x, y, width, height = chrome.execute_script(f"{box} return [box.x, box.y, box.width, box.height]")
-        return _clipped(chrome, x, y, width, height)
+        return clipped(chrome, x, y, width, height)
 
 
 def _views(folder: Path) -> bytes:
@@ -120,7 +120,7 @@ def _views(folder: Path) -> bytes:
     (folder / "notebooks").mkdir()
     (folder / "home").mkdir()
     (folder / "notebooks" / "views.ipynb").write_text(json.dumps(content), encoding="utf-8")
-    with lab(folder / "notebooks", folder / "home") as url, _light(1300, 1700) as chrome:
+    with lab(folder / "notebooks", folder / "home") as url, light(1300, 1700) as chrome:
         chrome.get(f"{url}lab/tree/views.ipynb?token={TOKEN}")
         wait = WebDriverWait(chrome, WAIT)
         wait.until(lambda c: c.execute_script(READY))
@@ -133,21 +133,23 @@ def _views(folder: Path) -> bytes:
         box = "const box = document.querySelector('.cdcwb-live').getBoundingClientRect();"
         end = "document.querySelector('[data-panel=when]').getBoundingClientRect().bottom"
         x, y, width, bottom = chrome.execute_script(f"{box} return [box.x, box.y, box.width, {end}]")
-        return _clipped(chrome, x, y, width, bottom - y)
+        return clipped(chrome, x, y, width, bottom - y)
 
 
 _IN_LAB: Final = {"explorer": _explorer, "views": _views}
 
 
 @contextmanager
-def _light(width: int, height: int) -> Iterator[Chrome]:
+def light(width: int, height: int) -> Iterator[Chrome]:
+    """A browser window in the light theme."""
     with opened(width, height) as chrome:
         preference = {"features": [{"name": "prefers-color-scheme", "value": "light"}]}
         chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", preference)
         yield chrome
 
 
-def _clipped(chrome: Chrome, x: float, y: float, width: float, height: float) -> bytes:
+def clipped(chrome: Chrome, x: float, y: float, width: float, height: float) -> bytes:
+    """A part of the page as PNG."""
     clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
     shot = chrome.execute_cdp_cmd(
         "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True, "clip": clip}

@@ -1,0 +1,236 @@
+"""Does the cost grow with the capture? Reads ``changes`` of generated captures of 1, 4 and 16 times the size.
+
+``python -m benchmarks.scale [--only FORMAT] [--sizes 1,4,16] [--changes N] [--check]`` generates the default capture of
+every format in these sizes (``cdcwb synth --parallel``; kept in ``benchmarks/.cache``), reads each in a process of its
+own on ``local[2]``, and prints for each: events, processor time per event of the JVM and of all Python processes, the
+peak memory of every process, and the bytes that went through Spark's shuffle. A small capture is read three times
+first, so that neither the start of Spark nor compilation counts. Results are also written to
+``benchmarks/.cache/scale.json``; ``python -m scripts.scale_chart`` draws them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.captures import CACHE
+from benchmarks.end_to_end import Watch, below
+from cdcwb import machine
+from cdcwb.formats import FORMATS
+
+__all__ = ["CHANGES", "RESULTS", "deviation", "measure", "stages_of"]
+
+RESULTS = CACHE / "scale.json"
+"""Where the results of the last run are."""
+
+CHANGES: dict[str, int] = dict.fromkeys(FORMATS, 100_000) | {"gbase8s": 800_000}
+"""Changes of the capture of size 1. 16 times as many are 20 million events of gbase8s."""
+
+_PART = 100_000  # changes of a part of a capture: each size has files of the same size
+_WARM = 10_000  # changes of the capture that is read first
+_WARM_SPLIT = 400_000  # bytes: it has several splits, so that the way through the shuffle is compiled too
+_BROKEN = 4  # exit code where a size costs more
+_MOST = 0.1  # deviation of the processor time per event that is allowed
+_SEED = 20250323
+_CORES = 2
+_MARK = "measured: "
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> int:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__.split("\n")[0])
+    parser.add_argument("--only", choices=FORMATS, action="append", help="this format; may be repeated")
+    parser.add_argument("--sizes", default="1,4,16", help="sizes, separated by commas (default: %(default)s)")
+    parser.add_argument("--changes", type=int, help="changes of size 1 (default: 800,000 of gbase8s, else 100,000)")
+    parser.add_argument("--rounds", type=int, default=1, help="times each capture is read; the median counts")
+    parser.add_argument("--stages", action="store_true", help="print the stages of Spark as well")
+    parser.add_argument("--check", action="store_true", help="exit code 4 if a size costs over 10 %% more or less")
+    parser.add_argument("--measure", nargs=2, metavar=("CAPTURE", "WARM"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        print(_MARK + json.dumps(_read(*given.measure)), flush=True)
+        return 0
+    try:
+        sizes = sorted({int(size) for size in given.sizes.split(",")})
+        if sizes[0] < 1:
+            raise ValueError
+    except ValueError:
+        parser.error(f"--sizes are whole numbers from 1 on, separated by commas, not {given.sizes!r}")
+    if given.rounds < 1 or (given.changes is not None and given.changes < 1):
+        parser.error("--rounds and --changes are whole numbers from 1 on")
+    print(f"{_CORES} of {machine.cores()} cores; {time.strftime('%Y-%m-%d')}\n")
+    print(
+        "| format | size | events | MB | seconds | µs per event | JVM | Python | to size 1 | busy | shuffled B/event "
+        "| driver MiB | JVM MiB | workers MiB |\n" + "| --- " + "| ---: " * 13 + "|"
+    )
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    broken = False
+    for name in given.only or FORMATS:
+        found: dict[int, dict[str, Any]] = {}
+        for size in sizes:
+            one = found[size] = measure(name, size, given.changes or CHANGES[name], given.rounds)
+            print(row_of(name, size, one, found[sizes[0]]), flush=True)
+            if given.stages:
+                print("\n".join(stages_of(one)), flush=True)
+        results[name] = {str(size): one for size, one in found.items()}
+        broken |= deviation(found) > _MOST
+        RESULTS.write_text(json.dumps(results, indent=1))
+    return _BROKEN if given.check and broken else 0
+
+
+def deviation(found: Mapping[int, Mapping[str, Any]]) -> float:
+    """The largest deviation of the processor time per event from that of the smallest size, as a share of it."""
+    first = _per_event(found[min(found)])
+    return max(abs(_per_event(one) / first - 1) for one in found.values())
+
+
+def measure(name: str, size: int, changes: int, rounds: int = 1) -> dict[str, Any]:
+    """Generates a capture if there is none yet, and reads it; returns events, bytes, seconds, processor seconds of the
+    JVM and of Python, the stages of Spark, and with ``memory`` the peak of every process in bytes, by role. Of several
+    rounds that with the median of processor seconds."""
+    folder = _generated(name, changes * size)
+    warm = _generated(name, _WARM)
+    told = json.loads((folder / "synth.json").read_text())
+    runs = sorted(
+        (_measured(folder / "capture", warm / "capture") for _ in range(rounds)),
+        key=lambda one: one["processor"]["JVM"] + one["processor"]["Python"],
+    )
+    run = runs[len(runs) // 2]
+    if run["rows"] != told.get("captured_changes", told["changes"]):
+        raise SystemExit(f"{folder}: {run['rows']} changes were read, {told['changes']} were generated")
+    return run | {"events": told["records"], "bytes": told["file_bytes"], "files": len(told["files"])}
+
+
+def _generated(name: str, changes: int) -> Path:
+    folder = CACHE / f"scale-{name}-{changes}"
+    if not (folder / "synth.json").exists():
+        print(f"generating {folder.name}, once", file=sys.stderr, flush=True)
+        given = ["--changes", str(changes), "--seed", str(_SEED), "--parallel", "--part-changes", str(_PART)]
+        command = [sys.executable, "-m", "cdcwb.cli", "synth", name, *given, "--to", str(folder)]
+        environ = {**os.environ, "MASTER": f"local[{_CORES}]"}
+        subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def _measured(capture: Path, warm: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.scale", "--measure", str(capture), str(warm)]
+    environ = {**os.environ, "MASTER": f"local[{_CORES}]"}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as child:
+        watch = Watch(child.pid)
+        watch.start()
+        output, _ = child.communicate()
+        watch.stop()
+    found = [line for line in output.splitlines() if line.startswith(_MARK)]
+    if child.returncode or not found:
+        raise SystemExit(f"{capture}: the run failed with exit code {child.returncode}")
+    return {**json.loads(found[0].removeprefix(_MARK)), "memory": watch.peaks()}
+
+
+def row_of(name: str, size: int, one: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    """The row of a table in Markdown."""
+    memory, processor, events = one["memory"], one["processor"], one["events"]
+    workers = sorted(peak for role, peak in memory.items() if role.startswith("Python worker"))[-_CORES:]
+    run = sum(stage["run"] for stage in one["stages"])
+    shuffled = sum(stage["shuffled"] for stage in one["stages"])
+    cells = [
+        name, str(size), f"{events:,}", f"{one['bytes'] / 1e6:,.0f}", f"{one['seconds']:.1f}",
+        f"{_per_event(one) * 1e6:.2f}", *(f"{processor[role] / events * 1e6:.2f}" for role in ("JVM", "Python")),
+        f"{_per_event(one) / _per_event(first):.2f}", f"{run / one['seconds'] / _CORES:.0%}",
+        f"{shuffled / events:.2f}",
+        *(f"{memory.get(role, 0) >> 20:,}" for role in ("driver (Python)", "JVM")),
+        ", ".join(f"{peak >> 20:,}" for peak in workers),
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def stages_of(one: Mapping[str, Any]) -> Iterator[str]:
+    """The rows of a table of Spark's stages: tasks, their time, its share, and bytes written for a shuffle."""
+    total = sum(stage["run"] for stage in one["stages"])
+    yield "\n| stage | tasks | s of tasks | share | shuffled kB |\n| --- | ---: | ---: | ---: | ---: |"
+    for stage in one["stages"]:
+        share = stage["run"] / total if total else 0
+        cells = [stage["name"], f"{stage['tasks']:,}", f"{stage['run']:.1f}", f"{share:.0%}"]
+        yield f"| {' | '.join(cells)} | {stage['shuffled'] / 1000:,.1f} |"
+    yield ""
+
+
+def _per_event(one: Mapping[str, Any]) -> float:
+    """Seconds of all processors per event."""
+    return float(sum(one["processor"].values()) / one["events"])
+
+
+# --- in the process that is watched -----------------------------------------------------------------------------------
+
+
+def _read(folder: str, warm: str) -> dict[str, Any]:
+    import cdcwb
+    from cdcwb.spark.session import get_spark
+
+    spark = get_spark("cdcwb-scale")
+    for _ in range(3):
+        cdcwb.load(warm, spark=spark, split_size=_WARM_SPLIT).changes.write.format("noop").mode("overwrite").save()
+    seen = len(_stages(spark))
+    before, began = _processor(), time.monotonic()
+    capture = cdcwb.load(folder, spark=spark)
+    planned = time.monotonic()
+    capture.changes.write.format("noop").mode("overwrite").save()
+    ended, after = time.monotonic(), _processor()
+    stages = _stages(spark)[seen:]
+    plan = getattr(capture._tables, "text", "")
+    return {
+        "rows": capture.changes.count(),
+        "seconds": ended - began,
+        "load": planned - began,
+        "processor": {role: after[role] - before[role] for role in after},
+        "stages": stages,
+        "plan": len(plan),
+    }
+
+
+def _processor() -> dict[str, float]:
+    """Processor seconds so far of the JVM, and of this process and its workers."""
+    found = {"JVM": 0.0, "Python": 0.0}
+    for process in below(os.getpid()):
+        folder = Path(f"/proc/{process}")
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            is_java = (folder / "cmdline").read_bytes().split(b"\0")[0].endswith(b"java")
+        except OSError:  # it has ended
+            continue
+        # The time of children that have ended is that of Python: the JVM starts workers by a daemon of Python.
+        own, ended = sum(map(int, fields[11:13])) / _TICKS, sum(map(int, fields[13:15])) / _TICKS
+        found["JVM" if is_java else "Python"] += own
+        found["Python"] += ended
+    return found
+
+
+def _stages(spark: Any) -> Sequence[dict[str, Any]]:
+    """The stages of Spark that have run, in order: name, tasks, seconds of their tasks, bytes written for a shuffle."""
+    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+    empty = gateway.new_array(jvm.double, 0)
+    store = spark.sparkContext._jsc.sc().statusStore()
+    listed = store.stageList(jvm.java.util.ArrayList(), False, False, empty, jvm.java.util.ArrayList())
+    found = [listed.apply(at) for at in range(listed.size())]
+    return [
+        {
+            "id": stage.stageId(),
+            "name": f"{stage.stageId()}: {stage.name().split(' at ')[0]}",
+            "tasks": stage.numCompleteTasks(),
+            "run": stage.executorRunTime() / 1000,
+            "shuffled": stage.shuffleWriteBytes(),
+        }
+        for stage in sorted(found, key=lambda one: (one.stageId(), one.attemptId()))
+        if stage.numCompleteTasks()
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

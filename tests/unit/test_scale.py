@@ -1,0 +1,50 @@
+"""The benchmark of captures of several sizes: what its table and its chart show of measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.scale import deviation, row_of, stages_of
+from scripts.scale_chart import figure
+
+
+def measured(events: int, seconds: float, worker: int = 300) -> dict[str, Any]:
+    memory = {"driver (Python)": 200 << 20, "JVM": 900 << 20, "Python worker 1": 40 << 20}
+    return {
+        "events": events, "bytes": 100 * events, "seconds": seconds / 2,
+        "processor": {"JVM": seconds / 4, "Python": seconds * 3 / 4},
+        "memory": memory | {"Python worker 2": worker << 20, "Python worker 3": (worker + 1) << 20},
+        "stages": [
+            {"name": "1: collect", "tasks": 4, "run": seconds / 4, "shuffled": 0},
+            {"name": "2: save", "tasks": 9, "run": seconds * 3 / 4, "shuffled": 2 * events},
+        ],
+    }  # fmt: skip
+
+
+def test_the_deviation_is_that_of_the_time_per_event() -> None:
+    found = {1: measured(1000, 2.0), 4: measured(4000, 8.8), 16: measured(16_000, 30.4)}
+    assert deviation(found) == pytest.approx(0.1)
+    assert deviation({1: found[1]}) == 0
+
+
+def test_a_row_has_time_memory_and_shuffle() -> None:
+    row = row_of("gbase8s", 4, measured(1_000_000, 8.8), measured(250_000, 2.0))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells == [
+        "gbase8s", "4", "1,000,000", "100", "4.4", "8.80", "2.20", "6.60", "1.10", "100%", "2.00", "200", "900",
+        "300, 301",
+    ]  # fmt: skip
+
+
+def test_stages_have_their_share() -> None:
+    lines = [line for line in stages_of(measured(1000, 2.0)) if line.startswith("| ")]
+    assert lines[-1] == "| 2: save | 9 | 1.5 | 75% | 2.0 |"
+
+
+def test_the_chart_has_a_line_for_each_format_and_measure() -> None:
+    sizes = {"1": measured(1000, 2.0), "16": measured(16_000, 32.0)}
+    drawn = figure({"gbase8s": sizes, "debezium": sizes})
+    assert [list(line.y) for line in drawn.data[:2]] == [[2000.0, 2000.0], [301.0, 301.0]]
+    assert [line.name for line in drawn.data if line.showlegend] == ["gbase8s", "debezium"]
