@@ -82,7 +82,7 @@ bench-remote: env s3 ## measure what is transferred of captures in an object sto
 	$(BIN)/python -m benchmarks.remote
 
 # What is generated is kept in benchmarks/.cache. ARGS are options, such as ARGS="--only gbase8s --sizes 1,4".
-bench-scale: env java ## measure whether the cost per event stays the same up to 20 million events; takes up to an hour
+bench-scale: env java ## measure whether the cost per event stays the same up to 20 million events; takes hours
 	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 clean: ## remove reports and caches; the environments stay
