@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 __all__ = [
+    "AHEAD",
+    "BLOCK",
     "SCHEMES",
     "Info",
     "Remote",
@@ -68,8 +70,11 @@ __all__ = [
 SCHEMES: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 """Of URLs of remote file systems."""
 
-BLOCK: Final = 1 << 18
+BLOCK: Final = 1 << 14
 """Bytes that are transferred at least, but for the end of a file."""
+
+AHEAD: Final = 1 << 18
+"""Bytes up to which more is transferred at once of a file that is read in order in small steps."""
 
 _URL: Final = re.compile(rf"({'|'.join(SCHEMES)})://([^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 _QUERY: Final = re.compile(r"\?((?:[a-z_]+=[^&/]*(?:/[^&]*)?)(?:&[a-z_]+=[^&]*)*)$")
@@ -325,6 +330,7 @@ class Remote:
         self.tag: bytes = (metadata or {}).get("ETag", b"")
         self.data: Bytes = np.empty(0, np.uint8)
         self._missing = np.ones(-(-size // BLOCK), np.bool_)
+        self._last = (0, 0)  # blocks [first, stop) that were transferred last
         self._lock = RLock()
         if size:
             self._store = tempfile.TemporaryFile(prefix="cdcwb-")  # noqa: SIM115  (it ends with this object)
@@ -339,8 +345,18 @@ class Remote:
             missing = np.flatnonzero(self._missing[first:behind]) + first
             for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
                 if len(run):
-                    self._transfer(int(run[0]) * BLOCK, min((int(run[-1]) + 1) * BLOCK, self.data.size))
-                    self._missing[run] = False
+                    self._load(int(run[0]), int(run[-1]) + 1)
+
+    def _load(self, first: int, stop: int) -> None:
+        """Transfers the blocks ``[first, stop)``, which are missing; if they follow those that were transferred last,
+        twice as many as these, up to :data:`AHEAD` and to blocks that are there."""
+        if first == self._last[1]:
+            most = first + min(2 * (self._last[1] - self._last[0]), AHEAD // BLOCK)
+            there = np.flatnonzero(~self._missing[stop:most])
+            stop = max(stop, stop + int(there[0]) if len(there) else min(most, len(self._missing)))
+        self._transfer(first * BLOCK, min(stop * BLOCK, self.data.size))
+        self._missing[first:stop] = False
+        self._last = first, stop
 
     def _transfer(self, start: int, stop: int) -> None:
         for at in range(start, stop, _REQUEST):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats.tabular import delimited
-from cdcwb.formats.tabular.delimited import count_quotes, find_start, first_record
+from cdcwb.formats.tabular.delimited import count_quotes, find_start, first_record, likely_start
 from cdcwb.formats.tabular.file import Dialect, as_bytes
 from cdcwb.formats.tabular.rows import cut_fields
 
@@ -171,6 +171,15 @@ def test_where_quotes_are_clean_their_number_tells_where_records_begin(rows: lis
         inside = count_quotes(Text(data), 0, place - edge, dialect) & 1
         expected = min((begin for begin in begins if begin >= place), default=len(data))
         assert find_start(Text(data), place, dialect, bool(inside)) == expected
+
+
+@pytest.mark.parametrize("text", [b"plain text", b"two\nlines", b"a,b\n", b'a ""quoted"" word\n'])
+def test_what_follows_a_place_tells_whether_it_is_within_quotes(text: bytes) -> None:
+    """At every byte, so also within the quotes of a value that has line ends itself."""
+    data = b"".join(b'%d,"%s",x\n' % (number, text * 3) for number in range(12))
+    begins = [begin for begin, _, _, _ in slow(data, Dialect(), 3)]
+    for place in range(1, begins[-3]):
+        assert likely_start(Text(data), place, Dialect(), 3) == min(begin for begin in begins if begin >= place)
 
 
 # --- literal examples -------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import cdcwb_synth as synth
+from benchmarks.remote import bytes_of, measure
 from cdcwb.capture import check_capture, open_small
 from cdcwb.errors import CaptureError
 from cdcwb.formats import FORMATS, source
@@ -81,6 +83,44 @@ def test_a_window_of_a_file_is_transferred_in_blocks_and_each_block_once(server:
     assert opened.read(start - 100, start).tobytes() == data[start - 100 : start]
     assert server.sent(since) == 2 * source.BLOCK + 17
     assert not opened.read(0, 9).flags.writeable
+
+
+def test_a_file_that_is_read_in_small_steps_is_transferred_in_few_requests(server: Server, tmp_path: Path) -> None:
+    data = np.random.default_rng(4).integers(0, 256, 1 << 20, np.uint8).tobytes()
+    [name] = list_files(put(server, tmp_path, "steps.bin", data))
+    since = len(server.requests())
+    with source.open_file(name) as file:
+        assert b"".join(iter(lambda: file.read(1000), b"")) == data
+    requests = [one.sent for one in server.requests(since) if one.method == "GET"]
+    assert sum(requests) == len(data)
+    assert max(requests) == source.AHEAD
+    assert len(requests) < 12
+
+
+CHANGES = {
+    "gbase8s": 25_000,
+    "goldengate": 1_500,
+    "qlik-kafka": 5_000,
+    "qlik-change-table": 14_000,
+    "idm-event-log": 16_000,
+    "debezium": 1_000,
+}
+"""Of captures of about 4 MB."""
+OPTIONS: dict[str, dict[str, object]] = {"qlik-change-table": {"file_rows": 100_000}, "qlik-kafka": {"partitions": 1}}
+MARGIN = 2 << 20
+"""Bytes of beginnings, of borders between splits and of records that cross them."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_pass_over_a_capture_in_splits_transfers_it_once(name: str, server: Server, tmp_path: Path) -> None:
+    made = synth.generate(name, changes=CHANGES[name], seed=1, to=tmp_path / "made", **OPTIONS.get(name, {}))
+    size = bytes_of(made / "capture")
+    assert size > 1.5 * MARGIN
+    passes = measure(server, f"passes-{name}", made / "capture", 1 << 20)
+    assert passes.splits > 3
+    assert passes.detection < MARGIN
+    assert passes.first_pass < size + MARGIN
+    assert passes.reading < size + MARGIN // 2
 
 
 def test_a_compressed_file_is_transferred_as_far_as_it_is_unpacked(server: Server, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_sheet_is_one_stretch_and_any_rows_of_it_can_be_read(tmp_path: Path) -
     path = book(tmp_path / "a.xlsx", ("log", [["id"], *([number] for number in range(9000))]))
     file = probe_file(path, limit=5)
     assert len(file.sample) == 5
-    (stretch,) = cut([FileEntry(probe=file)], 64, lambda function, tasks: [function(task) for task in tasks])
+    (stretch,) = cut([FileEntry(probe=file)], 64)
     parts = read_stretch(stretch, Scan(0, 0), Names(file.columns), Names)
     assert sum(len(part.offset) for part in parts) == 9001
     (part,) = iter_parts(file, 5000, 5003)

@@ -193,7 +193,7 @@ def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path: Path) -> None:
     file = probe_file(write(tmp_path, gzip.compress(LOG), "log.csv.gz"))
     assert (file.kind, file.compression, file.size) == ("csv", "gzip", 0)
     assert rows_of(file) == LOG_ROWS
-    (stretch,) = cut([FileEntry(probe=file)], 64, run)
+    (stretch,) = cut([FileEntry(probe=file)], 64)
     found = Scan(0, 0)
     assert sum(len(part.offset) for part in read_stretch(stretch, found, Names(file.columns), Names)) == 4
     assert (found.size, found.end, found.problem) == (len(LOG), len(LOG), None)
@@ -268,7 +268,7 @@ def test_columns_of_parquet_are_texts_and_keep_their_values(tmp_path: Path) -> N
     part, index = part_at(file, 2)
     (indices, rows) = part.rows[0]
     assert rows.content(0)[indices.tolist().index(index)].as_py() == 3
-    assert [stretch.start for stretch in cut([FileEntry(probe=file)], 1, run)] == [0, 1]
+    assert [stretch.start for stretch in cut([FileEntry(probe=file)], 1)] == [0, 1]
 
 
 def test_rows_of_a_table_bear_their_numbers() -> None:
@@ -316,7 +316,7 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
     content = ("id,text\n" + "".join(lines)).encode()
     file = probe_file(write(tmp_path_factory.mktemp("split"), content), header=True)
     whole = [one for part in iter_parts(file) for one in zip(part.offset.tolist(), part.length.tolist(), strict=True)]
-    stretches = cut([FileEntry(probe=file)] * 2, size, run)
+    stretches = cut([FileEntry(probe=file)] * 2, size)
     scans = scan_all(stretches, scan, run)
     assert [one for found in scans for one in found.segments] == whole + whole
     rows = rows_of(file)
@@ -334,9 +334,9 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
 def test_lines_of_json_are_cut_and_arrays_are_not(tmp_path: Path) -> None:
     lines = b"".join(b'{"id": %d}\n' % number for number in range(50))
     some = probe_file(write(tmp_path, lines, "a.json"))
-    stretches = cut([FileEntry(probe=some)], 64, run)
+    stretches = cut([FileEntry(probe=some)], 64)
     assert len(stretches) > 5
     rows = [row for one in stretches for row in rows_of(some, one.start, one.stop)]
     assert rows == [(str(number),) for number in range(50)]
     array = probe_file(write(tmp_path, b"[" + b",".join(lines.splitlines()) + b"]", "b.json"))
-    assert len(cut([FileEntry(probe=array)], 64, run)) == 1
+    assert len(cut([FileEntry(probe=array)], 64)) == 1

@@ -230,6 +230,7 @@ def first_documents(source: Source, limit: int, margin: bytes) -> list[tuple[int
     walk = _Walk(source, Layout(), margin)
     found: list[tuple[int, int]] = []
     walk.documents = found
+    walk.limit = min(limit, source.length)
     while walk.scanned < limit and walk.step():
         pass
     walk.let_go()
@@ -263,6 +264,7 @@ class _Walk:
         self.waiting: _Waiting | None = None
         self.scanner = Scanner(margin)
         self.size = _LEAST
+        self.limit = source.length  # no document is looked for from there on
 
     def step(self) -> bool:
         """Scans one more piece; False at the end."""
@@ -375,24 +377,24 @@ class _Walk:
     def next_line(self, at: int) -> int:
         """Where the next line begins that begins as documents do."""
         step = _LEAST
-        while at < self.source.length:
+        while at < self.limit:
             text = self.source.read(at, at + step + _MARK + len(self.margin)).tobytes()
             for found in self.again.finditer(text):
                 line = text[found.end() : text.find(b"\n", found.end()) + 1]
                 if b"\\" in line or line.count(b'"') % 2 == 0:  # else it is damaged as well, and needs no scanner
                     return at + found.end()
             at, step = at + step, min(2 * step, _MOST)
-        return self.source.length
+        return min(at, self.source.length)
 
     def next_brace(self, at: int) -> int:
         """Where the next opening brace stands."""
         step = _LEAST
-        while at < self.source.length:
+        while at < self.limit:
             there = np.flatnonzero(self.source.read(at, at + step) == _BRACE)
             if len(there):
                 return at + int(there[0])
             at, step = at + step, min(2 * step, _MOST)
-        return self.source.length
+        return min(at, self.source.length)
 
     def finish(self) -> None:
         """Deals with what is left at the file's end."""

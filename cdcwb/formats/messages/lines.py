@@ -65,8 +65,10 @@ def iter_lines(source: Source, start: int, stop: int, marks: Marks = (), window:
     """
     length = source.length
     position = first_line(source, start, marks)
-    size = window
+    size, next_size = 0, min(window, _CACHED)
     while position < min(stop, length):
+        if not size:  # small at first, for those that take a few lines, and no further than the last line ends
+            size, next_size = min(next_size, stop - position + _STEP), min(2 * next_size, window)
         buffer, ends = _ends(source, position, size, marks)
         if not len(ends):
             if size < LONGEST:
@@ -74,14 +76,14 @@ def iter_lines(source: Source, start: int, stop: int, marks: Marks = (), window:
                 continue
             after = first_line(source, position + LONGEST, marks)
             yield from pieces(position, after, f"a line longer than {LONGEST:,} bytes, the maximum of a message")
-            position, size = after, window
+            position, size = after, 0
             continue
         starts = np.append(0, ends[:-1])
         owned = int(np.searchsorted(starts, stop - position))
         starts, ends = starts[:owned], ends[:owned]
         yield _segments(buffer, position, starts, ends, not marks)
         position += int(ends[-1])
-        size = window
+        size = 0
 
 
 def _ends(source: Source, position: int, size: int, marks: Marks) -> tuple[Bytes, Ints]:

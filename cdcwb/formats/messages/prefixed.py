@@ -144,10 +144,13 @@ class Entry(NamedTuple):
 class Framing:
     """How lengths, keys and values follow each other in a file."""
 
-    def __init__(self, source: Source, prefix: str, pairs: bool, anything: bool = False) -> None:
-        """``anything``: values may begin with any byte, so that only the lengths count."""
+    def __init__(
+        self, source: Source, prefix: str, pairs: bool, anything: bool = False, loaded: int | None = None
+    ) -> None:
+        """``anything``: values may begin with any byte, so that only the lengths count. ``loaded``: bytes of the file
+        that are read (None: all)."""
         self.size = source.length
-        self.buffer: Bytes = source.read(0, source.length)
+        self.buffer: Bytes = source.read(0, self.size if loaded is None else loaded)
         self.data = self.buffer.data
         self.prefix: Prefix = prefix_of(prefix)
         self.pairs = pairs
@@ -278,6 +281,9 @@ _LOOK: Final = 1 << 20  # bytes of a damaged file that are framed to tell what i
 _CHAIN: Final = 100_000  # messages that are followed to tell what a file is
 _ID: Final = 5  # bytes of a zero byte and a schema id
 _KEPT: Final = 1000  # of them are compared with each other
+_HEAD: Final = 1 << 16  # bytes in which lengths have to hold before the rest of a file is read
+_WIDTH: Final = 8  # bytes of a length, at most
+_FEW: Final = 16  # messages of which half have to begin as messages do
 
 _MOST_OF_IT: Final = 0.5
 
@@ -304,15 +310,17 @@ def detect_prefix(source: Source, options: Options, damaged: bool) -> Chain | No
         chain
         for name in names
         for pairs in ways
-        if (chain := _chain(Framing(source, name, pairs), options)) is not None
+        if _may_hold(Framing(source, name, pairs, loaded=_HEAD))
+        and (chain := _chain(Framing(source, name, pairs), options)) is not None
     ]
     if chains:
         return chains[0]
     if options.prefix:
-        loose = [_chain(Framing(source, options.prefix, pairs, True), options) for pairs in ways]
-        for chain in loose:
-            if chain is not None:
-                return chain
+        for pairs in ways:
+            if _may_hold(Framing(source, options.prefix, pairs, True, loaded=_HEAD)):
+                chain = _chain(Framing(source, options.prefix, pairs, True), options)
+                if chain is not None:
+                    return chain
     if damaged:
         found = [(_share(Framing(source, name, pairs)), name, pairs) for name in names for pairs in ways]
         share, name, pairs = max(found, key=lambda one: one[0])
@@ -326,6 +334,30 @@ def _words(prefix: str, pairs: bool) -> str:
     return f"length before them ({prefix})" + (", each after a key with its own" if pairs else "")
 
 
+def _may_hold(framing: Framing) -> bool:
+    """Whether the lengths may hold in a file whose beginning is loaded: False where :func:`_chain` stops in it. So a
+    file of another kind is not transferred to its end from an object store."""
+    loaded, place = len(framing.buffer), 0
+    number = known = 0
+    while place + _WIDTH <= loaded:
+        if framing.pairs:
+            length, at = framing.prefix.read(framing.data, place)
+            if length <= LONGEST and loaded < at + length + _WIDTH <= framing.size:
+                return True
+        try:
+            entry = framing.entry(place)
+        except IndexError:  # a value that is blank as far as it is loaded
+            return True
+        if entry is None:
+            return False
+        number += 1
+        known += entry.known
+        if number >= _FEW and known < number // 2:
+            return False
+        place = entry.end
+    return True
+
+
 def _chain(framing: Framing, options: Options) -> Chain | None:
     """Follows the lengths from the file's begin; None where they do not hold."""
     place = number = known = nulls = 0
@@ -337,7 +369,7 @@ def _chain(framing: Framing, options: Options) -> Chain | None:
         number += 1
         nulls += entry.value < 0
         known += entry.known
-        if number >= 16 and known < number // 2:
+        if number >= _FEW and known < number // 2:
             return None
         if len(entries) < _KEPT:
             entries.append(entry)

@@ -334,6 +334,8 @@ def _characters(raws: Sequence[bytes]) -> str:
 
 _HEAD: Final = 1 << 16
 _SAMPLE: Final = 1 << 20  # bytes of text that are looked at in each place
+_LEAST_SAMPLE: Final = 1 << 14
+_SHARE_OF_FILE: Final = 128  # a sample is this part of its file, within these limits
 _LINES: Final = 200  # lines of each place
 _SHARE: Final = 0.5
 _ID: Final = 5
@@ -561,8 +563,9 @@ def _binary_values(texts: list[bytes], detected: Detected) -> bool:
 def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
     """Lines from the begin, the middle and the end of a file, without their ends."""
     texts: list[bytes] = []
+    window = min(max(source.length // _SHARE_OF_FILE, _LEAST_SAMPLE), _SAMPLE)
     for start in sorted({0, source.length // 2, max(source.length - _SAMPLE, 0)}):
-        for segments in iter_lines(source, start, min(start + _SAMPLE, source.length), marks, _SAMPLE):
+        for segments in iter_lines(source, start, min(start + _SAMPLE, source.length), marks, window):
             for at in range(min(len(segments), _LINES)):
                 if segments.state[at] == 0:
                     texts.append(source.read(int(segments.first[at]), int(segments.last[at])).tobytes())

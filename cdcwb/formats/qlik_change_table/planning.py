@@ -391,7 +391,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     draft = Draft(options)
     draft.add_file(found)
     draft.add_versions([found])
-    task = ScanTask(0, draft.files[0], 0, 0, 0, False, True, **draft.asked(draft.files[0]))
+    task = ScanTask(0, draft.files[0], 0, 0, 0, True, **draft.asked(draft.files[0]))
     looks: list[TableScan] = [pickle.loads(one) for one in run(partial(look_at_rows, task=task))]
     seen = TableScan(0, 0, rows=sum(one.rows for one in looks))
     for one in looks:
@@ -423,7 +423,7 @@ def look_at_rows(batches: Iterator[pa.RecordBatch], task: ScanTask) -> bytes:
 def _tasks(draft: Draft, options: Options, run: Run) -> list[ScanTask]:
     """The splits of all files."""
     found = []
-    for stretch in cut(draft.files, options.split_size, run):
+    for stretch in cut(draft.files, options.split_size):
         given = {one.name: getattr(stretch, one.name) for one in fields(stretch)}
         found.append(ScanTask(**given, **draft.asked(draft.files[stretch.index])))
     return found

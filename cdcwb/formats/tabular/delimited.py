@@ -35,6 +35,7 @@ __all__ = [
     "find_dialect",
     "find_start",
     "first_record",
+    "likely_start",
     "line_end",
     "only_record",
     "records",
@@ -56,7 +57,9 @@ CHUNK: Final = 32_768
 """Segments that are framed at once, at most."""
 
 _WINDOW: Final = 4 << 20
+_BEYOND: Final = 1 << 16  # bytes that are read at first of the record that a split ends in
 _CELLS: Final = 4 << 20  # spans that are held at once
+_SHOWN: Final = 1 << 20  # bytes in which the first record of a split is looked for before others are tried
 _LOOK_BACK: Final = 1 << 16
 _DELIMITERS: Final = {b",": "comma", b"\t": "tab", b";": "semicolon", b"|": "bar"}
 _RECORDS: Final = 50  # that show the delimiter and the number of columns
@@ -332,10 +335,11 @@ def records(
 ) -> Iterator[Records]:
     """The segments that begin in ``[start, stop)``, at most ``room`` at once; one has to begin at ``start``. ``width``
     is the number of fields that a record must have."""
-    place, size = start, _WINDOW
+    place, size = start, 0
     room = max(1, min(room, _CELLS // max(width, 1)))
     while place < min(stop, source.length):
-        buffer = source.read(place, min(place + size, place + LONGEST))
+        size = size or min(_WINDOW, stop - place + _BEYOND)
+        buffer = source.read(place, place + min(size, LONGEST))
         is_end = place + len(buffer) >= source.length
         last = min(stop - place, len(buffer))
         at = 0
@@ -344,7 +348,7 @@ def records(
             if not len(found.start):
                 break
             yield _records(place, buffer, is_end, found, width)
-        size = _WINDOW if at else size * 4  # the first record is longer than the window
+        size = 0 if at else size * 4  # the first record is longer than the window
         place += at
 
 
@@ -424,21 +428,46 @@ def _walked(buffer: Bytes, at: int, stop: int, inside: int, target: int, dialect
     return found
 
 
-def find_start(source: Bytewise, place: int, dialect: Dialect, inside: bool) -> int:
+def likely_start(source: Bytewise, place: int, dialect: Dialect, width: int) -> int:
+    """Where a record of ``width`` fields most likely begins, the first at or after ``place``; only what follows
+    ``place`` is read. The file's length where none begins.
+
+    Both cases are tried, that ``place`` is outside of quotes and within; that one counts after which there are more
+    records and less damage.
+    """
+    cases = (False, True) if dialect.quote else (False,)
+    starts = [find_start(source, place, dialect, inside, place + _SHOWN) for inside in cases]
+    starts = [start for start in starts if start < source.length]
+    if not starts:
+        return find_start(source, place, dialect, False)
+    return max(starts, key=lambda start: _records_less_damage(source, start, place + _BEYOND, dialect, width))
+
+
+def _records_less_damage(source: Bytewise, start: int, stop: int, dialect: Dialect, width: int) -> int:
+    """How many records begin in ``[start, stop)``, less the damaged segments."""
+    counts = np.zeros(TRUNCATED + 1, dtype=np.int64)
+    for found in records(source, start, stop, dialect, width):
+        counts += np.bincount(found.state, minlength=len(counts))
+    return int(counts[RECORD] - counts[MALFORMED:].sum())
+
+
+def find_start(source: Bytewise, place: int, dialect: Dialect, inside: bool, limit: int | None = None) -> int:
     """Where the first record begins at or after ``place``, as far as quotes show: ``inside``: is the byte before the
-    line end that may end right at ``place`` within quotes? The file's length where none begins."""
+    line end that may end right at ``place`` within quotes? The file's length where none begins before ``limit`` (None:
+    at all)."""
     edge = len(dialect.record)
     start = max(place - edge, 0)
-    within = int(inside)
-    while start < source.length:
-        limit = min(start + _WINDOW, source.length)
+    within, size = int(inside), _BEYOND
+    last = source.length if limit is None else min(limit, source.length)
+    while start < last:
+        limit = min(start + size, source.length)
         low = max(start - _LOOK_BACK, 0) if dialect.escape else start
         buffer = source.read(low, min(limit + edge, source.length))
         quotes, end = _walked(buffer, start - low, limit - low, within, place - low, dialect)
         if end >= 0:
             return low + end
         within = (within + quotes) & 1
-        start = limit
+        start, size = limit, min(2 * size, _WINDOW)
     return source.length
 
 

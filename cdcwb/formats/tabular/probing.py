@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import messages
@@ -45,6 +46,8 @@ BOM: Final = b"\xef\xbb\xbf"
 
 _DOCUMENTS: Final = 200  # of a JSON file, whose keys are its columns
 _RECORDS: Final = 50  # of a sheet, that tell the number of its columns
+_FIRST: Final = 1 << 15  # bytes that tell of a text file, if they have enough lines
+_NEWLINE: Final = 0x0A
 _SHEET_ROWS: Final = 1 << 20
 _MOST_ZEROS: Final = 64  # one byte of 0 among so many makes a file binary
 _OTHERS: Final = (
@@ -89,9 +92,13 @@ def probe_file(
         return _parquet(ask)
     if begin == b"PK\x03\x04":
         return _excel(ask)
-    with in_file(path), closing(open_source(path, "binary", HEAD)) as source:
+    looked_at = HEAD
+    with in_file(path), closing(open_source(path, "binary", _FIRST)) as source:
+        if _tells(source.read(0, _FIRST), limit):
+            looked_at = _FIRST
+    with in_file(path), closing(open_source(path, "binary", looked_at)) as source:
         size = info_of(path).size if source.compression is None else 0
-        found = (_json(ask, source) if objects else None) or _csv(ask, source)
+        found = (_json(ask, source) if objects else None) or _csv(ask, source, source.length < looked_at)
         return replace(found, size=size, compression=source.compression, problem=found.problem or source.problem)
 
 
@@ -103,6 +110,13 @@ class _Question:
     header: bool | None
     limit: int
     sheet: str | None
+
+
+def _tells(head: NDArray[np.uint8], limit: int) -> bool:
+    """Whether the first bytes of a delimited file have lines enough to tell its columns and to give ``limit`` rows."""
+    if head.tobytes().removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
+        return False
+    return bool(np.count_nonzero(head == _NEWLINE) > max(2 * limit, _RECORDS))
 
 
 def _broken(path: str, problem: str) -> FileProbe:
@@ -263,8 +277,9 @@ def _json(ask: _Question, source: Source) -> FileProbe | None:
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
-def _csv(ask: _Question, source: Source) -> FileProbe:
-    head, whole = source.read(0, HEAD), source.length < HEAD
+def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
+    """``whole``: the source is all of the file, not its beginning."""
+    head = source.read(0, HEAD)
     zeros = int(np.count_nonzero(head == 0))
     if zeros > len(head) // _MOST_ZEROS and not any(0 in token for token in ask.tokens.values()):
         problem = f"a binary file: expected text, found {zeros} bytes of 0 among the first {len(head)}"

@@ -10,8 +10,8 @@ from typing import Any, Self, TypeVar
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
-from cdcwb.formats.tabular.delimited import Bytewise, count_quotes, find_start
-from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, Dialect, FileProbe, Layout
+from cdcwb.formats.tabular.delimited import Bytewise, likely_start
+from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, FileProbe, Layout
 from cdcwb.formats.tabular.parts import Part, csv_parts, read_parts
 from cdcwb.model import Kind
 
@@ -37,15 +37,13 @@ class FileEntry:
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A piece of a file, which is number ``index`` of the capture: bytes, or row groups of a Parquet file. ``begin``:
-    where its first record begins if that is known; else ``inside`` says whether its start is within quotes, as far as
-    the quotes before it show. ``alone``: it is all of the file."""
+    where its first record begins, None where that is not known. ``alone``: it is all of the file."""
 
     index: int
     entry: FileEntry
     start: int
     stop: int
     begin: int | None
-    inside: bool
     alone: bool
 
     @property
@@ -86,44 +84,15 @@ F = TypeVar("F", bound=Scan)
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Quotes:
-    """Quotes of a delimited file in ``[start, stop)``."""
-
-    path: str
-    dialect: Dialect
-    start: int
-    stop: int
-
-
-def _count(task: _Quotes) -> int:
-    with closing(open_source(task.path, "binary")) as source:
-        return count_quotes(source, task.start, task.stop, task.dialect)
-
-
-def cut(files: Sequence[FileEntry], split_size: int, run: Run, chained: Collection[str] = (CSV,)) -> list[Stretch]:
+def cut(files: Sequence[FileEntry], split_size: int, chained: Collection[str] = (CSV,)) -> list[Stretch]:
     """The stretches of all files, in order: pieces of ``split_size`` bytes of plain text of the kinds ``chained`` and
-    of lines of JSON, row groups of about as many bytes of Parquet, whole files of all else. ``run`` counts quotes."""
+    of lines of JSON, row groups of about as many bytes of Parquet, whole files of all else."""
     stretches: list[Stretch] = []
-    quotes: list[_Quotes] = []
-    counted: list[int] = []  # the stretch that follows each one whose quotes are counted
     for index, entry in enumerate(files):
-        file = entry.probe
-        cuts = _cuts(file, split_size, chained)
+        cuts = _cuts(entry.probe, split_size, chained)
         for start, stop in cuts:
-            begin = start if start == 0 or file.kind not in chained else None
-            if begin is None and file.dialect is not None and file.dialect.quote:
-                edge = len(file.dialect.record)
-                before = stretches[-1].start
-                low = max(before - edge, 0) if before else file.first
-                quotes.append(_Quotes(file.path, file.dialect, min(low, start - edge), max(start - edge, 0)))
-                counted.append(len(stretches))
-            stretches.append(Stretch(index, entry, start, stop, begin, False, len(cuts) == 1))
-    numbers = dict(zip(counted, run(_count, quotes) if quotes else [], strict=True))
-    inside = False
-    for at, stretch in enumerate(stretches):
-        inside = inside ^ bool(numbers.get(at, 0) & 1) if stretch.begin is None else False
-        stretches[at] = replace(stretch, inside=inside)
+            begin = start if start == 0 or entry.probe.kind not in chained else None
+            stretches.append(Stretch(index, entry, start, stop, begin, len(cuts) == 1))
     return stretches
 
 
@@ -195,18 +164,17 @@ def read_stretch(
         return
     with closing(open_source(file.path, "binary")) as source:
         found.size, found.problem = source.length, source.problem or file.problem
-        found.begin = found.end = _begin_of(source, stretch)
+        found.begin = found.end = _begin_of(source, stretch, len(layout.names))
         for part in csv_parts(source, file, layout, found.begin, stretch.stop):
             found.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else found.end
             yield part
 
 
-def _begin_of(source: Bytewise, stretch: Stretch) -> int:
-    """Where the first record of a stretch of delimited text begins, as far as quotes show."""
+def _begin_of(source: Bytewise, stretch: Stretch, width: int) -> int:
+    """Where the first record of a stretch of delimited text begins, as far as what follows shows."""
     if stretch.begin is not None:
         return stretch.begin
-    found = find_start(source, stretch.start, stretch.file.dialect or DEFAULT, stretch.inside)
-    return max(found, stretch.file.first)
+    return max(likely_start(source, stretch.start, stretch.file.dialect or DEFAULT, width), stretch.file.first)
 
 
 def fail_fast(stretches: Sequence[Stretch], scans: Sequence[Scan]) -> None:

@@ -346,7 +346,7 @@ def refusal(path: str) -> CaptureError:
     return CaptureError(f"{sentence}; convert it to text with Logdump:", path=path, advice=advice)
 
 
-_REACH: Final = 1 << 20  # bytes before and after a border that are looked at
+_REACH: Final = 1 << 17  # bytes before and after a border that are looked at
 
 
 def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
