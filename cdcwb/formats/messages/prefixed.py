@@ -278,6 +278,7 @@ def _damage(framing: Framing, place: int, goes_on: int) -> tuple[str, int]:
 # --- chains -----------------------------------------------------------------------------------------------------------
 
 _LOOK: Final = 1 << 20  # bytes of a damaged file that are framed to tell what it is
+_LOADED: Final = 2 << 20  # bytes that are read before the rest of it
 _CHAIN: Final = 100_000  # messages that are followed to tell what a file is
 _ID: Final = 5  # bytes of a zero byte and a schema id
 _KEPT: Final = 1000  # of them are compared with each other
@@ -322,8 +323,11 @@ def detect_prefix(source: Source, options: Options, damaged: bool) -> Chain | No
                 if chain is not None:
                     return chain
     if damaged:
-        found = [(_share(Framing(source, name, pairs)), name, pairs) for name in names for pairs in ways]
-        share, name, pairs = max(found, key=lambda one: one[0])
+        likely = [
+            (name, pairs) for name in names for pairs in ways if options.prefix or _may_share(source, name, pairs)
+        ]
+        found = [(_share(Framing(source, name, pairs)), name, pairs) for name, pairs in likely]
+        share, name, pairs = max(found, key=lambda one: one[0], default=(0.0, "", False))
         if share >= _MOST_OF_IT:
             evidence = f"{share:.0%} of the first bytes are messages with their {_words(name, pairs)}"
             return Chain(name, pairs, False, evidence)
@@ -418,6 +422,13 @@ def _unlike(keys: list[Run], values: list[Run], framing: Framing) -> bool:
 def _any(framing: Framing, segments: Segments, at: int) -> bool:
     """Is anything but zeros in a segment?"""
     return bool(framing.buffer[int(segments.start[at]) : int(segments.end[at])].any())
+
+
+def _may_share(source: Source, prefix: str, pairs: bool) -> bool:
+    """Whether some of a file's first bytes may be messages, by as many as are read of every file."""
+    framing = Framing(source, prefix, pairs, loaded=_LOADED)
+    framing.size = len(framing.buffer)
+    return _share(framing) > 0
 
 
 def _share(framing: Framing) -> float:
