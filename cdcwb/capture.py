@@ -23,7 +23,7 @@ from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
-from cdcwb.formats.source import is_file
+from cdcwb.formats.source import is_file, is_remote, url_of
 from cdcwb.live import EVERY
 from cdcwb.live.following import Following, Status, options_as_arguments, status_of
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
@@ -786,8 +786,9 @@ class Capture:
         as_: str | None = None,
         overwrite: bool = False,
         compact: bool = False,
-    ) -> Path:
-        """Writes all tables, with what ``load`` needs to open them, into a new folder; returns its path.
+    ) -> Path | str:
+        """Writes all tables, with what ``load`` needs to open them, into a new folder; returns its path, or its URL if
+        ``directory`` is one (``s3://bucket/folder``, see docs/remote.md). They are uploaded from a temporary folder.
 
         ``as_``: ``parquet``, or ``delta``, which needs Delta Lake in the Spark session (:mod:`cdcwb.delta`);
         None: delta where such a capture is at ``directory`` already, else parquet.
@@ -796,14 +797,23 @@ class Capture:
         is replaced, also the one that is read, and only something else is an error. Delta tables that the capture was
         loaded from, with the new files, are appended to in place, without ``overwrite``: only rows that differ are
         written, and earlier states can still be loaded. ``compact`` joins their small files."""
-        target = Path(directory).expanduser().absolute()
         if as_ not in (None, "parquet", "delta"):
             raise OptionError(f"as_: expected parquet or delta, found {as_!r}")
+        if is_remote(directory):
+            if as_ == "delta":
+                raise OptionError("as_: Delta tables are saved to local folders only; save as parquet")
+            self._save(directory, overwrite, compact)
+            return url_of(str(directory))
+        target = Path(directory).expanduser().absolute()
         if as_ == "delta" or (as_ is None and delta_at(target)):
             from cdcwb.delta import save
 
             save(self, directory, overwrite, compact)
             return target
+        self._save(directory, overwrite, compact)
+        return target
+
+    def _save(self, directory: str | os.PathLike[str], overwrite: bool, compact: bool) -> None:
         if compact:
             raise OptionError("compact: only a capture saved as delta has files to join; Parquet is written anew")
         with replacing(directory, overwrite) as beside:
@@ -814,12 +824,12 @@ class Capture:
                         frame.write.parquet(str(beside / name))
                 shutil.rmtree(beside / _DECODED, ignore_errors=True)
                 if not all((beside / name / "_SUCCESS").exists() for name in model.TABLES):
-                    advice = "name a folder that all machines share"
+                    folder = "set TMPDIR to" if is_remote(directory) else "name"
+                    advice = f"{folder} a folder that all machines share"
                     raise CaptureError(f"Spark's workers do not write to this machine; {advice}", path=str(directory))
                 write_description(beside, self.format, self.files, self.facts, self.continuation())
             else:
                 small.write(beside)
-        return target
 
     @property
     def is_whole(self) -> bool:

@@ -6,6 +6,7 @@ import datetime as dt
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import tempfile
 import weakref
@@ -17,7 +18,8 @@ from typing import Any, Final
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Paths
 from cdcwb.formats.options import as_moment
-from cdcwb.formats.source import fetched, forget, is_file, is_remote, url_of
+from cdcwb.formats.source import fetched, forget, is_file, is_remote, read_text, url_of
+from cdcwb.formats.uploads import delete, names_below, upload
 from cdcwb.standard_input import named
 
 __all__ = [
@@ -25,9 +27,11 @@ __all__ = [
     "DELTA_VERSION",
     "FOLLOWED",
     "GENERATIONS",
+    "OBJECTS",
     "SAVED",
     "STATUS",
     "VERSION",
+    "check_new",
     "delta_at",
     "followed_by",
     "hold",
@@ -48,6 +52,10 @@ VERSION: Final = 3
 
 DELTA_VERSION: Final = 4
 """What is written into it where the tables are Delta tables (:mod:`cdcwb.delta`)."""
+
+OBJECTS: Final = "objects"
+"""The key in it with the paths of the files of a capture that was saved to a remote folder; other files there are left
+from another save."""
 
 STATES: Final = "states"
 """The folder beside it with the description of each state of such a capture, by the state's number."""
@@ -73,7 +81,8 @@ def saved_at(path: Paths) -> Path | None:
         return None
     if is_remote(path):
         forget()
-        return fetched(path) if is_file(f"{url_of(str(path))}/{SAVED}") else None
+        url = url_of(str(path))
+        return _copy_of(url) if is_file(f"{url}/{SAVED}") else None
     if (Path(path) / SAVED).is_file():
         return Path(path).absolute()
     if not (Path(path) / FOLLOWED).is_file():
@@ -82,6 +91,27 @@ def saved_at(path: Paths) -> Path | None:
     if newest is None:
         raise CaptureError("no message has arrived yet of the topic that is followed into this folder", path=str(path))
     return Path(path).absolute() / GENERATIONS / str(newest)
+
+
+def _copy_of(url: str) -> Path:
+    """A copy of a remote saved capture: of the files that its description names, where it does. Another process may
+    replace it meanwhile: then of the new one. Raises CaptureError."""
+    text = ""
+    while True:
+        forget()
+        before, text = text, read_text(f"{url}/{SAVED}")
+        try:
+            names = json.loads(text).get(OBJECTS)
+        except (ValueError, AttributeError):
+            names = None  # read_description says what is wrong
+        try:
+            copy = fetched(url, None if names is None else [SAVED, *names])
+        except CaptureError:
+            if text == before:  # nobody replaced it
+                raise
+            continue
+        if (copy / SAVED).read_text(encoding="utf-8") == text:
+            return copy
 
 
 def followed_by(folder: Path) -> Path | None:
@@ -206,13 +236,15 @@ def write_description(
 
 @contextmanager
 def replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
-    """A new empty folder. It is renamed to ``directory`` when the block succeeds, and removed if it fails.
+    """A new empty folder. It is renamed to ``directory`` (or uploaded to it, if that is a URL) when the block succeeds,
+    and removed if it fails.
 
     Raises CaptureError if ``directory`` exists and is not empty; with ``overwrite`` a saved capture is replaced.
     """
     if is_remote(directory):
-        sentence = "captures are saved to local folders; save to one and copy it there"
-        raise CaptureError(sentence, path=str(directory))
+        with _uploading(str(directory), overwrite) as new:
+            yield new
+        return
     target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
     replaces = overwrite and (target / SAVED).is_file()
     if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
@@ -234,3 +266,40 @@ def replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Pa
         shutil.rmtree(new, ignore_errors=True)
         with suppress(OSError):  # not empty only if the old capture could not be restored
             old.rmdir()
+
+
+def check_new(url: str, overwrite: bool) -> list[str]:
+    """Raises CaptureError if there is anything at the URL of a remote folder but, with ``overwrite``, a saved capture;
+    returns the paths of its files, relative to the folder."""
+    names = names_below(url_of(url))
+    if names and not (overwrite and SAVED in names):
+        sentence = "already exists; not overwritten. overwrite=True (--overwrite) replaces a saved capture"
+        raise CaptureError(sentence, path=url_of(url))
+    return names
+
+
+@contextmanager
+def _uploading(directory: str, overwrite: bool) -> Iterator[Path]:
+    """A new empty local folder, which is uploaded to a remote one when the block succeeds.
+
+    Files get names that no earlier save used, and the description that names them is uploaded last;
+    only then are the files of the old capture deleted. So readers see the old capture or the new one.
+    """
+    url, old = url_of(directory), check_new(directory, overwrite)
+    mark = secrets.token_hex(4)
+    with tempfile.TemporaryDirectory(prefix="cdcwb-save-") as beside:
+        new = Path(beside)
+        yield new
+        about = json.loads((new / SAVED).read_text(encoding="utf-8"))
+        about[OBJECTS] = []
+        for file in sorted(new.rglob("*")):
+            parts = file.relative_to(new).parts
+            if file.is_file() and parts != (SAVED,) and not any(part[0] in "._" for part in parts):
+                about[OBJECTS].append("/".join([*parts[:-1], f"{file.stem}-{mark}{file.suffix}"]))
+                upload(file, f"{url}/{about[OBJECTS][-1]}")
+        (new / SAVED).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        upload(new / SAVED, f"{url}/{SAVED}")
+    for name in old:
+        if name != SAVED:
+            delete(f"{url}/{name}")
+    forget()

@@ -23,7 +23,7 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.changes import WITH_SPELLING, key_spellings, spelt
 from cdcwb.formats.requests import with_problems
-from cdcwb.formats.source import info_of, is_file
+from cdcwb.formats.source import info_of, is_file, is_remote, url_of
 from cdcwb.formats.summaries import Groups, incomplete, summarised
 from cdcwb.model import Problem
 from cdcwb.planned import SPLIT, Planned
@@ -106,11 +106,11 @@ class Small:
         schema = model.TABLES[name]
         return pa.Table.from_batches((batch.select(schema.names) for batch in getattr(self, name)()), schema)
 
-    def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
+    def save(self, directory: str | Path, *, overwrite: bool = False) -> Path | str:
         """As :meth:`cdcwb.Capture.save`."""
         with replacing(directory, overwrite) as folder:
             self.write(folder)
-        return Path(directory).expanduser().absolute()
+        return url_of(str(directory)) if is_remote(directory) else Path(directory).expanduser().absolute()
 
     def write(self, folder: Path) -> None:
         """Writes the tables and the description of a saved capture into a folder."""

@@ -36,6 +36,8 @@ from cdcwb import model
 from cdcwb.analysis.order import ordered
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.formats.source import is_remote, url_of
+from cdcwb.formats.uploads import delivered_to
 from cdcwb.saved import SAVED
 from cdcwb.spark.names import with_names
 from cdcwb.spark.stored import batches_of
@@ -53,6 +55,7 @@ __all__ = [
     "check_folder",
     "check_replaced",
     "check_target",
+    "check_url",
     "export",
     "join_text",
     "local",
@@ -100,9 +103,17 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bo
     bytes.
 
     ``view`` is a name of :data:`cdcwb.model.TABLES`; ``exact`` leaves text in CSV unchanged that a spreadsheet would
-    take for a formula. Raises OptionError for an unknown view or ending, a target that cannot be written, or one that
-    the capture is read from.
+    take for a formula. ``to`` may be a URL (``s3://bucket/name.csv``).
+
+    Raises OptionError for an unknown view or ending, a target that cannot be written, or one that the capture is read
+    from, CaptureError for a URL that cannot be written.
     """
+    if is_remote(to):
+        url = check_url(str(to))
+        if url in [str(entry["file"]) for entry in capture.files]:
+            raise OptionError(f"'{url}' belongs to the capture that is read; nothing is written over it")
+        with delivered_to(url) as local:
+            return export(capture, view, local, exact=exact)
     rows = _rows(capture, view)
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
     with beside(target) as (parts, joined):
@@ -149,11 +160,7 @@ def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[
     Raises OptionError before any work is done.
     """
     target = Path(to).absolute()
-    kind = target.suffix[1:].lower()
-    if kind not in kinds or target.suffix != target.suffix.lower():
-        raise OptionError(
-            f"expected a file that ends in .{', .'.join(kinds)}, found '{target.name}'.{nearest(kind, kinds)}"
-        )
+    _check_kind(target.name, kinds)
     if target.is_dir():
         raise OptionError(f"'{target}' is a folder, not a file")
     if not target.parent.is_dir():
@@ -163,6 +170,21 @@ def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[
     if target.exists() and any(Path(path).exists() and target.samefile(path) for path in inputs):
         raise OptionError(f"'{target}' belongs to the capture that is read; nothing is written over it")
     return target
+
+
+def check_url(to: str, kinds: Sequence[str] = KINDS) -> str:
+    """The URL of a target file in a remote file system, without its query. Raises OptionError where it has not the
+    ending of one of the ``kinds``."""
+    url = url_of(to)
+    _check_kind(url.rpartition("/")[2], kinds)
+    return url
+
+
+def _check_kind(name: str, kinds: Sequence[str]) -> None:
+    suffix = Path(name).suffix
+    kind = suffix[1:].lower()
+    if kind not in kinds or suffix != suffix.lower():
+        raise OptionError(f"expected a file that ends in .{', .'.join(kinds)}, found '{name}'.{nearest(kind, kinds)}")
 
 
 def check_folder(to: str | os.PathLike[str], why: str, overwrite: bool = False) -> Path:

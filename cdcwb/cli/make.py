@@ -55,7 +55,7 @@ class _Pairs(click.Command):
     "--to",
     "target",
     metavar="FILE",
-    type=Target("FILE.html, or with all a folder: a report is a page and a file of facts"),
+    type=Target("FILE.html, or with all a folder: a report is a page and a file of facts", remote=True),
     required=True,
     help="FILE.html; the facts go to FILE.json in the same folder. With all: a folder.",
 )

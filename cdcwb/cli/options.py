@@ -12,6 +12,7 @@ import click
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.formats.source import is_remote
 from cdcwb.live import PATIENCE
 from cdcwb.standard_input import spool
 
@@ -118,12 +119,14 @@ def key_values(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 class Target(click.Path):
-    """A file or folder of this machine that is written."""
+    """A file or folder that is written."""
 
-    def __init__(self, need: str = "") -> None:
-        """``need``: what has to be named instead of standard output; empty if standard output is allowed."""
+    def __init__(self, need: str = "", remote: bool = False) -> None:
+        """``need``: what has to be named instead of standard output; empty if standard output is allowed. ``remote``:
+        it may be a URL, else it is on this machine."""
         super().__init__()
         self.need = need
+        self.remote = remote
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -131,6 +134,8 @@ class Target(click.Path):
         """The path."""
         if value == STREAM and self.need:
             self.fail(f"this command cannot write to standard output; name {self.need}", param, ctx)
+        if self.remote and is_remote(value):
+            return value
         if "://" in str(value):
             self.fail(f"{value}: results are written to this machine; name a local path and copy them", param, ctx)
         return super().convert(value, param, ctx)

@@ -29,6 +29,7 @@ from cdcwb.cli.options import (
     strict,
 )
 from cdcwb.errors import OptionError
+from cdcwb.formats.source import is_remote, url_of
 from cdcwb.words import moment, plural, size
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def summary(
     "--to",
     "target",
     metavar="FILE",
-    type=Target(),
+    type=Target(remote=True),
     required=True,
     help="FILE.jsonl, FILE.parquet or FILE.csv; - is standard output.",
 )
@@ -103,11 +104,14 @@ def export(
     strict: bool,
 ) -> int:
     """Write one table of a capture to a file or to standard output, in capture order."""
-    from cdcwb.analysis.export import check_target, write_stream
+    from cdcwb.analysis.export import check_target, check_url, write_stream
     from cdcwb.analysis.export import export as write
 
     if target != STREAM:
-        check_target(target, [])  # before Spark starts
+        if is_remote(target):  # before Spark starts
+            check_url(target)
+        else:
+            check_target(target, [])
         if kind is not None:
             raise OptionError(
                 "--as is for standard output (--to -); for a file, the ending of its name gives the format"
@@ -128,7 +132,14 @@ def export(
 
 @click.command()
 @paths
-@click.option("--to", "target", metavar="DIR", type=Target("a new folder"), required=True, help="A new folder.")
+@click.option(
+    "--to",
+    "target",
+    metavar="DIR",
+    type=Target("a new folder", remote=True),
+    required=True,
+    help="A new folder, or its URL.",
+)
 @click.option(
     "--as",
     "kind",
@@ -148,16 +159,24 @@ def save(
     pairs: Pairs,
 ) -> None:
     """Save all tables of a capture, in a folder that every command opens as a capture."""
-    from cdcwb.analysis.export import check_folder
+    from cdcwb.analysis.export import check_ending, check_folder
     from cdcwb.capture import small_of
-    from cdcwb.saved import delta_at
+    from cdcwb.saved import check_new, delta_at
 
-    there = delta_at(Path(target))
+    there = None if is_remote(target) else delta_at(Path(target))
     is_delta = kind == "delta" or (kind is None and there is not None)
     if compact and not is_delta:
         raise OptionError("--compact is for --as delta: Parquet is written anew each time")
     appends = is_delta and there is not None and Path(target).absolute() in [Path(one).absolute() for one in paths]
-    check_folder(target, "save writes a folder of tables, export one table to a file", overwrite or appends)
+    why = "save writes a folder of tables, export one table to a file"
+    if is_remote(target):
+        if is_delta:
+            raise OptionError("--as delta: Delta tables are saved to local folders only; save as parquet")
+        if wrong := check_ending(Path(url_of(target)), why):
+            raise OptionError(wrong[0])
+        check_new(target, overwrite)
+    else:
+        check_folder(target, why, overwrite or appends)
     with working("looking through the files") as step:
         checked = _checked(paths, format_name, pairs)
         if is_delta:

@@ -22,7 +22,7 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -51,6 +51,7 @@ __all__ = [
     "common_folder",
     "exists",
     "fetched",
+    "file_system",
     "files_below",
     "folders_of",
     "forget",
@@ -61,6 +62,7 @@ __all__ = [
     "known",
     "open_file",
     "read_text",
+    "refused",
     "remote",
     "same_file",
     "url_of",
@@ -172,7 +174,7 @@ def same_file(one: str, other: str) -> bool:
 # --- file systems -----------------------------------------------------------------------------------------------------
 
 
-def _system(url: str) -> tuple[fs.FileSystem, str]:
+def file_system(url: str) -> tuple[fs.FileSystem, str]:
     """The file system of a URL, and the path in it."""
     scheme, authority, rest = _parts(url)
     base = f"{scheme}://{authority}"
@@ -191,16 +193,16 @@ def _connected(url: str) -> tuple[fs.FileSystem, str]:
     try:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(url)
     except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
-        raise _refused(url.partition("?")[0], error) from None
+        raise refused(url.partition("?")[0], error) from None
     return found
 
 
-def _refused(url: str, error: Exception) -> CaptureError:
-    """Why a remote file system does not deliver, in one sentence."""
+def refused(url: str, error: Exception, deed: str = "read") -> CaptureError:
+    """Why a remote file cannot be read (or what else ``deed`` is), in one sentence."""
     if isinstance(error, FileNotFoundError):
         return CaptureError("there is no such file or folder", path=url)
     reason = (str(error) or type(error).__name__).splitlines()[0]
-    return CaptureError(f"cannot be read ({reason:.300})", path=url)
+    return CaptureError(f"cannot be {deed} ({reason:.300})", path=url)
 
 
 def known(paths: Iterable[str] | None = None) -> dict[str, Any]:
@@ -239,7 +241,7 @@ def is_file(path: str | os.PathLike[str]) -> bool:
     folder = folders_of(str(path))[0]
     if str(path) not in _infos and folder not in _listings and "/" in _parts(str(path))[2]:
         _listings.add(folder)
-        system, place = _system(folder)
+        system, place = file_system(folder)
         with suppress(OSError, pa.ArrowException):
             for one in system.get_file_info(fs.FileSelector(place, allow_not_found=True)):
                 if one.type == fs.FileType.File:
@@ -256,11 +258,11 @@ def exists(url: str) -> bool:
     """Is there anything of this name in a remote file system? Raises CaptureError where that cannot be known."""
     from pyarrow import fs
 
-    system, path = _system(url)
+    system, path = file_system(url)
     try:
         return bool(system.get_file_info(path).type != fs.FileType.NotFound)
     except (OSError, pa.ArrowException) as error:
-        raise _refused(url, error) from None
+        raise refused(url, error) from None
 
 
 def forget() -> None:
@@ -275,7 +277,7 @@ def files_below(url: str) -> list[str]:
     that begins with ``.`` or ``_``; their sizes are known from now on. Raises CaptureError where there are none."""
     from pyarrow import fs
 
-    system, path = _system(url)
+    system, path = file_system(url)
     try:
         found = system.get_file_info(path)
         if found.type == fs.FileType.File:
@@ -284,7 +286,7 @@ def files_below(url: str) -> list[str]:
             raise CaptureError("there is no such file or folder", path=url)
         below = system.get_file_info(fs.FileSelector(path, recursive=True))
     except (OSError, pa.ArrowException) as error:
-        raise _refused(url, error) from None
+        raise refused(url, error) from None
     files = []
     for one in below:
         name = one.path.removeprefix(path).lstrip("/")
@@ -318,13 +320,13 @@ class Remote:
         """Raises CaptureError for a file that cannot be opened or has another size."""
         self.url = url
         self.loaded = 0  # bytes
-        system, path = _system(url)
+        system, path = file_system(url)
         try:
             self._file = system.open_input_file(path)
             now = self._file.size()
             metadata = self._file.metadata() if hasattr(self._file, "metadata") else {}
         except (OSError, pa.ArrowException) as error:
-            raise _refused(url, error) from None
+            raise refused(url, error) from None
         if now != size:
             raise CaptureError(f"changed since it was listed: expected {size:,} bytes, found {now:,}", path=url)
         self.tag: bytes = (metadata or {}).get("ETag", b"")
@@ -364,7 +366,7 @@ class Remote:
             try:
                 data = self._file.read_at(size, at)
             except (OSError, pa.ArrowException) as error:
-                raise _refused(self.url, error) from None
+                raise refused(self.url, error) from None
             if len(data) != size:
                 raise CaptureError("the file became shorter while it was read", path=self.url, offset=at)
             try:
@@ -450,13 +452,19 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return str(path) if is_remote(path) else str(Path(path).expanduser().absolute())
 
 
-def fetched(path: str | os.PathLike[str]) -> Path:
+def fetched(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> Path:
     """A local path as it is; of a remote file or folder a copy in a temporary folder that is gone with the process, the
-    same one as long as nothing changes there. Raises CaptureError."""
+    same one as long as nothing changes there. ``names``: only these files of the folder. Raises CaptureError."""
     if not is_remote(path):
         return Path(path)
     url = url_of(str(path))
     files = files_below(url)
+    if names is not None:
+        wanted = [f"{url}/{name}" for name in names]
+        for file in wanted:
+            if file not in files:
+                raise CaptureError("there is no such file or folder", path=file)
+        files = wanted
     version = blake2b(repr([(file, _infos[file]) for file in files]).encode(), digest_size=8).hexdigest()
     place = _temporary() / version / Path(url).name
     if not place.exists():
@@ -464,12 +472,12 @@ def fetched(path: str | os.PathLike[str]) -> Path:
         for file in files:
             target = beside / f"{Path(url).name}{file.removeprefix(url)}"
             target.parent.mkdir(parents=True, exist_ok=True)
-            system, source = _system(file)
+            system, source = file_system(file)
             try:
                 with system.open_input_stream(source) as data, target.open("wb") as out:
                     shutil.copyfileobj(data, out, _REQUEST)
             except (OSError, pa.ArrowException) as error:
-                raise _refused(file, error) from None
+                raise refused(file, error) from None
         beside.rename(place.parent)
     return place
 

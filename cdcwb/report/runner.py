@@ -21,7 +21,8 @@ from cdcwb import errors, standard_input
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import nearest
-from cdcwb.formats.source import absolute, is_folder
+from cdcwb.formats.source import absolute, is_folder, is_remote
+from cdcwb.formats.uploads import delivered_to
 from cdcwb.report.facts import flat, headline, monitored, read_facts
 from cdcwb.report.html import Page, Siblings, page, write_whole
 from cdcwb.small import is_small
@@ -86,7 +87,8 @@ def run_report(
 ) -> dict[str, Any]:
     """Run the notebook ``name`` over the capture ``path``, write its report to the HTML file ``to``, return its facts.
 
-    The facts are written beside it, as one flat JSON object in the file of the same name that ends in ``.json``.
+    The facts are written beside it, as one flat JSON object in the file of the same name that ends in ``.json``. ``to``
+    may be a URL; both files are uploaded to it.
     ``options`` are reader options; ``parameters`` are further parameters of the notebook. The values of the columns
     ``redact`` (``schema.table.column``) are in neither file. ``fail_if``: conditions on the facts that the caller will
     judge, which are checked only. ``say`` gets the present step (default: lines on standard error). The files are
@@ -95,6 +97,9 @@ def run_report(
     """
     from cdcwb.report.suite import check_wanted
 
+    if is_remote(to):
+        with delivered_to(to) as local:
+            return run_report(name, path, local, format, options, parameters, say, redact, fail_if)
     say = say or _say
     check_wanted(path, to, format, options, parameters, redact, fail_if, [name], is_page=True)
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds

@@ -23,7 +23,8 @@ from cdcwb.formats import Contents, examine, get_format
 from cdcwb.formats.folder import WRITTEN
 from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
-from cdcwb.formats.source import absolute
+from cdcwb.formats.source import absolute, is_remote, url_of
+from cdcwb.formats.uploads import delivered_to
 from cdcwb.report.facts import declared_facts, headline, is_answered, monitored, tone
 from cdcwb.report.html import Entry, Siblings, title_of, write_index, write_scripts
 from cdcwb.report.opening import check_parameters
@@ -104,12 +105,20 @@ def run_suite(
     ``parameters`` go to the notebooks that have them. The values of the columns ``redact`` are in no file. ``fail_if``
     are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: one
     that stays behind. ``files``: only these of the folder ``path``. A notebook that fails does not keep the others from
-    being made; what an earlier run made of it is removed, since it tells of another time.
+    being made; what an earlier run made of it is removed, since it tells of another time. ``to`` may be a URL: all
+    files are uploaded to it at the end, and none is removed there.
 
     Raises OptionError with everything that is wrong before anything runs, CaptureError where the capture cannot be
     read.
     """
     say = say or (lambda _: None)
+    if is_remote(to):
+        if wrong := check_ending(Path(url_of(str(to))), "reports go into a folder"):
+            raise OptionError(wrong[0])
+        with delivered_to(to, "index.html") as local:
+            return run_suite(
+                *(path, local, format, options, parameters, say, redact, fail_if, names, kernel, files, shared)
+            )
     folder = Path(to).expanduser().absolute()
     others = (parameters or {}).get("others", ())
     contents = None if files else _mixed(path, format, options or {})

@@ -10,9 +10,10 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb import model
+from cdcwb.analysis.export import export
 from cdcwb.capture import open_small
 from cdcwb.formats.files import list_files
-from cdcwb.formats.source import BLOCK
+from cdcwb.formats.source import BLOCK, read_text
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
 
 SPLIT = 1 << 19
@@ -84,3 +85,26 @@ def test_a_saved_capture_is_loaded_from_an_object_store(
         found, expected = (getattr(one, table).toArrow().sort_by(order) for one in (remote, local))
         assert found.num_rows
         assert found.equals(expected)
+
+
+def test_a_remote_saved_capture_is_written_by_spark_continued_and_exported(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL": server.url}).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "nothing").mkdir()
+    upload(server, "results", tmp_path / "nothing")
+    files = list_files(DATA / "qlik-kafka")
+    half = len(files) // 2
+    cdcwb.load(files[:half], images=True, split_size=1 << 20).save("s3://results/shop")
+    both = cdcwb.load(["s3://results/shop", *files[half:]])
+    assert both.save("s3://results/shop", overwrite=True) == "s3://results/shop"
+    again, local = cdcwb.load("s3://results/shop"), cdcwb.load(files)
+    found, expected = (
+        one.changes.toArrow().sort_by([("file_index", "ascending"), ("offset", "ascending")]) for one in (again, local)
+    )
+    assert expected.num_rows
+    assert found.equals(expected)
+    size = export(again, "transactions", "s3://results/out/transactions.jsonl")
+    assert size == export(local, "transactions", tmp_path / "transactions.jsonl")
+    assert read_text("s3://results/out/transactions.jsonl") == read_text(str(tmp_path / "transactions.jsonl"))

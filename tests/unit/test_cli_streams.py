@@ -152,7 +152,7 @@ def test_what_needs_a_file_or_a_folder_says_so(arguments: tuple[str, ...], said:
     assert list(spool.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["export --view events", "save", "report transactions", "xds", "open", "history"])
+@pytest.mark.parametrize("command", ["xds", "open", "history"])
 def test_results_are_written_to_this_machine(capture: Path, capsys: Any, command: str) -> None:
     name, *options = command.split()
     assert main([name, *options, str(capture), "--to", "s3://bucket/result.json"]) == 2

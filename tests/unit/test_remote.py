@@ -5,20 +5,25 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import cdcwb_synth as synth
 from benchmarks.remote import bytes_of, measure
+from cdcwb import saved
 from cdcwb.capture import check_capture, open_small
+from cdcwb.cli import main
 from cdcwb.errors import CaptureError
-from cdcwb.formats import FORMATS, source
+from cdcwb.formats import FORMATS, source, uploads
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files, open_source
+from cdcwb.formats.uploads import delivered_to, names_below
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
 
 DATA = Path(__file__).parents[2] / "data"
@@ -212,3 +217,157 @@ def test_folders_of_urls_end_at_the_bucket() -> None:
     assert source.folders_of("s3://b/x/y/z.bin") == ["s3://b/x/y", "s3://b/x", "s3://b"]
     assert source.common_folder(["s3://b/x/y/z.bin", "s3://b/x/q.bin"]) == "s3://b/x"
     assert source.common_folder(["/a/b/c", "/a/b/d/e"]) == "/a/b"
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bucket(server: Server, tmp_path: Path) -> str:
+    """The URL of an empty bucket."""
+    (tmp_path / "nothing").mkdir()
+    name = re.sub(r"[^a-z0-9]", "-", tmp_path.name.lower())
+    upload(server, name, tmp_path / "nothing")
+    return f"s3://{name}"
+
+
+def stored(folder: Path) -> dict[str, pa.Table]:
+    """The tables of a saved capture."""
+    return {name: pq.read_table(folder / name) for name in TABLES}
+
+
+def test_a_capture_is_saved_to_an_object_store_with_its_description_last(
+    server: Server, bucket: str, tmp_path: Path
+) -> None:
+    capture = open_small(str(DATA / "gbase8s"))
+    assert capture is not None
+    since = len(server.requests())
+    assert capture.save(f"{bucket}/shop/") == f"{bucket}/shop"
+    written = [one.path for one in server.requests(since) if one.method in ("PUT", "POST")]
+    assert written[-1].endswith(f"/shop/{saved.SAVED}")
+    copy = saved.saved_at(f"{bucket}/shop")
+    assert copy is not None
+    assert stored(copy) == stored(Path(capture.save(tmp_path / "saved")))
+    assert check_capture(f"{bucket}/shop").saved is not None
+
+
+def test_what_is_there_is_replaced_only_if_it_is_a_saved_capture_and_only_on_demand(
+    bucket: str, tmp_path: Path
+) -> None:
+    first, second = (open_small(str(DATA / name)) for name in ("gbase8s", "goldengate"))
+    assert first is not None
+    assert second is not None
+    first.save(f"{bucket}/shop")
+    before = names_below(f"{bucket}/shop")
+    with pytest.raises(CaptureError, match="already exists; not overwritten"):
+        second.save(f"{bucket}/shop")
+    assert names_below(f"{bucket}/shop") == before
+    second.save(f"{bucket}/shop", overwrite=True)
+    after = names_below(f"{bucket}/shop")
+    assert not {*before} & {*after} - {saved.SAVED}
+    copy = saved.saved_at(f"{bucket}/shop")
+    assert copy is not None
+    assert stored(copy) == stored(Path(second.save(tmp_path / "saved")))
+    other = tmp_path / "file.txt"
+    other.write_text("mine")
+    uploads.upload(other, f"{bucket}/other/file.txt")
+    with pytest.raises(CaptureError, match="already exists; not overwritten"):
+        second.save(f"{bucket}/other", overwrite=True)
+
+
+def test_readers_see_the_old_capture_until_the_new_one_is_complete(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (open_small(str(DATA / name)) for name in ("gbase8s", "goldengate"))
+    assert first is not None
+    assert second is not None
+    first.save(f"{bucket}/shop")
+    formats: list[str | None] = []
+
+    def slow(file: Path, url: str) -> None:
+        uploads.upload(file, url)
+        formats.append(saved.saved_format(f"{bucket}/shop"))
+
+    monkeypatch.setattr(saved, "upload", slow)
+    second.save(f"{bucket}/shop", overwrite=True)
+    assert formats == ["gbase8s"] * (len(formats) - 1) + ["goldengate"]
+    assert len(formats) > len(TABLES)
+
+
+def test_a_save_that_fails_leaves_the_old_capture(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (open_small(str(DATA / name)) for name in ("gbase8s", "goldengate"))
+    assert first is not None
+    assert second is not None
+    first.save(f"{bucket}/shop")
+    before = saved.saved_at(f"{bucket}/shop")
+
+    def broken(file: Path, url: str) -> None:
+        if url.endswith(f"/{saved.SAVED}"):
+            raise CaptureError("cannot be written (connection lost)", path=url)
+        uploads.upload(file, url)
+
+    monkeypatch.setattr(saved, "upload", broken)
+    with pytest.raises(CaptureError, match="connection lost"):
+        second.save(f"{bucket}/shop", overwrite=True)
+    after = saved.saved_at(f"{bucket}/shop")
+    assert before is not None
+    assert after is not None
+    assert saved.saved_format(f"{bucket}/shop") == "gbase8s"
+    assert stored(after) == stored(before)
+    monkeypatch.undo()
+
+
+def test_a_copy_of_a_remote_saved_capture_is_a_saved_capture(bucket: str, tmp_path: Path) -> None:
+    capture = open_small(str(DATA / "gbase8s"))
+    assert capture is not None
+    capture.save(f"{bucket}/shop")
+    copy = tmp_path / "copy"
+    shutil.copytree(source.fetched(f"{bucket}/shop"), copy)
+    assert saved.saved_format(copy) == "gbase8s"
+    assert check_capture(copy).saved is not None
+
+
+def test_files_are_uploaded_after_the_work_and_the_index_last(server: Server, bucket: str) -> None:
+    since = len(server.requests())
+    with delivered_to(f"{bucket}/reports", "index.html") as folder:
+        for name in ("index.html", "masks.html", "sub/z.json"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(name)
+        assert not names_below(f"{bucket}/reports")
+    written = [one.path.rpartition("/reports/")[2] for one in server.requests(since) if one.method in ("PUT", "POST")]
+    assert [name for at, name in enumerate(written) if name not in written[:at]] == [
+        *("masks.html", "sub/z.json", "index.html")
+    ]
+    with delivered_to(f"{bucket}/one/page.html") as page:
+        page.write_text("page")
+        page.with_suffix(".json").write_text("{}")
+    assert names_below(f"{bucket}/one") == ["page.html", "page.json"]
+    assert source.read_text(f"{bucket}/one/page.html") == "page"
+    stopping = delivered_to(f"{bucket}/none/page.html")
+    stopping.__enter__().write_text("page")
+    assert not stopping.__exit__(KeyError, KeyError(), None)
+    assert not names_below(f"{bucket}/none")
+
+
+def test_a_target_that_cannot_be_written_is_a_sentence(server: Server, tmp_path: Path) -> None:
+    capture = open_small(str(DATA / "gbase8s"))
+    assert capture is not None
+    with pytest.raises(CaptureError, match=r"^s3://no-such-bucket/shop/.*: cannot be written \("):
+        capture.save("s3://no-such-bucket/shop")
+    with pytest.raises(CaptureError, match="the URL has credentials"):
+        capture.save("s3://key:word@bucket/shop")
+
+
+def test_the_commands_save_to_urls_and_refuse_what_is_local_only(
+    bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["save", str(DATA / "gbase8s"), "--to", f"{bucket}/shop"]) == 0
+    assert f"{bucket}/shop: a saved gbase8s capture" in capsys.readouterr().out
+    assert main(["save", str(DATA / "gbase8s"), "--to", f"{bucket}/shop"]) == 2
+    assert "already exists; not overwritten" in capsys.readouterr().err
+    assert main(["save", str(DATA / "gbase8s"), "--to", f"{bucket}/shop", "--overwrite"]) == 0
+    assert main(["save", str(DATA / "gbase8s"), "--to", f"{bucket}/two", "--as", "delta"]) == 2
+    assert "Delta tables are saved to local folders only" in capsys.readouterr().err
+    assert main(["export", str(DATA / "gbase8s"), "--view", "changes", "--to", f"{bucket}/changes.xls"]) == 2
+    assert "expected a file that ends in .jsonl" in capsys.readouterr().err
+    assert names_below(f"{bucket}/two") == []
