@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 S3 := .venv-s3
+DUCKDB := .venv-duckdb
 LIVE_JARS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cdcwb/live-jars
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
@@ -20,7 +21,7 @@ ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
-  bench-scale clean java browser s3
+  bench-scale bench-alternatives clean java browser s3
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +85,15 @@ bench-remote: env s3 ## measure what is transferred of captures in an object sto
 # What is generated is kept in benchmarks/.cache. ARGS are options, such as ARGS="--only gbase8s --sizes 1,4".
 bench-scale: env java ## measure whether the cost per event stays the same up to 20 million events; takes hours
 	$(BIN)/python -m benchmarks.scale $(ARGS)
+
+# On the oldest PySpark, like bench-live. DuckDB is in a folder of its own, because cdcwb does not need it.
+bench-alternatives: $(OLDEST)/.ready $(DUCKDB)/.ready ## measure cdcwb beside Spark, fastavro, pandas, DuckDB and awk
+	@scripts/ensure.sh $(OLDEST)/bin/python java
+	PYTHONPATH=$(DUCKDB) $(OLDEST)/bin/python -m benchmarks.alternatives
+
+$(DUCKDB)/.ready: $(OLDEST)/.ready
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --target $(DUCKDB) duckdb
+	@touch $@
 
 clean: ## remove reports and caches; the environments stay
 	rm -rf reports build dist spark-warehouse .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info

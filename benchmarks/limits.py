@@ -22,7 +22,8 @@ import numpy as np
 
 import cdcwb_synth as synth
 from benchmarks.captures import CACHE
-from benchmarks.end_to_end import Watch, below
+from benchmarks.end_to_end import Watch
+from benchmarks.measure import processor_seconds
 from cdcwb.formats import FORMATS
 from cdcwb.formats.files import list_files
 
@@ -147,7 +148,7 @@ def _read(folder: str) -> dict[str, Any]:
     spark = get_spark("cdcwb-limits")
     spark.range(2).count()
     seconds: dict[str, float] = {}
-    began, cpu = time.monotonic(), _processor()
+    began, cpu = time.monotonic(), processor_seconds()
     capture = cdcwb.load(folder, spark=spark)
     seconds["load"] = time.monotonic() - began
     rows: dict[str, int] = {}
@@ -155,24 +156,11 @@ def _read(folder: str) -> dict[str, Any]:
         begin = time.monotonic()
         getattr(capture, table).write.format("noop").mode("overwrite").save()
         seconds[table] = time.monotonic() - begin
-    processor = _processor() - cpu
+    processor = processor_seconds() - cpu
     for table in ("changes", "transactions"):
         rows[table] = getattr(capture, table).count()
     plan = getattr(capture._tables, "text", "")
     return {"rows": rows, "seconds": seconds, "processor": processor, "plan": len(plan)}
-
-
-def _processor() -> float:
-    """Processor seconds of this process and all below it so far."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    total = 0
-    for process in below(os.getpid()):
-        try:
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        total += sum(map(int, fields[11:15]))
-    return total / ticks
 
 
 def rows_of(case: str, name: str, found: Mapping[str, Any]) -> Iterator[str]:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 WANTED: Final = {"confluent": 1.5, "confluent, 30 columns": 1.5, "avro-envelope": 1.5, "json-envelope": 0.9}
 """How many times as fast as Spark's own function cdcwb has to be. The table has 7 columns, or 30."""
 
-_TASK: Final = re.compile(r"com\.attunity\.queue\.msg\.[^.\"]+\.")
+TASK: Final = re.compile(r"com\.attunity\.queue\.msg\.[^.\"]+\.")
 """The beginning of the namespace of a data message's schema, up to the name of the task."""
-_ENVELOPE: Final = json.dumps(
+ENVELOPE: Final = json.dumps(
     {
         "type": "record",
         "name": "Envelope",
@@ -154,7 +154,7 @@ def _peer(plain: DataFrame, form: str, folder: Path, image: Any) -> DataFrame:
         parsed = F.from_json(F.col("value").cast("string"), f"struct<message: {shape}>")
         found = plain.select(parsed.alias("found")).select("found.message.*")
     elif form == "avro-envelope":
-        outer = from_avro(F.expr("substring(value, 6)"), _ENVELOPE)
+        outer = from_avro(F.expr("substring(value, 6)"), ENVELOPE)
         inner = plain.select(outer.alias("found")).select(F.col("found.message").alias("value"))
         found = inner.select(from_avro("value", _schema(folder)).alias("found")).select("found.*")
     else:
@@ -177,10 +177,10 @@ def _schema(folder: Path) -> str:
 
     registry = sorted((folder / "registry").glob("*.avsc"))
     if registry:
-        return _TASK.sub("", registry[0].read_text(encoding="utf-8"))
+        return TASK.sub("", registry[0].read_text(encoding="utf-8"))
     (path,) = (folder / "metadata").glob("*.parquet")
     value: bytes = pq.read_table(path)["value"][0].as_py()
-    return _TASK.sub("", value[value.index(b'{"type":"record","name":"DataRecord"') :].decode())
+    return TASK.sub("", value[value.index(b'{"type":"record","name":"DataRecord"') :].decode())
 
 
 def _total(name: str) -> Column:

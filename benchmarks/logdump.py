@@ -28,10 +28,13 @@ from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.goldengate.decode import Printed, Records
 from cdcwb.formats.goldengate.decode.printed import boundary, scan
 from cdcwb.formats.goldengate.layout import GUESS
-from tests.reference.goldengate import value_of, walk_one
+from tests.goldengate_text import walk_one
+from tests.reference.goldengate import value_of
 from tests.reference.logdump.printed import split_text
 
-__all__ = ["AWK", "PLAIN", "PROMISES", "STYLES", "difference", "make_text", "measure"]
+__all__ = [
+    "AWK", "AWK_SIX_FIELDS", "PLAIN", "PROMISES", "STYLES", "awk", "difference", "make_text", "measure", "run_awk",
+]  # fmt: skip
 
 PLAIN = "line by line"
 AWK = "awk, a line a record"
@@ -57,7 +60,7 @@ _SCRIPT = r"""
     incomplete, log_, at, goes_on, count
 }
 """
-_SHORT_SCRIPT = r"""
+AWK_SIX_FIELDS = r"""
 /^TransInd/ { place = substr($0, 23, 2) }
 /^[0-9][0-9][0-9][0-9]\// { time = $1 " " $2; operation = $3; size = $5; rba = $7 }
 /^Name:/ { print time, operation, $2, size, rba, place }
@@ -216,7 +219,7 @@ def difference(path: Path) -> str | None:
             return f"record at {record.start}: {ours} is not {record}"
     with tempfile.TemporaryDirectory() as folder:
         listing = Path(folder) / "listing"
-        _run_awk(_SCRIPT, path, listing)
+        run_awk(_SCRIPT, path, listing)
         lines = listing.read_text("ascii").splitlines()
     records = _read(path, bodies=False)
     told = [int(line.split()[5]) for line in lines]
@@ -228,7 +231,8 @@ def awk() -> str | None:
     return next(filter(None, map(shutil.which, ("mawk", "gawk", "awk"))), None)
 
 
-def _run_awk(script: str, path: Path, listing: Path) -> None:
+def run_awk(script: str, path: Path, listing: Path) -> None:
+    """Writes what a script prints of a file to ``listing``. Raises SystemExit without awk."""
     program = awk()
     if program is None:
         raise SystemExit("no awk was found")
@@ -238,7 +242,7 @@ def _run_awk(script: str, path: Path, listing: Path) -> None:
 
 def _awk_seconds(script: str, path: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    _run_awk(script, path, Path(os.devnull))
+    run_awk(script, path, Path(os.devnull))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -255,7 +259,7 @@ def measure(path: Path, rounds: int) -> dict[str, list[float]]:
         "events with images": lambda: _events(plan, EVERYTHING),
         PLAIN: lambda: len(_plainly(part)),
     }
-    scripts = {AWK: _SCRIPT, AWK_SHORT: _SHORT_SCRIPT}
+    scripts = {AWK: _SCRIPT, AWK_SHORT: AWK_SIX_FIELDS}
     taken: dict[str, list[float]] = {name: [] for name in (*works, *scripts)}
     for script in scripts.values():
         _awk_seconds(script, path)

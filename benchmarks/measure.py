@@ -8,8 +8,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-__all__ = ["in_turn", "on_one_core", "ratio"]
+__all__ = ["in_turn", "on_one_core", "processor_seconds", "ratio"]
 
 Work = Callable[[], int]
 """Something to measure; gives the number of records that it has read."""
@@ -60,3 +61,20 @@ def in_turn(works: dict[str, Work], rounds: int, least: float = 1.0) -> dict[str
 def ratio(slower: list[float], faster: list[float]) -> float:
     """How many times as long the one takes: the median over the rounds."""
     return statistics.median(one / other for one, other in zip(slower, faster, strict=True))
+
+
+def processor_seconds() -> float:
+    """Seconds of processor time of this process and all below it, those that have ended included."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        process = int(entry.parent.name)
+        parents[process], ticks[process] = int(fields[1]), sum(map(int, fields[11:15]))
+    mine = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return sum(ticks[process] for process in mine) / os.sysconf("SC_CLK_TCK")

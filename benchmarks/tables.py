@@ -10,11 +10,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import cdcwb_synth as synth
 from benchmarks.captures import CACHE
+from benchmarks.measure import processor_seconds
 
 __all__ = ["CHANGES", "FORMATS", "PROMISES", "TABLES", "measure"]
 
@@ -60,28 +60,11 @@ def _run(task: dict[str, Any]) -> dict[str, list[float]]:
     taken: dict[str, list[float]] = {name: [] for name in TABLES}
     for round_ in range(-1, task["rounds"]):  # the first warms up: the JVM compiles, workers start
         for name in TABLES:
-            before = _processor_seconds()
+            before = processor_seconds()
             getattr(cdcwb.load(task["path"], task["format"]), name).write.format("noop").mode("overwrite").save()
             if round_ >= 0:
-                taken[name].append(_processor_seconds() - before)
+                taken[name].append(processor_seconds() - before)
     return taken
-
-
-def _processor_seconds() -> float:
-    """Of this process and all below it, those that have ended included."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        process = int(entry.parent.name)
-        parents[process], ticks[process] = int(fields[1]), sum(map(int, fields[11:15]))
-    mine = {os.getpid()}
-    while more := {process for process, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    return sum(ticks[process] for process in mine) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":
