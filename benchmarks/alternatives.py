@@ -259,17 +259,19 @@ def _schemas(capture: Path, topic: str) -> dict[str, str]:
 
 Tool = tuple[Callable[["Case", Path], Work], str]
 """What prepares the work, and what it does not do."""
-_MESSAGES: Final = "no transactions, change masks, one schema across versions, problems, byte offsets"
-_PLAIN_JSON: Final = f"{_MESSAGES}; decimals, dates and bytes stay as in JSON"
-_TABLES: Final = "updates stay two rows; no masks, transactions, problems, offsets"
-_LOG: Final = "lines only: no objects, operations, keys, transactions, problems, offsets"
+_EVENTS: Final = "events only, which are not paired or sorted into a table of changes"
+_MESSAGES: Final = "no lists of changed columns, transactions, problems or byte offsets"
+_AVRO_LACKS: Final = f"{_MESSAGES}; versions of a table are not merged; schemas are given"
+_JSON_LACKS: Final = f"{_MESSAGES}; decimals, dates and bytes stay as they are in JSON"
+_TABLES: Final = "an update stays two rows; no lists of changed columns, transactions, problems or byte offsets"
+_LOG: Final = "lines only: no operations, keys, transactions, problems or byte offsets"
 _AVRO: Final[dict[str, Tool]] = {
-    "Spark from_avro": (spark_from_avro, _MESSAGES),
-    "fastavro": (fastavro_loop, f"{_MESSAGES}; Python objects"),
+    "Spark from_avro": (spark_from_avro, _AVRO_LACKS),
+    "fastavro": (fastavro_loop, f"{_AVRO_LACKS}; no columns"),
 }
 _JSON: Final[dict[str, Tool]] = {
-    "Spark from_json": (spark_from_json, _PLAIN_JSON),
-    "json.loads": (python_json, f"{_PLAIN_JSON}; Python objects"),
+    "Spark from_json": (spark_from_json, f"{_JSON_LACKS}; the schema is given"),
+    "json.loads": (python_json, f"{_JSON_LACKS}; no columns"),
 }
 
 
@@ -285,7 +287,8 @@ class Case:
 
     @property
     def tools(self) -> dict[str, Tool]:
-        return {"cdcwb": (cdcwb_spark, ""), "cdcwb, no Spark": (cdcwb_local, ""), **self.others}
+        local = _EVENTS if self.table == "changes" else ""
+        return {"cdcwb": (cdcwb_spark, ""), "cdcwb, no Spark": (cdcwb_local, local), **self.others}
 
 
 CASES: Final = {
@@ -303,7 +306,7 @@ CASES: Final = {
     ),
     "Logdump": Case(
         "goldengate",
-        {"awk": (awk_records, "six fields as text: no images, tokens, transactions, problems")},
+        {"awk": (awk_records, "six fields as text: no images, tokens, transactions or problems")},
         table="events",
     ),
 }
