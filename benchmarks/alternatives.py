@@ -11,9 +11,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.captures import CACHE
-from benchmarks.end_to_end import Watch
+from benchmarks.end_to_end import report, watched
 from benchmarks.live import ENVELOPE, TASK
 from benchmarks.logdump import AWK_SIX_FIELDS, run_awk
 from benchmarks.measure import processor_seconds
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CASES", "Case", "main", "measure"]
 
-_MARK: Final = "measured: "
 _SEED: Final = 20250323
 Work = Callable[[], int]
 """Decodes a capture; returns the number of rows."""
@@ -333,7 +330,7 @@ def _run(name: str, tool: str, changes: int, rounds: int) -> None:
         rows = work()
         taken = [rows, time.perf_counter() - clock, processor_seconds() - processor]
         if round_ >= 0:
-            print(_MARK + json.dumps(taken), flush=True)
+            report(taken)
 
 
 def measure(name: str, changes: int, rounds: int) -> Iterator[str]:
@@ -346,19 +343,12 @@ def measure(name: str, changes: int, rounds: int) -> Iterator[str]:
             print("DuckDB is not installed and is left out; run make bench-alternatives", file=sys.stderr)
             continue
         command = [sys.executable, "-m", "benchmarks.alternatives", "--run", json.dumps([name, tool, changes, rounds])]
-        child = subprocess.Popen(command, env={**os.environ, "MASTER": "local[2]"}, stdout=subprocess.PIPE, text=True)
-        watch = Watch(child.pid)
-        watch.start()
-        output, _ = child.communicate()
-        watch.stop()
-        if child.returncode:
-            raise SystemExit(f"{name}, {tool}: exit code {child.returncode}")
-        found = [json.loads(line.removeprefix(_MARK)) for line in output.splitlines() if line.startswith(_MARK)]
-        rows, clock, processor = (statistics.median(one) for one in zip(*found, strict=True))
+        results, peaks = watched(command, f"{name}, {tool}")
+        rows, clock, processor = (statistics.median(one) for one in zip(*results, strict=True))
         expected = expected or rows
         if rows != expected:
             raise SystemExit(f"{name}: {tool} reads {rows:,} rows, cdcwb {expected:,}")
-        memory = sum(watch.peaks().values()) / 2**20
+        memory = sum(peaks.values()) / 2**20
         yield (f"| {name} | {tool} | {rows:,} | {rows / clock:,.0f} | {rows / processor:,.0f} | {processor:.2f} | "
                f"{memory:,.0f} | {lacks} |")  # fmt: skip
 

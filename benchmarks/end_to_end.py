@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.captures import CACHE
+from benchmarks.measure import below
 
-__all__ = ["EndToEnd", "Watch", "below", "measure"]
+__all__ = ["MASTER", "EndToEnd", "Watch", "measure", "report", "watched"]
 
-_MASTER = "local[2]"
+MASTER = "local[2]"
 _MARK = "measured: "
 _EVERY = 0.1  # seconds
 
@@ -42,17 +43,29 @@ class EndToEnd:
 def measure(half: list[str], whole: list[str], events: dict[str, int], rounds: int) -> EndToEnd:
     """Writes both captures as Parquet, in turn. ``events``: how many rows each must have."""
     task = {"half": half, "whole": whole, "events": events, "rounds": rounds}
-    environ = {**os.environ, "MASTER": _MASTER}
     command = [sys.executable, "-m", "benchmarks.end_to_end", json.dumps(task)]
+    (result,), memory = watched(command, f"the run on {MASTER}")
+    return EndToEnd(**result, memory=memory)
+
+
+def watched(command: list[str], name: str) -> tuple[list[Any], dict[str, int]]:
+    """Runs a command on two cores of Spark; returns what it reports (:func:`report`), and :meth:`Watch.peaks`. Raises
+    SystemExit where it fails or reports nothing; ``name``: of the run."""
+    environ = {**os.environ, "MASTER": MASTER}
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as child:
         watch = Watch(child.pid)
         watch.start()
         output, _ = child.communicate()
         watch.stop()
-    found = [line for line in output.splitlines() if line.startswith(_MARK)]
-    if child.returncode or not found:
-        raise SystemExit(f"the run on {_MASTER} failed with exit code {child.returncode}")
-    return EndToEnd(**json.loads(found[0].removeprefix(_MARK)), memory=watch.peaks())
+    results = [json.loads(line.removeprefix(_MARK)) for line in output.splitlines() if line.startswith(_MARK)]
+    if child.returncode or not results:
+        raise SystemExit(f"{name} failed with exit code {child.returncode}")
+    return results, watch.peaks()
+
+
+def report(result: Any) -> None:
+    """Prints a result for the process that runs this one (:func:`watched`)."""
+    print(_MARK + json.dumps(result), flush=True)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -86,21 +99,6 @@ class Watch(threading.Thread):
                 role += f" {sum(name.startswith(role) for name in out) + 1}"
             out[role] = max(peak, out.get(role, 0))  # a JVM that prepares the start of the other is gone at once
         return out
-
-
-def below(root: int) -> list[int]:
-    """The process and all its descendants."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        parents.setdefault(int(fields[1]), []).append(int(entry.parent.name))
-    found = [root]
-    for process in found:
-        found += parents.get(process, [])
-    return found
 
 
 def _role_and_peak(process: int, root: int) -> tuple[str, int] | None:
@@ -167,4 +165,4 @@ def _write(files: list[str], target: Path) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    print(_MARK + json.dumps(_run(json.loads(sys.argv[1]))), flush=True)
+    report(_run(json.loads(sys.argv[1])))

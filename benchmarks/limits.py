@@ -8,10 +8,8 @@ processors, the peak memory of each process and the size of the plan.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +20,7 @@ import numpy as np
 
 import cdcwb_synth as synth
 from benchmarks.captures import CACHE
-from benchmarks.end_to_end import Watch
+from benchmarks.end_to_end import report, watched
 from benchmarks.measure import processor_seconds
 from cdcwb.formats import FORMATS
 from cdcwb.formats.files import list_files
@@ -40,7 +38,6 @@ SMALL_FILES: dict[str, dict[str, Any]] = {
 """Options of the generator for ten thousand files or about as many, of formats that have them; the messages of others
 are dealt out to files."""
 
-_MARK = "measured: "
 _MESSAGES = ("qlik-kafka", "debezium")
 _OF_MESSAGES = ("value", "partitions")  # cases that are made of messages unless a format is given
 _VALUE = 64 << 20
@@ -129,16 +126,8 @@ def measure(capture: Path) -> dict[str, Any]:
     """What a process that loads and reads the capture says of itself, with ``memory``, the peak of every process in
     bytes, by role."""
     command = [sys.executable, "-m", "benchmarks.limits", "--measure", str(capture)]
-    environ = {**os.environ, "MASTER": "local[2]"}
-    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as child:
-        watch = Watch(child.pid)
-        watch.start()
-        output, _ = child.communicate()
-        watch.stop()
-    found = [line for line in output.splitlines() if line.startswith(_MARK)]
-    if child.returncode or not found:
-        raise SystemExit(f"{capture}: the run failed with exit code {child.returncode}")
-    return {**json.loads(found[0].removeprefix(_MARK)), "memory": watch.peaks()}
+    (result,), memory = watched(command, f"{capture}: the run")
+    return {**result, "memory": memory}
 
 
 def _read(folder: str) -> dict[str, Any]:
@@ -185,7 +174,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"default: all of {', '.join(CASES)}")
     given = parser.parse_args()
     if given.measure:
-        print(_MARK + json.dumps(_read(given.measure)), flush=True)
+        report(_read(given.measure))
         return
     print(
         "| case | format | changes | transactions | load s | changes s | transactions s | processor s "

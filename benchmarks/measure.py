@@ -9,8 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-__all__ = ["in_turn", "on_one_core", "processor_seconds", "ratio"]
+__all__ = ["below", "in_turn", "on_one_core", "processor_seconds", "processor_seconds_by_role", "ratio"]
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 Work = Callable[[], int]
 """Something to measure; gives the number of records that it has read."""
@@ -65,16 +68,35 @@ def ratio(slower: list[float], faster: list[float]) -> float:
 
 def processor_seconds() -> float:
     """Seconds of processor time of this process and all below it, those that have ended included."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
+    return sum(processor_seconds_by_role().values())
+
+
+def processor_seconds_by_role() -> dict[str, float]:
+    """The same, of the JVM and of all else (``Python``). The time of processes that have ended counts as Python's: the
+    JVM starts workers by a daemon of Python."""
+    found = {"JVM": 0.0, "Python": 0.0}
+    for process in below(os.getpid()):
+        folder = Path(f"/proc/{process}")
+        try:
+            ticks = [int(field) for field in (folder / "stat").read_text().rpartition(")")[2].split()[11:15]]
+            is_java = (folder / "cmdline").read_bytes().split(b"\0")[0].endswith(b"java")
+        except OSError:  # it has ended
+            continue
+        found["JVM" if is_java else "Python"] += sum(ticks[:2]) / _TICKS
+        found["Python"] += sum(ticks[2:]) / _TICKS
+    return found
+
+
+def below(root: int) -> list[int]:
+    """The process and all its descendants."""
+    parents: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
         except OSError:  # it has ended
             continue
-        process = int(entry.parent.name)
-        parents[process], ticks[process] = int(fields[1]), sum(map(int, fields[11:15]))
-    mine = {os.getpid()}
-    while more := {process for process, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    return sum(ticks[process] for process in mine) / os.sysconf("SC_CLK_TCK")
+        parents.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    found = [root]
+    for process in found:
+        found += parents.get(process, [])
+    return found

@@ -21,14 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.captures import CACHE
-from benchmarks.end_to_end import Watch, below
+from benchmarks.end_to_end import MASTER, report, watched
+from benchmarks.measure import processor_seconds_by_role
 from cdcwb import machine
 from cdcwb.formats import FORMATS
 
-__all__ = ["CHANGES", "RESULTS", "growth", "measure", "stages_of"]
+__all__ = ["CHANGES", "RESULTS", "growth", "measure", "per_event", "stages_of", "workers_of"]
 
 RESULTS = CACHE / "scale.json"
-"""Where the results of the last run are."""
+"""Where the latest results of each format are."""
 
 CHANGES: dict[str, int] = dict.fromkeys(FORMATS, 100_000) | {"gbase8s": 800_000}
 """Changes of the capture of size 1. 16 times as many are 20 million events of gbase8s."""
@@ -40,8 +41,6 @@ _BROKEN = 4  # exit code where a size costs more
 _MOST = 0.1  # what an event of a larger capture may cost more, as a share
 _SEED = 20250323
 _CORES = 2
-_MARK = "measured: "
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
@@ -58,7 +57,7 @@ def main() -> int:
     parser.add_argument("--measure", nargs=2, metavar=("CAPTURE", "WARM"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        print(_MARK + json.dumps(_read(*given.measure)), flush=True)
+        report(_read(*given.measure))
         return 0
     try:
         sizes = sorted({int(size) for size in given.sizes.split(",")})
@@ -91,8 +90,8 @@ def main() -> int:
 def growth(found: Mapping[int, Mapping[str, Any]]) -> float:
     """How much more processor time an event costs than in the smallest capture, at most, as a share of it; 0 where
     events of larger captures cost less, because what each capture costs once is divided among more of them."""
-    first = _per_event(found[min(found)])
-    return max(_per_event(one) / first - 1 for one in found.values())
+    first = per_event(found[min(found)])
+    return max(per_event(one) / first - 1 for one in found.values())
 
 
 def measure(name: str, size: int, changes: int, rounds: int = 1) -> dict[str, Any]:
@@ -101,15 +100,15 @@ def measure(name: str, size: int, changes: int, rounds: int = 1) -> dict[str, An
     rounds that with the median of processor seconds."""
     folder = _generated(name, changes * size)
     warm = _generated(name, _WARM)
-    told = json.loads((folder / "synth.json").read_text())
+    made = json.loads((folder / "synth.json").read_text())
     runs = sorted(
         (_measured(folder / "capture", warm / "capture") for _ in range(rounds)),
         key=lambda one: one["processor"]["JVM"] + one["processor"]["Python"],
     )
     run = runs[len(runs) // 2]
-    if run["rows"] != told.get("captured_changes", told["changes"]):
-        raise SystemExit(f"{folder}: {run['rows']} changes were read, {told['changes']} were generated")
-    return run | {"events": told["records"], "bytes": told["file_bytes"], "files": len(told["files"])}
+    if run["rows"] != made.get("captured_changes", made["changes"]):
+        raise SystemExit(f"{folder}: {run['rows']} changes were read, {made['changes']} were generated")
+    return run | {"events": made["records"], "bytes": made["file_bytes"], "files": len(made["files"])}
 
 
 def _generated(name: str, changes: int) -> Path:
@@ -118,35 +117,27 @@ def _generated(name: str, changes: int) -> Path:
         print(f"generating {folder.name}, once", file=sys.stderr, flush=True)
         given = ["--changes", str(changes), "--seed", str(_SEED), "--parallel", "--part-changes", str(_PART)]
         command = [sys.executable, "-m", "cdcwb.cli", "synth", name, *given, "--to", str(folder)]
-        environ = {**os.environ, "MASTER": f"local[{_CORES}]"}
+        environ = {**os.environ, "MASTER": MASTER}
         subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
     return folder
 
 
 def _measured(capture: Path, warm: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.scale", "--measure", str(capture), str(warm)]
-    environ = {**os.environ, "MASTER": f"local[{_CORES}]"}
-    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as child:
-        watch = Watch(child.pid)
-        watch.start()
-        output, _ = child.communicate()
-        watch.stop()
-    found = [line for line in output.splitlines() if line.startswith(_MARK)]
-    if child.returncode or not found:
-        raise SystemExit(f"{capture}: the run failed with exit code {child.returncode}")
-    return {**json.loads(found[0].removeprefix(_MARK)), "memory": watch.peaks()}
+    (result,), memory = watched(command, f"{capture}: the run")
+    return {**result, "memory": memory}
 
 
 def row_of(name: str, size: int, one: Mapping[str, Any], first: Mapping[str, Any]) -> str:
     """The row of a table in Markdown."""
     memory, processor, events = one["memory"], one["processor"], one["events"]
-    workers = sorted(peak for role, peak in memory.items() if role.startswith("Python worker"))[-_CORES:]
+    workers = workers_of(one)[-_CORES:]
     run = sum(stage["run"] for stage in one["stages"])
     shuffled = sum(stage["shuffled"] for stage in one["stages"])
     cells = [
         name, str(size), f"{events:,}", f"{one['bytes'] / 1e6:,.0f}", f"{one['seconds']:.1f}",
-        f"{_per_event(one) * 1e6:.2f}", *(f"{processor[role] / events * 1e6:.2f}" for role in ("JVM", "Python")),
-        f"{_per_event(one) / _per_event(first):.2f}", f"{run / one['seconds'] / _CORES:.0%}",
+        f"{per_event(one) * 1e6:.2f}", *(f"{processor[role] / events * 1e6:.2f}" for role in ("JVM", "Python")),
+        f"{per_event(one) / per_event(first):.2f}", f"{run / one['seconds'] / _CORES:.0%}",
         f"{shuffled / events:.2f}",
         *(f"{memory.get(role, 0) >> 20:,}" for role in ("driver (Python)", "JVM")),
         ", ".join(f"{peak >> 20:,}" for peak in workers),
@@ -165,7 +156,12 @@ def stages_of(one: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def _per_event(one: Mapping[str, Any]) -> float:
+def workers_of(one: Mapping[str, Any]) -> list[int]:
+    """The peak memory of each Python worker in bytes, the largest last."""
+    return sorted(peak for role, peak in one["memory"].items() if role.startswith("Python worker"))
+
+
+def per_event(one: Mapping[str, Any]) -> float:
     """Seconds of all processors per event."""
     return float(sum(one["processor"].values()) / one["events"])
 
@@ -181,11 +177,11 @@ def _read(folder: str, warm: str) -> dict[str, Any]:
     for _ in range(3):
         cdcwb.load(warm, spark=spark, split_size=_WARM_SPLIT).changes.write.format("noop").mode("overwrite").save()
     seen = len(_stages(spark))
-    before, began = _processor(), time.monotonic()
+    before, began = processor_seconds_by_role(), time.monotonic()
     capture = cdcwb.load(folder, spark=spark)
     planned = time.monotonic()
     capture.changes.write.format("noop").mode("overwrite").save()
-    ended, after = time.monotonic(), _processor()
+    ended, after = time.monotonic(), processor_seconds_by_role()
     stages = _stages(spark)[seen:]
     plan = getattr(capture._tables, "text", "")
     return {
@@ -196,23 +192,6 @@ def _read(folder: str, warm: str) -> dict[str, Any]:
         "stages": stages,
         "plan": len(plan),
     }
-
-
-def _processor() -> dict[str, float]:
-    """Processor seconds so far of the JVM, and of this process and its workers."""
-    found = {"JVM": 0.0, "Python": 0.0}
-    for process in below(os.getpid()):
-        folder = Path(f"/proc/{process}")
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            is_java = (folder / "cmdline").read_bytes().split(b"\0")[0].endswith(b"java")
-        except OSError:  # it has ended
-            continue
-        # The time of children that have ended is that of Python: the JVM starts workers by a daemon of Python.
-        own, ended = sum(map(int, fields[11:13])) / _TICKS, sum(map(int, fields[13:15])) / _TICKS
-        found["JVM" if is_java else "Python"] += own
-        found["Python"] += ended
-    return found
 
 
 def _stages(spark: Any) -> Sequence[dict[str, Any]]:

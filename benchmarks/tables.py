@@ -7,13 +7,12 @@ It runs in a process of its own. Each table is read once before anything is coun
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from typing import Any
 
 import cdcwb_synth as synth
 from benchmarks.captures import CACHE
+from benchmarks.end_to_end import report, watched
 from benchmarks.measure import processor_seconds
 
 __all__ = ["CHANGES", "FORMATS", "PROMISES", "TABLES", "measure"]
@@ -31,8 +30,6 @@ PROMISES = {
 }
 """How many times what ``events`` cost a table of a format costs at most."""
 
-_MASTER = "local[2]"
-_MARK = "measured: "
 _SEED = 20250323
 
 
@@ -43,14 +40,9 @@ def measure(format: str, changes: int, rounds: int) -> dict[str, list[float]]:
         print(f"generating {folder.name}, once", file=sys.stderr, flush=True)
         synth.generate(format, changes=changes, seed=_SEED, to=folder, overwrite=True)
     task = {"format": format, "path": str(folder / "capture"), "rounds": rounds}
-    environ = {**os.environ, "MASTER": _MASTER}
     command = [sys.executable, "-m", "benchmarks.tables", json.dumps(task)]
-    output = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=False).stdout
-    found = [line for line in output.splitlines() if line.startswith(_MARK)]
-    if not found:
-        raise SystemExit(f"the tables of {format} could not be read on {_MASTER}")
-    taken: dict[str, list[float]] = json.loads(found[0].removeprefix(_MARK))
-    return taken
+    (taken,), _ = watched(command, f"the run on the tables of {format}")
+    return dict(taken)
 
 
 def _run(task: dict[str, Any]) -> dict[str, list[float]]:
@@ -68,4 +60,4 @@ def _run(task: dict[str, Any]) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    print(_MARK + json.dumps(_run(json.loads(sys.argv[1]))), flush=True)
+    report(_run(json.loads(sys.argv[1])))

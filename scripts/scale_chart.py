@@ -16,7 +16,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from benchmarks.scale import RESULTS
+from benchmarks.scale import RESULTS, per_event, workers_of
 from cdcwb.charts.theme import SAFE
 from scripts.screenshots import LARGEST, ROOT, clipped, light
 
@@ -72,12 +72,11 @@ def _line(
 
 
 def _time(one: Mapping[str, Any]) -> float:
-    return float(sum(one["processor"].values()) / one["events"] * 1e6)
+    return per_event(one) * 1e6
 
 
 def _memory(one: Mapping[str, Any]) -> float:
-    peaks = [peak for role, peak in one["memory"].items() if role.startswith("Python worker")]
-    return float(max(peaks, default=0) / (1 << 20))
+    return max(workers_of(one), default=0) / (1 << 20)
 
 
 if __name__ == "__main__":

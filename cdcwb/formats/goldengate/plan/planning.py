@@ -378,7 +378,7 @@ def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], option
         timed[part.file] = timed.get(part.file, 0) + one.timed - one.zoned
         if isinstance(one, PartScan):
             shown = plan.files[part.file].shown
-            if shown and one.shown and shown[-1].offset == one.shown[0].offset:  # one range goes on in the next part
+            if shown and one.shown and shown[-1].offset == one.shown[0].offset:  # a range continues in the next part
                 one.shown[0] = Shown(shown.pop().first, one.shown[0].last, one.shown[0].offset)
             shown += one.shown
     if options.time_zone is not None:
