@@ -563,8 +563,9 @@ def _binary_values(texts: list[bytes], detected: Detected) -> bool:
 def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
     """Lines from the begin, the middle and the end of a file, without their ends."""
     texts: list[bytes] = []
-    window = min(max(source.length // _SHARE_OF_FILE, _LEAST_SAMPLE), _SAMPLE)
+    share = source.length // _SHARE_OF_FILE
     for start in sorted({0, source.length // 2, max(source.length - _SAMPLE, 0)}):
+        window = min(max(share, _LEAST_SAMPLE if start else _HEAD), _SAMPLE)
         for segments in iter_lines(source, start, min(start + _SAMPLE, source.length), marks, window):
             for at in range(min(len(segments), _LINES)):
                 if segments.state[at] == 0:
