@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ def main() -> None:
     target.mkdir(parents=True, exist_ok=True)
     names = [notebook_path(name).stem.partition("_")[2] for name in sys.argv[2:]] or list(CAPTURES)
     for name in names:
-        for number, (look, picture) in enumerate([*_reported(name), *_in_lab(name)]):
+        for number, (look, picture) in enumerate(chain(_reported(name), _in_lab(name))):
             file = target / f"{name}-{look}.png"
             file.write_bytes(picture)
             sys.stdout.write(f"{number + 1:3} {file}\n")
