@@ -5,7 +5,8 @@ every format in these sizes (``cdcwb synth --parallel``; kept in ``benchmarks/.c
 own on ``local[2]``, and prints for each: events, processor time per event of the JVM and of all Python processes, the
 peak memory of every process, and the bytes that went through Spark's shuffle. A small capture is read three times
 first, so that neither the start of Spark nor compilation counts. Results are also written to
-``benchmarks/.cache/scale.json``; ``python -m scripts.scale_chart`` draws them.
+``benchmarks/.cache/scale.json``; ``python -m scripts.scale_chart`` draws them. With ``--parquet`` the changes are
+written to Parquet files, which are deleted again; without it they are only computed.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -50,6 +53,7 @@ def main() -> int:
     parser.add_argument("--sizes", default="1,4,16", help="sizes, separated by commas (default: %(default)s)")
     parser.add_argument("--changes", type=int, help="changes of size 1 (default: 800,000 of gbase8s, else 100,000)")
     parser.add_argument("--rounds", type=int, default=1, help="times each capture is read; the median counts")
+    parser.add_argument("--parquet", action="store_true", help="write the changes to Parquet files")
     parser.add_argument("--stages", action="store_true", help="print the stages of Spark as well")
     parser.add_argument(
         "--check", action="store_true", help="exit code 4 if an event of a larger capture costs over 10 %% more"
@@ -57,7 +61,7 @@ def main() -> int:
     parser.add_argument("--measure", nargs=2, metavar=("CAPTURE", "WARM"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        report(_read(*given.measure))
+        report(_read(*given.measure, parquet=given.parquet))
         return 0
     try:
         sizes = sorted({int(size) for size in given.sizes.split(",")})
@@ -76,7 +80,7 @@ def main() -> int:
     for name in given.only or FORMATS:
         found: dict[int, dict[str, Any]] = {}
         for size in sizes:
-            one = found[size] = measure(name, size, given.changes or CHANGES[name], given.rounds)
+            one = found[size] = measure(name, size, given.changes or CHANGES[name], given.rounds, given.parquet)
             print(row_of(name, size, one, found[sizes[0]]), flush=True)
             if given.stages:
                 print("\n".join(stages_of(one)), flush=True)
@@ -94,7 +98,7 @@ def growth(found: Mapping[int, Mapping[str, Any]]) -> float:
     return max(per_event(one) / first - 1 for one in found.values())
 
 
-def measure(name: str, size: int, changes: int, rounds: int = 1) -> dict[str, Any]:
+def measure(name: str, size: int, changes: int, rounds: int = 1, parquet: bool = False) -> dict[str, Any]:
     """Generates a capture if there is none yet, and reads it; returns events, bytes, seconds, processor seconds of the
     JVM and of Python, the stages of Spark, and with ``memory`` the peak of every process in bytes, by role. Of several
     rounds that with the median of processor seconds."""
@@ -102,7 +106,7 @@ def measure(name: str, size: int, changes: int, rounds: int = 1) -> dict[str, An
     warm = _generated(name, _WARM)
     made = json.loads((folder / "synth.json").read_text())
     runs = sorted(
-        (_measured(folder / "capture", warm / "capture") for _ in range(rounds)),
+        (_measured(folder / "capture", warm / "capture", parquet) for _ in range(rounds)),
         key=lambda one: one["processor"]["JVM"] + one["processor"]["Python"],
     )
     run = runs[len(runs) // 2]
@@ -122,8 +126,9 @@ def _generated(name: str, changes: int) -> Path:
     return folder
 
 
-def _measured(capture: Path, warm: Path) -> dict[str, Any]:
+def _measured(capture: Path, warm: Path, parquet: bool) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.scale", "--measure", str(capture), str(warm)]
+    command += ["--parquet"] * parquet
     (result,), memory = watched(command, f"{capture}: the run")
     return {**result, "memory": memory}
 
@@ -169,20 +174,30 @@ def per_event(one: Mapping[str, Any]) -> float:
 # --- in the process that is watched -----------------------------------------------------------------------------------
 
 
-def _read(folder: str, warm: str) -> dict[str, Any]:
+def _read(folder: str, warm: str, parquet: bool) -> dict[str, Any]:
     import cdcwb
     from cdcwb.spark.session import get_spark
 
+    def write(capture: cdcwb.Capture) -> None:
+        into = capture.changes.write.mode("overwrite")
+        if parquet:
+            into.parquet(target)
+        else:
+            into.format("noop").save()
+
+    target = tempfile.mkdtemp(prefix="scale-", dir=CACHE)
     spark = get_spark("cdcwb-scale")
     for _ in range(3):
-        cdcwb.load(warm, spark=spark, split_size=_WARM_SPLIT).changes.write.format("noop").mode("overwrite").save()
+        write(cdcwb.load(warm, spark=spark, split_size=_WARM_SPLIT))
     seen = len(_stages(spark))
     before, began = processor_seconds_by_role(), time.monotonic()
     capture = cdcwb.load(folder, spark=spark)
     planned = time.monotonic()
-    capture.changes.write.format("noop").mode("overwrite").save()
+    write(capture)
     ended, after = time.monotonic(), processor_seconds_by_role()
     stages = _stages(spark)[seen:]
+    written = sum(file.stat().st_size for file in Path(target).rglob("*.parquet"))
+    shutil.rmtree(target)
     plan = getattr(capture._tables, "text", "")
     return {
         "rows": capture.changes.count(),
@@ -191,6 +206,7 @@ def _read(folder: str, warm: str) -> dict[str, Any]:
         "processor": {role: after[role] - before[role] for role in after},
         "stages": stages,
         "plan": len(plan),
+        "parquet": written,
     }
 
 
