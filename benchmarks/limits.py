@@ -114,10 +114,7 @@ CASES: Mapping[str, Callable[[str, Path], None]] = {
     "columns": _generated(5_000, columns=1024, tables=1, all_types=False),
     "tables": _generated(40_000, tables=10_000, all_types=False),
     "value": large_value,
-    "partitions": _generated(100_000, tables=2, partitions=100),
-    "records-1": _generated(100_000),
-    "records-4": _generated(400_000),
-    "records-16": _generated(1_600_000),
+    "partitions": _generated(100_000, tables=1, partitions=200),
 }
 """How the capture of each case is made: the format and a folder, which gets a folder ``capture``."""
 
