@@ -6,7 +6,7 @@ own on ``local[2]``, and prints for each: events, processor time per event of th
 peak memory of every process, and the bytes that went through Spark's shuffle. A small capture is read three times
 first, so that neither the start of Spark nor compilation counts. Results are also written to
 ``benchmarks/.cache/scale.json``; ``python -m scripts.scale_chart`` draws them. With ``--parquet`` the changes are
-written to Parquet files, which are deleted again; without it they are only computed.
+written to Parquet files, which are deleted again, and results are only printed; without it changes are only computed.
 """
 
 from __future__ import annotations
@@ -84,10 +84,11 @@ def main() -> int:
             print(row_of(name, size, one, found[sizes[0]]), flush=True)
             if given.stages:
                 print("\n".join(stages_of(one)), flush=True)
-        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        results[name] = {str(size): one for size, one in found.items()}
         broken |= growth(found) > _MOST
-        RESULTS.write_text(json.dumps(results, indent=1))
+        if not given.parquet:
+            results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+            results[name] = {str(size): one for size, one in found.items()}
+            RESULTS.write_text(json.dumps(results, indent=1))
     return _BROKEN if given.check and broken else 0
 
 
