@@ -23,6 +23,8 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import FORMATS, source, uploads
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files, open_source
+from cdcwb.formats.messages.container import Options
+from cdcwb.formats.messages.prefixed import detect_prefix
 from cdcwb.formats.uploads import delivered_to, names_below
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
 
@@ -100,6 +102,16 @@ def test_a_file_that_is_read_in_small_steps_is_transferred_in_few_requests(serve
     assert sum(requests) == len(data)
     assert max(requests) == source.AHEAD
     assert len(requests) < 12
+
+
+def test_a_text_that_can_be_read_as_lengths_is_not_transferred_to_its_end(server: Server, tmp_path: Path) -> None:
+    # As a varint the beginning is a length of 1 MiB; from there on lengths of 98 bytes follow each other.
+    url = put(server, tmp_path, "text.csv", b"\x80\x80\x40" + b"b" * (4 << 20))
+    [name] = list_files(url)
+    opened = open_source(name, "binary")
+    since = len(server.requests())
+    assert detect_prefix(opened, Options.parse({}), False) is None
+    assert server.sent(since) < 8 << 16
 
 
 CHANGES = {

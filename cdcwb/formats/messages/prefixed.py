@@ -141,16 +141,26 @@ class Entry(NamedTuple):
     known: bool  # the value begins as messages do
 
 
+_LATER: Final = Entry(-1, -1, -1, -1, False)
+"""Stands for a message of which too little is loaded."""
+
+
 class Framing:
     """How lengths, keys and values follow each other in a file."""
 
     def __init__(
-        self, source: Source, prefix: str, pairs: bool, anything: bool = False, loaded: int | None = None
+        self,
+        source: Source,
+        prefix: str,
+        pairs: bool,
+        anything: bool = False,
+        start: int = 0,
+        loaded: int | None = None,
     ) -> None:
-        """``anything``: values may begin with any byte, so that only the lengths count. ``loaded``: bytes of the file
-        that are read (None: all)."""
-        self.size = source.length
-        self.buffer: Bytes = source.read(0, self.size if loaded is None else loaded)
+        """``anything``: values may begin with any byte, so that only the lengths count. ``start``: byte of the file
+        that is place 0. ``loaded``: bytes that are read from there on (None: all)."""
+        self.size = source.length - start
+        self.buffer: Bytes = source.read(start, start + (self.size if loaded is None else loaded))
         self.data = self.buffer.data
         self.prefix: Prefix = prefix_of(prefix)
         self.pairs = pairs
@@ -311,14 +321,13 @@ def detect_prefix(source: Source, options: Options, damaged: bool) -> Chain | No
         chain
         for name in names
         for pairs in ways
-        if _may_hold(Framing(source, name, pairs, loaded=_HEAD))
-        and (chain := _chain(Framing(source, name, pairs), options)) is not None
+        if _may_hold(source, name, pairs) and (chain := _chain(Framing(source, name, pairs), options)) is not None
     ]
     if chains:
         return chains[0]
     if options.prefix:
         for pairs in ways:
-            if _may_hold(Framing(source, options.prefix, pairs, True, loaded=_HEAD)):
+            if _may_hold(source, options.prefix, pairs, True):
                 chain = _chain(Framing(source, options.prefix, pairs, True), options)
                 if chain is not None:
                     return chain
@@ -338,27 +347,32 @@ def _words(prefix: str, pairs: bool) -> str:
     return f"length before them ({prefix})" + (", each after a key with its own" if pairs else "")
 
 
-def _may_hold(framing: Framing) -> bool:
-    """Whether the lengths may hold in a file whose beginning is loaded: False where :func:`_chain` stops in it. So a
-    file of another kind is not transferred to its end from an object store."""
-    loaded, place = len(framing.buffer), 0
-    number = known = 0
-    while place + _WIDTH <= loaded:
-        if framing.pairs:
-            length, at = framing.prefix.read(framing.data, place)
-            if length <= LONGEST and loaded < at + length + _WIDTH <= framing.size:
-                return True
+def _may_hold(source: Source, prefix: str, pairs: bool, anything: bool = False) -> bool:
+    """Whether the lengths may hold: False where :func:`_chain` stops at the file's beginning or among the first
+    messages, wherever the lengths lead. So a file of another kind is not transferred to its end from an object store.
+    """
+    fields = 2 if pairs else 1  # that have lengths
+    start = place = number = known = 0
+    framing = Framing(source, prefix, False, anything, loaded=_HEAD)
+    while place < source.length:
+        behind = start + len(framing.buffer)
         try:
-            entry = framing.entry(place)
+            entry = framing.entry(place - start) if place + _WIDTH <= behind or behind == source.length else _LATER
         except IndexError:  # a value that is blank as far as it is loaded
-            return True
+            entry = _LATER
         if entry is None:
             return False
+        if entry == _LATER:
+            if place == start or number >= fields * _FEW:
+                return True
+            start, framing = place, Framing(source, prefix, False, anything, place, _HEAD)
+            continue
         number += 1
-        known += entry.known
-        if number >= _FEW and known < number // 2:
+        known += entry.known and number % fields == 0
+        messages = number // fields
+        if messages >= _FEW and known < messages // 2:
             return False
-        place = entry.end
+        place = start + entry.end
     return True
 
 
