@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 S3 := .venv-s3
+STORES := .venv-stores
 DUCKDB := .venv-duckdb
 LIVE_JARS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cdcwb/live-jars
 BIN := $(VENV)/bin
@@ -21,7 +22,7 @@ ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
-  bench-scale bench-alternatives clean java browser s3
+  bench-scale bench-alternatives clean java browser s3 stores
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +33,7 @@ report: env java ## run every notebook over every capture in data/ and write rep
 	@$(BIN)/python -m cdcwb.report
 
 # What is checked of the code keeps one core busy; meanwhile the kernels are compiled once for all processes.
-test: env java browser s3 ## check the code, then run every test at its normal size
+test: env java browser s3 stores ## check the code, then run every test at its normal size
 	@$(BIN)/python -m cdcwb.cli.kernels & $(CHECK) && wait $$!
 	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal tests/unit
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder tests/browser tests/notebooks tests/spark
@@ -114,4 +115,13 @@ s3: $(S3)/.ready
 $(S3)/.ready: tests/s3_server.txt
 	@$(PYTHON) -m venv $(S3)
 	@$(S3)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+stores: $(STORES)/.ready
+
+# Google's store comes from PyPI, Azure's from npm; without npm the tests of Azure's are left out.
+$(STORES)/.ready: tests/store_servers.txt
+	@$(PYTHON) -m venv $(STORES)
+	@$(STORES)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(STORES) azurite@3.37.0; fi
 	@touch $@

@@ -18,6 +18,7 @@ from hypothesis import settings
 
 from tests.possessive import refuse_doubtful_groups
 from tests.s3_server import ENVIRONMENT
+from tests.store_servers import AZURE_ENVIRONMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 os.environ["TZ"] = "UTC"
 time.tzset()
 # Workers of Spark have the environment that its session began with: these are no credentials of anything.
-os.environ.update(ENVIRONMENT)
+os.environ.update(ENVIRONMENT | AZURE_ENVIRONMENT)
 refuse_doubtful_groups("cdcwb")
 
 HERE = Path(__file__).parent

@@ -5,10 +5,10 @@ A remote file is named by its URL: ``s3://bucket/key``, ``gs://bucket/key``, ``a
 file only the blocks that are asked for are transferred, each once for as long as the file is open, into a temporary
 file without a name.
 
-Credentials come from the environment or the client's own configuration, as Arrow finds them; a URL that has any is
-refused. What else a client needs to know (an endpoint, a region) comes from the environment too, or from the query of a
-URL (``s3://bucket/folder?endpoint_override=http://localhost:9000``), which is remembered for its bucket and is not part
-of the name of a file.
+Credentials come from the environment or the client's own configuration; a URL that has any is refused. What else a
+client needs to know (an endpoint, a region) comes from the environment too, or from the query of a URL
+(``s3://bucket/folder?endpoint_override=http://localhost:9000``), which is remembered for its bucket and is not part of
+the name of a file.
 """
 
 from __future__ import annotations
@@ -80,12 +80,19 @@ AHEAD: Final = 1 << 18
 
 _URL: Final = re.compile(rf"({'|'.join(SCHEMES)})://([^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 _QUERY: Final = re.compile(r"\?((?:[a-z_]+=[^&/]*(?:/[^&]*)?)(?:&[a-z_]+=[^&]*)*)$")
-_SECRET: Final = re.compile(r"key|secret|token|password|credential|signature|sas", re.IGNORECASE)
-_S3_SETTINGS: Final = {
-    "endpoint_override": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
-    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+_SECRET: Final = re.compile(r"key|secret|token|password|credential(?!_kind$)|signature|sas", re.IGNORECASE)
+_ALIASES: Final = {"s3a": "s3", "gcs": "gs", "abfss": "abfs"}
+_ENDPOINT: Final = re.compile(r"(?:(https?)://)?((?:\[[0-9a-fA-F:.]+\]|[^\[\]:/?#@]+)(?::\d{1,5})?)(?:/.*)?")
+_SETTINGS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "s3": {
+        "endpoint_override": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    },
+    "gs": {"endpoint_override": ("STORAGE_EMULATOR_HOST",)},
+    "abfs": {"endpoint_override": ("AZURE_STORAGE_SERVICE_ENDPOINT",)},
 }
-"""Settings of Arrow's client that it does not take from the environment itself."""
+"""Settings of Arrow's clients that they do not take from the environment themselves."""
+_AZURE_CREDENTIALS: Final = {"account_key": "AZURE_STORAGE_KEY", "sas_token": "AZURE_STORAGE_SAS_TOKEN"}
 _REQUEST: Final = 8 << 20  # bytes that are asked for at most at once
 _KEPT: Final = 64 << 20  # bytes of files that nobody reads now
 _MOST_OPEN: Final = 64  # such files
@@ -138,7 +145,7 @@ def _parts(url: str) -> tuple[str, str, str]:
     found = _URL.match(url)
     assert found is not None
     scheme = found[1].lower()
-    return "s3" if scheme == "s3a" else scheme, found[2], found[3]
+    return _ALIASES.get(scheme, scheme), found[2], found[3]
 
 
 def folders_of(path: str) -> list[str]:
@@ -177,24 +184,76 @@ def same_file(one: str, other: str) -> bool:
 def file_system(url: str) -> tuple[fs.FileSystem, str]:
     """The file system of a URL, and the path in it."""
     scheme, authority, rest = _parts(url)
-    base = f"{scheme}://{authority}"
-    settings = dict(parse_qsl(_queries.get(base, "")))
-    for name, variables in _S3_SETTINGS.items() if scheme == "s3" else ():
+    settings = dict(parse_qsl(_queries.get(f"{scheme}://{authority}", "")))
+    for name, variables in _SETTINGS.get(scheme, {}).items():
         for value in filter(None, map(os.environ.get, variables)):
             settings.setdefault(name, value)
-    system, root = _connected(f"{base}/?{urlencode(settings)}".rstrip("?"))
+    system, root = _connected(scheme, authority, urlencode(settings))
     return system, "/".join(filter(None, (root.rstrip("/"), rest.strip("/")))) or "/"
 
 
 @lru_cache
-def _connected(url: str) -> tuple[fs.FileSystem, str]:
+def _connected(scheme: str, authority: str, query: str) -> tuple[fs.FileSystem, str]:
     from pyarrow import fs
 
+    settings = dict(parse_qsl(query))
+    connect = {"gs": _google, "abfs": _azure}.get(scheme)
     try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(url)
+        if connect is not None:
+            return connect(authority, settings)
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(_uri(scheme, authority, settings))
     except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
-        raise refused(url.partition("?")[0], error) from None
+        raise refused(f"{scheme}://{authority}/", error) from None
     return found
+
+
+def _uri(scheme: str, authority: str, settings: Mapping[str, str]) -> str:
+    return f"{scheme}://{authority}/?{urlencode(settings)}".rstrip("?")
+
+
+def _endpoint(settings: dict[str, str]) -> tuple[str, str]:
+    """Scheme and host (with its port) of the endpoint in settings, which is removed from them; empty if unset."""
+    endpoint = settings.pop("endpoint_override", "")
+    found = _ENDPOINT.fullmatch(endpoint)
+    if endpoint and found is None:
+        raise ValueError(f"expected an endpoint like http://HOST:PORT, found {endpoint!r}")
+    return (found[1] or "https", found[2]) if found else ("", "")
+
+
+def _google(bucket: str, settings: dict[str, str]) -> tuple[fs.FileSystem, str]:
+    """Google's client, without credentials if the endpoint has no TLS."""
+    from pyarrow import fs
+
+    scheme, host = _endpoint(settings)
+    if host:
+        settings = {"endpoint_override": host, "scheme": scheme} | settings
+    if settings.get("scheme") == "http" and "@" not in bucket:
+        bucket = f"anonymous@{bucket}"
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(_uri("gs", bucket, settings))
+    return found
+
+
+def _azure(authority: str, settings: dict[str, str]) -> tuple[fs.FileSystem, str]:
+    """Azure's client, with the account key or the signature of the environment, which Arrow does not take itself.
+    Without these it has a token, or no credentials if the endpoint has no TLS: a token would end the process then."""
+    from pyarrow import fs
+
+    named = os.environ.get("AZURE_STORAGE_ACCOUNT", "")
+    if named and not re.search("[@.:]", authority):
+        authority = f"{named}@{authority}"
+    scheme, host = _endpoint(settings)
+    if host:
+        tls = str(scheme == "https").lower()
+        settings = {"blob_storage_authority": host, "dfs_storage_authority": host, "enable_tls": tls} | settings
+    anonymous, root = fs.FileSystem.from_uri(_uri("abfs", authority, settings | {"credential_kind": "anonymous"}))
+    options = {name: value for name, value in anonymous.__reduce__()[1][0].items() if value}
+    if named in ("", options["account_name"]) and "credential_kind" not in settings:
+        for name, variable in _AZURE_CREDENTIALS.items():
+            if value := os.environ.get(variable):
+                return fs.AzureFileSystem(**options, **{name: value}), root
+    if options["blob_storage_scheme"] == "http":
+        return anonymous, root
+    return fs.FileSystem.from_uri(_uri("abfs", authority, settings))[0], root
 
 
 def refused(url: str, error: Exception, deed: str = "read") -> CaptureError:
@@ -260,7 +319,9 @@ def exists(url: str) -> bool:
 
     system, path = file_system(url)
     try:
-        return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+        if system.get_file_info(path).type != fs.FileType.NotFound:
+            return True
+        return bool(system.get_file_info(fs.FileSelector(path, allow_not_found=True)))
     except (OSError, pa.ArrowException) as error:
         raise refused(url, error) from None
 
@@ -282,9 +343,8 @@ def files_below(url: str) -> list[str]:
         found = system.get_file_info(path)
         if found.type == fs.FileType.File:
             return [_listed(url, found)]
-        if found.type == fs.FileType.NotFound:
-            raise CaptureError("there is no such file or folder", path=url)
-        below = system.get_file_info(fs.FileSelector(path, recursive=True))
+        # Azure's client does not find the folder x if there is another one, x.y or x-y.
+        below = system.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
     except (OSError, pa.ArrowException) as error:
         raise refused(url, error) from None
     files = []
@@ -293,7 +353,8 @@ def files_below(url: str) -> list[str]:
         if one.type == fs.FileType.File and not any(part[:1] in (".", "_") for part in name.split("/")):
             files.append(_listed(f"{url}/{name}", one))
     if not files:
-        raise CaptureError("the folder holds no files", path=url)
+        missing = found.type == fs.FileType.NotFound and not below
+        raise CaptureError("there is no such file or folder" if missing else "the folder holds no files", path=url)
     return files
 
 
@@ -329,10 +390,11 @@ class Remote:
             raise refused(url, error) from None
         if now != size:
             raise CaptureError(f"changed since it was listed: expected {size:,} bytes, found {now:,}", path=url)
-        self.tag: bytes = (metadata or {}).get("ETag", b"")
+        self.tag: bytes = next((value for name, value in (metadata or {}).items() if name.lower() == "etag"), b"")
         self.data: Bytes = np.empty(0, np.uint8)
         self._missing = np.ones(-(-size // BLOCK), np.bool_)
         self._last = (0, 0)  # blocks [first, stop) that were transferred last
+        self._next = 0  # offset up to which the file was read in order
         self._lock = RLock()
         if size:
             self._store = tempfile.TemporaryFile(prefix="cdcwb-")  # noqa: SIM115  (it ends with this object)
@@ -364,7 +426,7 @@ class Remote:
         for at in range(start, stop, _REQUEST):
             size = min(_REQUEST, stop - at)
             try:
-                data = self._file.read_at(size, at)
+                data = self._read(size, at)
             except (OSError, pa.ArrowException) as error:
                 raise refused(self.url, error) from None
             if len(data) != size:
@@ -375,6 +437,15 @@ class Remote:
                 where = f"{tempfile.gettempdir()} ({error.strerror}); TMPDIR names another folder for temporary files"
                 raise CaptureError(f"cannot be copied to {where}", path=self.url) from None
             self.loaded += size
+
+    def _read(self, size: int, start: int) -> bytes:
+        """Google's client sends the beginning of a file as soon as it is open: a file that is read in order is taken
+        from what it sends, so that nothing is sent twice."""
+        if start != self._next:
+            return cast(bytes, self._file.read_at(size, start))
+        data = cast(bytes, self._file.read(size))
+        self._next += len(data)
+        return data
 
 
 _open: OrderedDict[tuple[str, Info], Remote] = OrderedDict()

@@ -12,9 +12,11 @@ import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.analysis.export import export
 from cdcwb.capture import open_small
+from cdcwb.formats import uploads
 from cdcwb.formats.files import list_files
-from cdcwb.formats.source import BLOCK, read_text
+from cdcwb.formats.source import BLOCK, forget, read_text, url_of
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
+from tests.store_servers import azure, google
 
 SPLIT = 1 << 19
 MARGIN = 1 << 20
@@ -66,6 +68,19 @@ def test_changes_that_workers_read_from_an_object_store_equal_the_local_ones(
     read = server.sent(since) - planned
     splits = -(-size // SPLIT)
     assert read <= 2 * (size + 2 * splits * BLOCK)
+
+
+@pytest.mark.parametrize("scheme", ["gs", "abfs"])
+def test_workers_read_from_the_stores_of_google_and_azure(capture: Path, scheme: str, tmp_path: Path) -> None:
+    [file] = list_files(capture)
+    with {"gs": google, "abfs": azure}[scheme](tmp_path / "requests") as running:
+        uploads.upload(Path(file), url_of(f"{scheme}://data/shop/stream.bin?endpoint_override={running.url}"))
+        # The endpoint is in the URL alone, the key of Azure in the environment that the session was started with.
+        remote = cdcwb.load(f"{scheme}://data/shop", split_size=SPLIT)
+        found = remote.changes.select("position", "operation", "table_name").toArrow().sort_by("position")
+    forget()
+    expected = cdcwb.load(file, split_size=SPLIT).changes.select("position", "operation", "table_name")
+    assert found.equals(expected.toArrow().sort_by("position"))
 
 
 def test_a_saved_capture_is_loaded_from_an_object_store(
