@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import shutil
@@ -19,13 +20,17 @@ from benchmarks.remote import bytes_of, measure
 from cdcwb import saved
 from cdcwb.capture import check_capture, open_small
 from cdcwb.cli import main
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import FORMATS, source, uploads
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.messages.container import Options
 from cdcwb.formats.messages.prefixed import detect_prefix
 from cdcwb.formats.uploads import delivered_to, names_below
+from cdcwb.xds.snapshot import read_table
+from tests.containers import prefixed
+from tests.kafka import AFTER, BEFORE, STOCK, WRITTEN, avro_record, enveloped, framed, metadata, record
+from tests.local import read
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
 
 DATA = Path(__file__).parents[2] / "data"
@@ -223,6 +228,62 @@ def test_side_files_and_folders_of_options_may_be_remote(server: Server) -> None
     names = sorted(file.name for file in (DATA / "idm-event-log.snapshot").iterdir())
     assert sorted(file.name for file in folder.iterdir()) == names
     assert source.fetched(folder) == folder
+
+
+LOGDUMP = """\
+2014/06/21 11:12:13.456.789 FieldComp            Len     8 RBA 4096
+Name: SHOP.STOCK
+After  Image:                                             Partition 0
+0000 0004 4B45 5931                               | ....KEY1
+"""
+DEFINITION = """*
+Definition for table SHOP.STOCK
+Record length: 4
+Syskey: 0
+Columns: 1
+CODE     0  4  0 0 0 0 0  4  4  4 0 0 0 0 1 0 1 0
+End of definition
+"""
+AVRO = avro_record(STOCK, AFTER, BEFORE)
+SIDE_FILES = [
+    ("qlik-kafka", "registry", "registry", "registry/42.avsc", STOCK, prefixed("be4", framed(42, AVRO))),
+    ("qlik-kafka", "avro_schema", "stock.avsc", "stock.avsc", STOCK, prefixed("be4", AVRO)),
+    (
+        *("qlik-kafka", "metadata", "described", "described/1.json", json.dumps(metadata({"id": "INT4", "name": "X"}))),
+        prefixed("be4", json.dumps(enveloped(record(AFTER, BEFORE))).encode()),
+    ),
+    ("goldengate", "definitions", "stock.def", "stock.def", DEFINITION, LOGDUMP.encode()),
+    ("gbase8s", "labels", "names.json", "names.json", '{"101": "s.t"}', (DATA / "gbase8s/stream-1.bin").read_bytes()),
+    ("gbase8s", "schemas", "old.txt", "old.txt", "101: c1 integer", (DATA / "gbase8s/stream-2.bin").read_bytes()),
+]
+
+
+@pytest.mark.parametrize("case", SIDE_FILES, ids=[case[1] for case in SIDE_FILES])
+def test_options_that_name_files_and_folders_take_urls(
+    case: tuple[str, str, str, str, str, bytes], server: Server, tmp_path: Path
+) -> None:
+    format, option, named, file, content, capture = case
+    put(server, tmp_path, f"beside/{file}", content.encode())
+    url = put(server, tmp_path, "capture/capture.bin", capture).partition("/capture/")[0]
+    local = str(tmp_path / "objects")
+
+    def shown(root: str, **options: str) -> list[str]:
+        found = read(f"{root}/capture", format=format, **(WRITTEN if format == "qlik-kafka" else {}) | options)
+        return [repr(row).replace(root, "") for row in found.to_pylist()]
+
+    found = shown(url, **{option: f"{url}/beside/{named}"})
+    assert found == shown(local, **{option: f"{local}/beside/{named}"})
+    if option != "schemas":  # those of the stream itself come first
+        assert found != shown(local)
+    with pytest.raises((CaptureError, OptionError), match="none"):
+        shown(url, **{option: f"{url}/beside/none"})
+
+
+def test_a_snapshot_may_be_remote() -> None:
+    for name in ("idm-event-log.snapshot/orders.csv", "idm-event-log.snapshot/customer.csv"):
+        found = read_table(f"s3://data/{name}", None, "utf-8")
+        assert found.num_rows
+        assert found.equals(read_table(str(DATA / name), None, "utf-8"))
 
 
 def test_folders_of_urls_end_at_the_bucket() -> None:
