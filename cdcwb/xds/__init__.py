@@ -1,4 +1,4 @@
-"""Event log rows, and the changes of any capture, as XDS documents: decisions, documents, and back."""
+"""Event log rows, and the changes of any capture, as XDS documents: decisions, documents, and parsing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The changes of any capture as events (docs/formats/idm-event-log.md §7).
 
-An insert or a refresh adds every value of the after image, an update modifies the columns that changed, a delete
-deletes. What cannot be told that way is left out, with its reason.
+An insert or a refresh becomes an add with every value of the after image, an update a modify of the changed columns, a
+delete a delete. Other changes are left out, with the reason.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import pyarrow.compute as pc
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.model import Operation, Outcome
 from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted
-from cdcwb.xds.rows import Bools, Ints, codes, flags, said_of_rows
+from cdcwb.xds.rows import Bools, Ints, codes, flags, mapped_rows
 from cdcwb.xds.settings import Settings
 
 __all__ = ["LEFT_OUT", "NO_KEY", "Rendered", "events_of_changes"]
 
 LEFT_OUT: Final = pa.schema([("row", pa.int64()), ("reason", pa.string())])
-"""Changes that are no events: their row, from 0, and why."""
+"""Changes that have no event: their row, from 0, and the reason."""
 
 NO_KEY: Final = "no key is known of "
-"""How the reason begins why changes of a table without a key are left out."""
+"""The beginning of the reason for leaving out changes of a table without a key."""
 
 _VERBS: Final = {
     Operation.INSERT: Verb.ADD,
@@ -36,13 +36,13 @@ _VERBS: Final = {
     Operation.DELETE: Verb.DELETE,
 }
 
-_ROWS = 50_000  # changes at once
+_ROWS = 50_000  # changes at a time
 
 _HEX: Final = re.compile(r"(?:[0-9a-f]{2})*")
 
 
 class Rendered(NamedTuple):
-    """Events, the changes that are none, and for each event the row of its change."""
+    """Events, the changes that were left out, and the row of each event's change."""
 
     events: pa.Table
     left_out: pa.Table
@@ -53,11 +53,10 @@ def events_of_changes(changes: pa.Table | pa.RecordBatch, settings: Settings, *,
     """Rows of :data:`cdcwb.model.CHANGES`, in their order, as rows of :data:`~cdcwb.xds.document.EVENT`.
 
     Events are numbered from ``event`` on, ``settings.batch_size`` to a document, with document 1 holding event 1. Left
-    out are changes of other operations, without a key or an image, of work that was not committed, and those with a
-    character that XML 1.0 cannot hold. The association is that of the key before the change. Key columns are attributes
-    as all others are. Of an update, the old value is removed where the before image has it, else all values are; a
-    column that did not come with the after image is passed over. Hexadecimal values of columns of the type octet become
-    Base64.
+    out are changes of other operations, without a key or an image, of transactions that were not committed, and those
+    with a character that XML 1.0 does not allow. The association is that of the key before the change. Key columns are
+    attributes like all others. An update removes the old value if the before image has it, else all values; a column
+    that the after image lacks is skipped. Hexadecimal values of columns of the type octet become Base64.
     """
     batches, left_out, rows = [], [], []
     begin = 0
@@ -65,12 +64,12 @@ def events_of_changes(changes: pa.Table | pa.RecordBatch, settings: Settings, *,
     for batch in table.to_batches(max_chunksize=_ROWS):
         if not len(batch):
             continue
-        found = _Batch(batch, settings)
-        places, columns = found.events()
+        converter = _Batch(batch, settings)
+        places, columns = converter.events()
         numbers = np.arange(event, event + len(places))
         documents = (numbers - 1) // settings.batch_size + 1
         batches.append(pa.record_batch([pa.array(documents), pa.array(numbers), *columns], schema=EVENT))
-        without, reasons = found.left_out()
+        without, reasons = converter.left_out()
         left_out.append(pa.record_batch([pa.array(begin + without), reasons], schema=LEFT_OUT))
         rows.append(begin + places)
         event += len(places)
@@ -83,7 +82,7 @@ def events_of_changes(changes: pa.Table | pa.RecordBatch, settings: Settings, *,
 
 
 class _Entries(NamedTuple):
-    """What stands in the maps of many rows, one behind the other."""
+    """The entries of the maps of many rows, concatenated."""
 
     row: Ints
     name: pa.StringArray
@@ -91,7 +90,7 @@ class _Entries(NamedTuple):
 
 
 class _Attributes(NamedTuple):
-    """Attributes of many rows, one behind the other; ``remove`` and ``add`` as in EVENT."""
+    """Attributes of many rows, concatenated; ``remove`` and ``add`` as in EVENT."""
 
     row: Ints
     name: pa.StringArray
@@ -101,7 +100,7 @@ class _Attributes(NamedTuple):
 
 
 class _Batch:
-    """A batch of changes on its way to events."""
+    """Converts a batch of changes to events."""
 
     def __init__(self, changes: pa.RecordBatch, settings: Settings) -> None:
         self._reasons = np.full(len(changes), None, dtype=object)
@@ -124,14 +123,14 @@ class _Batch:
         used = np.flatnonzero(self._open)
         taken = pa.array(used)
         verbs = pa.array(self._verb[used].tolist(), pa.string())
-        place = np.full(len(self._changes), -1, dtype=np.int64)
-        place[used] = np.arange(len(used))
-        kept = _picked(attributes, place[attributes.row] >= 0)
-        first = np.searchsorted(place[kept.row], np.arange(len(used) + 1))
-        types = self._types(kept)
-        values = [_as_octets(values, types) for values in (kept.remove, kept.add)]
-        columns = [kept.name, types, pa.array(kept.remove_all), *values]
-        # what has no value has no type either
+        number = np.full(len(self._changes), -1, dtype=np.int64)
+        number[used] = np.arange(len(used))
+        chosen = _picked(attributes, number[attributes.row] >= 0)
+        first = np.searchsorted(number[chosen.row], np.arange(len(used) + 1))
+        types = self._types(chosen)
+        values = [_as_octets(values, types) for values in (chosen.remove, chosen.add)]
+        columns = [chosen.name, types, pa.array(chosen.remove_all), *values]
+        # without a value there is no type
         without = pc.and_(columns[3].is_null(), columns[4].is_null())
         columns[1] = pc.if_else(without, pa.scalar(None, pa.string()), columns[1])
         structs = pa.StructArray.from_arrays(columns, fields=list(ATTRIBUTE))
@@ -139,7 +138,7 @@ class _Batch:
         return used, [verbs, self._classes().take(taken), associations.take(taken), lists]
 
     def left_out(self) -> tuple[Ints, pa.StringArray]:
-        """The rows that are none, once :meth:`events` has been asked, and why."""
+        """The rows without an event, and the reasons; call :meth:`events` first."""
         rows = np.flatnonzero(~self._open)
         return rows, pa.array(self._reasons[rows].tolist(), pa.string())
 
@@ -156,23 +155,23 @@ class _Batch:
         for outcome in _distinct(changes["outcome"]):
             if outcome not in (None, Outcome.COMMITTED):
                 self._leave_out(_equal(changes["outcome"], outcome), f"not committed: its outcome is {outcome}")
-        self._leave_out(~_there(changes["table_name"]) | empty(changes["table_name"]), "it names no table")
-        keyless = ~_there(changes["key"]) | (_lengths(changes["key"]) == 0)
+        self._leave_out(~_valid(changes["table_name"]) | empty(changes["table_name"]), "it names no table")
+        keyless = ~_valid(changes["key"]) | (_lengths(changes["key"]) == 0)
         for label in _distinct(self._labels.filter(pa.array(keyless))):
             reason = f"{NO_KEY}{label}; give it with the option keys={label}:column+column, or --infer-keys"
             self._leave_out(keyless & _equal(self._labels, label), reason)
-        no_after = ~_there(changes["after"]) & np.isin(self._verb, (Verb.ADD, Verb.MODIFY))
+        no_after = ~_valid(changes["after"]) & np.isin(self._verb, (Verb.ADD, Verb.MODIFY))
         self._leave_out(no_after, "it has no after image")
 
     def _associations(self) -> pa.StringArray:
-        """The association of each change; null where it has none."""
+        """The association of each change; null if it has none."""
         changes = self._changes
         keys = _entries(changes["key"], self._open)
         before = _entries(changes["before"], self._verb == Verb.MODIFY)
-        old = _found(keys.row, keys.name, before)
+        old = _indexes_of(keys.row, keys.name, before)
         values = pc.coalesce(before.value.take(pa.array(old, mask=old < 0)), keys.value)
         for wrong, reason in (
-            (~_there(values), "a column of its key is NULL"),
+            (~_valid(values), "a column of its key is NULL"),
             (_unwritable(keys.name), "the name of a column of its key cannot be part of an association"),
             (xml_unfit(values) | xml_unfit(keys.name), "its key has a character that XML 1.0 cannot hold"),
         ):
@@ -181,21 +180,22 @@ class _Batch:
         first = np.searchsorted(keys.row, np.arange(len(changes) + 1))
         joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(first, pa.int32()), pairs), "+")
         schemas = pc.coalesce(changes["schema_name"], pa.scalar(self._settings.schema, pa.string()))
-        found = association(joined, changes["table_name"], schemas)
-        self._leave_out(xml_unfit(found), "its table or schema has a character that XML 1.0 cannot hold")
-        return found
+        associations = association(joined, changes["table_name"], schemas)
+        self._leave_out(xml_unfit(associations), "its table or schema has a character that XML 1.0 cannot hold")
+        return associations
 
     def _attributes(self) -> _Attributes:
-        """The attributes of all adds and modifies, in the order of their rows; leaves out what cannot be told."""
+        """The attributes of all adds and modifies, in the order of their rows; leaves out rows that cannot be
+        events."""
         added = _entries(self._changes["after"], self._open & (self._verb == Verb.ADD))
-        there = _there(added.value)
-        count = int(there.sum())
+        present = _valid(added.value)
+        count = int(present.sum())
         adds = _Attributes(
-            added.row[there],
-            added.name.filter(pa.array(there)),
+            added.row[present],
+            added.name.filter(pa.array(present)),
             np.zeros(count, dtype=np.bool_),
             pa.nulls(count, pa.string()),
-            added.value.filter(pa.array(there)),
+            added.value.filter(pa.array(present)),
         )
         modifying = self._open & (self._verb == Verb.MODIFY)
         modifies = self._modified(modifying)
@@ -205,38 +205,38 @@ class _Batch:
         order = np.argsort(row, kind="stable")
         taken = pa.array(order)
         texts = [
-            pa.concat_arrays([one, other]).take(taken)
-            for one, other in ((adds.name, modifies.name), (adds.remove, modifies.remove), (adds.add, modifies.add))
+            pa.concat_arrays([first, other]).take(taken)
+            for first, other in ((adds.name, modifies.name), (adds.remove, modifies.remove), (adds.add, modifies.add))
         ]
         remove_all = np.concatenate([adds.remove_all, modifies.remove_all])[order]
-        found = _Attributes(row[order], texts[0], remove_all, texts[1], texts[2])
+        attributes = _Attributes(row[order], texts[0], remove_all, texts[1], texts[2])
         for wrong, reason in (
-            (~_there(found.name) | empty(found.name), "a column has no name"),
+            (~_valid(attributes.name) | empty(attributes.name), "a column has no name"),
             (
-                xml_unfit(found.name) | xml_unfit(found.remove) | xml_unfit(found.add),
+                xml_unfit(attributes.name) | xml_unfit(attributes.remove) | xml_unfit(attributes.add),
                 "a value or a column name has a character that XML 1.0 cannot hold",
             ),
         ):
-            self._leave_out(_rows(found.row[wrong], len(self._changes)), reason)
-        return found
+            self._leave_out(_rows(attributes.row[wrong], len(self._changes)), reason)
+        return attributes
 
     def _modified(self, modifying: Bools) -> _Attributes:
         before, after = (_entries(self._changes[image], modifying) for image in ("before", "after"))
         changed = self._changes["changed_columns"]
-        says = _there(changed)
-        named = np.flatnonzero(modifying & says)
+        known = _valid(changed)
+        named = np.flatnonzero(modifying & known)
         lists = changed.take(pa.array(named))
         of_lists = np.repeat(named, _lengths(lists))
-        silent = ~says[after.row]
+        silent = ~known[after.row]
         row = np.concatenate([of_lists, after.row[silent]])
         name = pa.concat_arrays([pc.list_flatten(lists), after.name.filter(pa.array(silent))])
-        new, old = _found(row, name, after), _found(row, name, before)
+        new, old = _indexes_of(row, name, after), _indexes_of(row, name, before)
         add = after.value.take(pa.array(new, mask=new < 0))
         remove = before.value.take(pa.array(old, mask=old < 0))
         remove_all = old < 0
-        kept = (new >= 0) & (_there(add) | _there(remove) | remove_all)
-        kept &= says[row] | remove_all | ~_same(remove, add)
-        return _picked(_Attributes(row, name, remove_all, remove, add), kept)
+        chosen = (new >= 0) & (_valid(add) | _valid(remove) | remove_all)
+        chosen &= known[row] | remove_all | ~_same(remove, add)
+        return _picked(_Attributes(row, name, remove_all, remove, add), chosen)
 
     def _classes(self) -> pa.StringArray:
         """The class name of each row."""
@@ -245,17 +245,17 @@ class _Batch:
         def name(label: str, table: str) -> str:
             return settings.class_names.get(label) or settings.class_names.get(table) or table
 
-        return said_of_rows((self._labels, tables), name)
+        return mapped_rows((self._labels, tables), name)
 
     def _types(self, attributes: _Attributes) -> pa.StringArray:
         """The type of each attribute."""
         labels = self._labels.take(pa.array(attributes.row))
-        return said_of_rows((labels, attributes.name), self._settings.type_of)
+        return mapped_rows((labels, attributes.name), self._settings.type_of)
 
 
 def _entries(maps: pa.MapArray, wanted: Bools) -> _Entries:
     """The entries of the wanted rows, in their order; a null map has none."""
-    rows = np.flatnonzero(wanted & _there(maps))
+    rows = np.flatnonzero(wanted & _valid(maps))
     taken = maps.take(pa.array(rows))
     if not len(rows):
         return _Entries(np.empty(0, dtype=np.int64), pa.array([], pa.string()), pa.array([], pa.string()))
@@ -264,27 +264,27 @@ def _entries(maps: pa.MapArray, wanted: Bools) -> _Entries:
     return _Entries(np.repeat(rows, np.diff(offsets)), taken.keys.slice(begin, size), taken.items.slice(begin, size))
 
 
-def _found(row: Ints, name: pa.StringArray, entries: _Entries) -> Ints:
-    """For each row and name the place of the entry with the same; -1 where there is none."""
+def _indexes_of(row: Ints, name: pa.StringArray, entries: _Entries) -> Ints:
+    """The index of the entry with the same row and name; -1 without one."""
     if not len(entries.row) or not len(row):
         return np.full(len(row), -1, dtype=np.int64)
     code = codes(pa.concat_arrays([entries.name, name])) + 1
     width = int(code.max()) + 1
-    there = entries.row * width + code[: len(entries.row)]
+    present = entries.row * width + code[: len(entries.row)]
     wanted = row * width + code[len(entries.row) :]
-    order = np.argsort(there, kind="stable")
-    place = np.minimum(np.searchsorted(there[order], wanted), len(order) - 1)
-    return np.where(there[order[place]] == wanted, order[place], -1)
+    order = np.argsort(present, kind="stable")
+    at = np.minimum(np.searchsorted(present[order], wanted), len(order) - 1)
+    return np.where(present[order[at]] == wanted, order[at], -1)
 
 
-def _picked(attributes: _Attributes, kept: Bools) -> _Attributes:
-    mask = pa.array(kept)
+def _picked(attributes: _Attributes, chosen: Bools) -> _Attributes:
+    mask = pa.array(chosen)
     row, name, remove_all, remove, add = attributes
-    return _Attributes(row[kept], name.filter(mask), remove_all[kept], remove.filter(mask), add.filter(mask))
+    return _Attributes(row[chosen], name.filter(mask), remove_all[chosen], remove.filter(mask), add.filter(mask))
 
 
 def _as_octets(values: pa.StringArray, types: pa.StringArray) -> pa.StringArray:
-    """Hexadecimal values of the type octet as Base64; what is not hexadecimal stays as it is."""
+    """Hexadecimal values of the type octet as Base64; other values are unchanged."""
     octets = flags(pc.equal(types, "octet"))
     if not octets.any():
         return values
@@ -301,17 +301,17 @@ def _base64(texts: list[str | None]) -> Iterator[str | None]:
 
 
 def _unwritable(names: pa.StringArray) -> Bools:
-    return ~_there(names) | empty(names) | ~flags(pc.equal(names, quoted(names)))
+    return ~_valid(names) | empty(names) | ~flags(pc.equal(names, quoted(names)))
 
 
-def _same(one: pa.StringArray, other: pa.StringArray) -> Bools:
+def _same(first: pa.StringArray, other: pa.StringArray) -> Bools:
     """Whether two texts are equal; NULL is equal to NULL."""
-    return flags(pc.equal(one, other)) | (~_there(one) & ~_there(other))
+    return flags(pc.equal(first, other)) | (~_valid(first) & ~_valid(other))
 
 
 def _distinct(texts: pa.StringArray) -> list[str | None]:
-    found: list[str | None] = pc.unique(texts).to_pylist()
-    return found
+    values: list[str | None] = pc.unique(texts).to_pylist()
+    return values
 
 
 def _equal(texts: pa.StringArray, wanted: str | None) -> Bools:
@@ -319,18 +319,18 @@ def _equal(texts: pa.StringArray, wanted: str | None) -> Bools:
 
 
 def _rows(rows: Ints, count: int) -> Bools:
-    """True for each of ``count`` rows that is among the given ones."""
-    found = np.zeros(count, dtype=np.bool_)
-    found[rows] = True
-    return found
+    """A mask of ``count`` rows, true for the given ones."""
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[rows] = True
+    return mask
 
 
-def _there(values: pa.Array) -> Bools:
+def _valid(values: pa.Array) -> Bools:
     return flags(values.is_valid())
 
 
 def _lengths(lists: pa.Array) -> Ints:
-    """How many entries each list or map has; 0 for null."""
+    """The number of entries of each list or map; 0 for null."""
     offsets = lists.offsets.to_numpy()
-    found: Ints = np.where(_there(lists), np.diff(offsets), 0)
-    return found
+    lengths: Ints = np.where(_valid(lists), np.diff(offsets), 0)
+    return lengths

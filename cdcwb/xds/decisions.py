@@ -1,9 +1,9 @@
-"""What becomes of a row: what it says itself, and what the other rows of its object say
-(docs/formats/idm-event-log.md §4.1, §4.2, §4.4, §4.5).
+"""The decision on each row, from the row itself and from the other rows of its object (docs/formats/idm-event-log.md
+§4.1, §4.2, §4.4, §4.5).
 
 For precedence, rows are sorted by object and then in processing order. A group is a run of polled rows of one object
-that no type 4 row and, unless the setting says otherwise, no end of a polling cycle separates; rows take precedence
-within their group.
+without a type 4 row or (unless the setting disables that) the end of a polling cycle between them; precedence applies
+within a group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cdcwb.formats.idm_event_log.events import check, fatal, typed
 from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.words import visible
 from cdcwb.xds.document import Verb
-from cdcwb.xds.rows import OWN, Bools, Decision, Ints, State, codes, flags, numbers, put, said_of, sentence
+from cdcwb.xds.rows import OWN, Bools, Decision, Ints, State, codes, flags, mapped, numbers, put, sentence
 from cdcwb.xds.settings import LOG, Settings
 
 __all__ = ["OVER_FIELD", "OVER_ROW", "between_rows", "own_decisions"]
@@ -37,8 +37,8 @@ _NOTHING: Final = "old_value and new_value are both NULL: there is nothing to wr
 def own_decisions(rows: pa.Table, settings: Settings) -> pa.Table:
     """Adds the columns of :data:`cdcwb.xds.rows.OWN` to rows of :data:`cdcwb.xds.rows.ROWS`.
 
-    Decided here: skipped, invalid, waiting, and no_effect of a type 2 row without values. The others stay open (null),
-    and if their reason is not null it is a remark to be added to the reason that will come.
+    Decided here: skipped, invalid, waiting, and no_effect of a type 2 row without values. The others are undecided
+    (null); if their reason is not null, it is a remark that is appended to the later reason.
     """
     schema = pa.schema([*rows.schema, *OWN])
     parts = [_of_batch(batch, settings) for batch in rows.to_batches() if batch.num_rows]
@@ -48,20 +48,20 @@ def own_decisions(rows: pa.Table, settings: Settings) -> pa.Table:
 
 def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     log = batch.select(list(COLUMNS))
-    said = typed(log)
-    kind = numbers(said.event_type, 0)
+    typed_log = typed(log)
+    kind = numbers(typed_log.event_type, 0)
     status, user = batch["status"], batch["perpetrator"]
     repeated = flags(batch["repeated"])
     event_us = batch["event_us"]
 
     new = flags(pc.equal(status, "N"))
-    nameless = flags(pc.is_null(said.record_id))
+    nameless = flags(pc.is_null(typed_log.record_id))
     skipped_by_status = ~new & ~(nameless & ~flags(_other_character(status)))
     own_user = np.zeros(len(new), dtype=np.bool_)
     if settings.driver_user is not None and not settings.allow_loopback:
         own_user = flags(pc.equal(user, settings.driver_user)) & ~nameless
     skipped = skipped_by_status | own_user
-    broken = fatal(log, said, parse_column(log["table_key"])) | repeated | nameless
+    broken = fatal(log, typed_log, parse_column(log["table_key"])) | repeated | nameless
     late = np.zeros(len(new), dtype=np.bool_)
     timeless = late
     if settings.future_events:
@@ -86,8 +86,8 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     ):
         decision = put(decision, rows, pa.scalar(str(value)))
     by_user = own_user & ~skipped_by_status
-    reason = put(reason, by_user, said_of(user.filter(pa.array(by_user)), _loopback))
-    reason = put(reason, skipped_by_status, said_of(status.filter(pa.array(skipped_by_status)), _by_status))
+    reason = put(reason, by_user, mapped(user.filter(pa.array(by_user)), _loopback))
+    reason = put(reason, skipped_by_status, mapped(status.filter(pa.array(skipped_by_status)), _by_status))
     reason = put(reason, invalid, _why_invalid(batch, invalid, repeated, timeless))
     reason = put(reason, waiting, sentence("waiting until ", _moments(event_us.filter(pa.array(waiting)))))
     reason = put(reason, nothing, pa.scalar(_NOTHING))
@@ -95,8 +95,8 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     verbs = pa.array([None, *(str(settings.verb_of(number)) for number in range(1, 9))], pa.string())
     return pa.RecordBatch.from_arrays(
         [
-            said.record_id,
-            said.event_type,
+            typed_log.record_id,
+            typed_log.event_type,
             verbs.take(pa.array(kind)),
             order_time,
             decision,
@@ -116,7 +116,7 @@ def _moments(event_us: pa.Array) -> pa.Array:
 
 
 def _other_character(status: pa.Array) -> pa.Array:
-    """Is the status one character other than N that shows?"""
+    """Whether the status is one printable character other than N."""
     return pc.match_substring_regex(status, r"^[^N\s\pZ]\z")
 
 
@@ -137,7 +137,7 @@ def _loopback(user: str | None) -> str:
 
 
 def _remarks(user: pa.Array, polled: Bools, settings: Settings) -> pa.Array:
-    """A remark where a published row's user is the driver's but for upper and lower case."""
+    """A remark if a published row's user differs from the driver's only in case."""
     driver = settings.driver_user
     if driver is None or settings.allow_loopback:
         return pa.nulls(len(user), pa.string())
@@ -147,11 +147,11 @@ def _remarks(user: pa.Array, polled: Bools, settings: Settings) -> pa.Array:
             return None
         return f"perpetrator {_quoted(name)} differs from the driver's user {_quoted(driver)} in upper and lower case"
 
-    return pc.if_else(pa.array(polled), said_of(user, remark), pa.scalar(None, pa.string()))
+    return pc.if_else(pa.array(polled), mapped(user, remark), pa.scalar(None, pa.string()))
 
 
 def _why_invalid(batch: pa.RecordBatch, invalid: Bools, repeated: Bools, timeless: Bools) -> pa.Array:
-    """What is wrong with each of the invalid rows, in sentences."""
+    """The errors of each invalid row, in sentences."""
     wrong: Ints = np.flatnonzero(invalid)
     chosen = batch.take(pa.array(wrong))
     sentences: list[list[str]] = [[] for _ in wrong]
@@ -165,30 +165,31 @@ def _why_invalid(batch: pa.RecordBatch, invalid: Bools, repeated: Bools, timeles
         if repeated[wrong[row]]:
             sentences[row].append(f"record_id {visible(record_id, 40)} is in an earlier row already")
         if timeless[wrong[row]]:
-            found = "is NULL" if time is None else f"{_quoted(time)} cannot be read"
-            sentences[row].append(f"event_time {found}, and rows are ordered by it")
+            problem = "is NULL" if time is None else f"{_quoted(time)} cannot be read"
+            sentences[row].append(f"event_time {problem}, and rows are ordered by it")
     return pa.array(["; ".join(parts) for parts in sentences], pa.string())
 
 
 OVER_ROW: Final = {5: (1, 7), 6: (2, 3, 8)}
-"""Row query-back types, and the types of the same object that they take the place of."""
+"""Row query-back types, and the types of the same object that they override."""
 
 OVER_FIELD: Final = {7: (1,), 8: (2, 3)}
-"""Field query-back types, and the types of the same object and column that they take the place of."""
+"""Field query-back types, and the types of the same object and column that they override."""
 
 _NONE: Final = -1
 
 
 def between_rows(rows: pa.Table, settings: Settings) -> pa.Table:
-    """Decides every row that :func:`~cdcwb.xds.decisions.own_decisions` left open, and adds ``overridden_by`` (int64).
+    """Decides every row that :func:`~cdcwb.xds.decisions.own_decisions` left undecided, and adds ``overridden_by``
+    (int64).
 
     ``rows`` has the columns of OWN, CYCLE and STATE, and all polled and deleting rows of each of its objects, in any
     order. Those that are published have the decision but not yet their reason.
     """
     chosen = np.flatnonzero(flags(rows["polled"]) | flags(rows["deletes"]))
-    found = _found(rows.take(pa.array(chosen)) if len(chosen) < rows.num_rows else rows, settings)
-    gone = _scattered(found.gone_by, chosen, rows.num_rows)
-    over = _scattered(found.over_by, chosen, rows.num_rows)
+    overrides = _overriding(rows.take(pa.array(chosen)) if len(chosen) < rows.num_rows else rows, settings)
+    gone = _scattered(overrides.gone_by, chosen, rows.num_rows)
+    over = _scattered(overrides.over_by, chosen, rows.num_rows)
 
     kind = numbers(rows["type"])
     state = numbers(rows["state"], _NONE)
@@ -213,7 +214,7 @@ def between_rows(rows: pa.Table, settings: Settings) -> pa.Table:
     ):
         decision = put(decision, where, pa.scalar(str(value)))
     reason = put(reason, deleted, sentence("the object is gone: record ", _text(gone[deleted]), " deletes it later"))
-    reason = put(reason, replaced, _why_replaced(over[replaced], found.over_field[_places(chosen, replaced)]))
+    reason = put(reason, replaced, _why_replaced(over[replaced], overrides.over_field[_places(chosen, replaced)]))
     for where in (absent, empty, unfit, unknown):
         reason = put(reason, where, _why_by_state(rows.filter(pa.array(where)), state[where]))
     by = pa.array(over, mask=~replaced)
@@ -224,15 +225,15 @@ def between_rows(rows: pa.Table, settings: Settings) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """For each row: record_id of the delete after which it is gone, and of the row that takes its place (0: none);
-    ``over_field``: that one is a field query-back."""
+    """For each row the record_id of the delete that follows it, and of the overriding row (0: none); ``over_field``:
+    the overriding row is a field query-back."""
 
     gone_by: Ints
     over_by: Ints
     over_field: Bools
 
 
-def _found(rows: pa.Table, settings: Settings) -> _Found:
+def _overriding(rows: pa.Table, settings: Settings) -> _Found:
     number = numbers(rows["number"])
     group = codes(rows["table_name"], rows["table_key"])
     order = np.lexsort((number, numbers(rows["order_time"]), group))
@@ -254,20 +255,20 @@ def _found(rows: pa.Table, settings: Settings) -> _Found:
 
 
 def _next_delete(group: Ints, number: Ints, deletes: Bools) -> Ints:
-    """record_id of the first deleting row behind each row of its object; 0 where there is none."""
+    """The record_id of the next deleting row of each row's object; 0 without one."""
     count = len(group)
     if count == 0:
         return np.zeros(0, dtype=np.int64)
     at = np.where(deletes, np.arange(count), count)
     following = np.minimum.accumulate(at[::-1])[::-1]
-    there = np.minimum(following, count - 1)
-    found: Ints = np.where((following < count) & (group[there] == group), number[there], 0)
-    return found
+    next_row = np.minimum(following, count - 1)
+    deletes_after: Ints = np.where((following < count) & (group[next_row] == group), number[next_row], 0)
+    return deletes_after
 
 
 def _overriders(group: Ints, cycle: Ints, kind: Ints, live: Bools, column: Ints) -> tuple[Ints, Bools]:
-    """For each of the polled rows in their order: the place of the first row that takes its place (-1: none), and
-    whether that is a field query-back."""
+    """For each polled row in order: the index of the first row that overrides it (-1: none), and whether that is a
+    field query-back."""
     count = len(group)
     by = np.full(count, _NONE, dtype=np.int64)
     if count == 0:
@@ -288,25 +289,25 @@ def _overriders(group: Ints, cycle: Ints, kind: Ints, live: Bools, column: Ints)
 
 
 def _first_of(key: Ints, winners: Ints, losers: Ints, size: int | None) -> Ints:
-    """For each loser the first winner that has the same key, or -1. ``size``: keys are below it, and few."""
+    """The first winner with the same key for each loser, or -1. ``size``: keys are below it, and few."""
     if size is not None:
         first = np.full(size, _NONE, dtype=np.int64)
         first[key[winners[::-1]]] = winners[::-1]
-        found: Ints = first[key[losers]]
-        return found
+        winner: Ints = first[key[losers]]
+        return winner
     keys, places = np.unique(key[winners], return_index=True)
     at = np.minimum(np.searchsorted(keys, key[losers]), len(keys) - 1)
     return np.where(keys[at] == key[losers], winners[places[at]], _NONE)
 
 
 def _scattered(values: Ints, places: Ints, count: int) -> Ints:
-    found = np.zeros(count, dtype=np.int64)
-    found[places] = values
-    return found
+    result = np.zeros(count, dtype=np.int64)
+    result[places] = values
+    return result
 
 
 def _places(chosen: Ints, where: Bools) -> Ints:
-    """The places among the chosen rows of those for which it is so."""
+    """The indexes among the chosen rows of those for which the mask is true."""
     return np.searchsorted(chosen, np.flatnonzero(where))
 
 
@@ -324,8 +325,8 @@ def _in_quotes(text: str | None) -> str:
 
 
 def _why_by_state(rows: pa.Table, state: Ints) -> pa.Array:
-    """Why the snapshot keeps each of the rows from being published."""
-    table, column = (said_of(rows[name], _in_quotes) for name in ("table_name", "column_name"))
+    """The reason why each row is not published because of the snapshot."""
+    table, column = (mapped(rows[name], _in_quotes) for name in ("table_name", "column_name"))
     per_row = np.isin(numbers(rows["type"]), (5, 6))
     reason = pa.nulls(len(state), pa.string())
     for number, texts in (

@@ -1,8 +1,8 @@
-"""Events as XDS documents, written column by column (docs/formats/idm-event-log.md §5).
+"""Writes events as XDS documents, column by column (docs/formats/idm-event-log.md §5).
 
-The texts of all attributes are in one buffer, in the order of their events; so the text of an event's attributes is a
-stretch of it. Joined with what surrounds them they are the events, and, as the first and the last event of a document
-bring the envelope along, a document is a stretch of those.
+The texts of all attributes are in one buffer, in the order of their events, so the attributes of an event are a slice
+of it. Joined with the surrounding text they are the events. The first and the last event of a document include the
+envelope, so a document is a slice of the events.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Verb(StrEnum):
-    """What an event does to its object; the name of its element (§5.3 to §5.5)."""
+    """The operation of an event on its object; the name of its element (§5.3 to §5.5)."""
 
     ADD = "add"
     MODIFY = "modify"
@@ -64,27 +64,30 @@ TYPES: Final = (
     "interval",
     "count",
 )
-"""The types of a value that is one text (§5.6). ``structured`` is not among them: its value consists of components."""
+"""The types of a value that is one text (§5.6), so without ``structured``, whose value consists of components."""
 
 ATTRIBUTE: Final = pa.struct(
     [
-        ("name", pa.string()),  # never null nor empty
-        ("type", pa.string()),  # one of TYPES; null: the element names none, or there is no value
-        ("remove_all", pa.bool_()),  # every value it has is taken away first; modify only, and never beside remove
-        ("remove", pa.string()),  # the value that is taken away; modify only; null: none
-        ("add", pa.string()),  # the value that it gets; null: none, in a modify alone
+        ("name", pa.string()),  # never null or empty
+        ("type", pa.string()),  # one of TYPES; null: the element has no type, or there is no value
+        ("remove_all", pa.bool_()),  # all its values are removed first; modify only, and never together with remove
+        ("remove", pa.string()),  # the removed value; modify only; null: none
+        ("add", pa.string()),  # the added value; null (modify only): none
     ]
 )
-"""One attribute of an event. The same name may stand in an event several times; order matters (§5.4)."""
+"""One attribute of an event. An event may have several attributes of the same name; their order matters (§5.4)."""
 
 EVENT: Final = pa.schema(
     [
         ("document", pa.int64()),  # number of the document, from 1; rows are in the order of documents
         ("event", pa.int64()),  # number of the event, from 1
         ("verb", pa.string()),  # a value of Verb
-        ("class_name", pa.string()),  # never null nor empty
-        ("association", pa.string()),  # which object (§5.1); null: the event names none
-        ("attrs", pa.list_(ATTRIBUTE)),  # add: any number; modify: at least one; delete: none; null is as empty
+        ("class_name", pa.string()),  # never null or empty
+        ("association", pa.string()),  # the object (§5.1); null: the event has none
+        (
+            "attrs",
+            pa.list_(ATTRIBUTE),
+        ),  # add: any number; modify: at least one; delete: none; null is equivalent to empty
     ]
 )
 """One row per event, in publication order."""
@@ -97,9 +100,9 @@ _QUOTED: Final = (("\\", "\\\\"), ('"', '\\"'))
 
 
 def _table(characters: bytes) -> npt.NDArray[np.bool_]:
-    found = np.zeros(256, dtype=np.bool_)
-    found[list(characters)] = True
-    return found
+    table = np.zeros(256, dtype=np.bool_)
+    table[list(characters)] = True
+    return table
 
 
 _OF_CONTENT: Final = _table("".join(mark for mark, _ in _CONTENT).encode())
@@ -108,18 +111,18 @@ _SPECIAL: Final = _table(b",;'+\"=\\<>")
 
 
 def as_content(texts: pa.StringArray) -> pa.StringArray:
-    """Texts as they stand between two tags; null stays null (§5.9)."""
+    """Texts escaped for element content; null stays null (§5.9)."""
     return _replaced(texts, _having(texts, _OF_CONTENT), _CONTENT)
 
 
 def as_attribute(texts: pa.StringArray) -> pa.StringArray:
-    """Texts as they stand between the double quotes of an XML attribute; null stays null (§5.9)."""
+    """Texts escaped for an XML attribute in double quotes; null stays null (§5.9)."""
     return _replaced(texts, _having(texts, _OF_ATTRIBUTE), _ATTRIBUTE)
 
 
 def quoted(texts: pa.StringArray) -> pa.StringArray:
-    r"""Values of a table_key: in double quotes where they are empty or one of ``, ; ' + " = \ < >`` stands in them
-    (§2.2); null stays null."""
+    r"""Values of a table_key: in double quotes if they are empty or contain one of ``, ; ' + " = \ < >`` (§2.2); null
+    stays null."""
     special, nothing = _having(texts, _SPECIAL), np.flatnonzero(empty(texts))
     if special is None and not len(nothing):
         return texts
@@ -131,9 +134,8 @@ def quoted(texts: pa.StringArray) -> pa.StringArray:
 
 
 def association(keys: pa.StringArray, tables: pa.StringArray, schemas: pa.StringArray) -> pa.StringArray:
-    """Associations: the key as it stands, then table and schema, quoted where they must be (§5.1).
-
-    A schema that is null is left out; a null key or table makes a null association.
+    """Associations: the key as written, then table and schema, quoted if necessary (§5.1). A null schema is omitted;
+    the association of a null key or table is null.
     """
     named = pc.binary_join_element_wise(keys, ",table=", quoted(tables), "")
     with_schema = pc.binary_join_element_wise(named, ",schema=", quoted(schemas), "")
@@ -146,25 +148,25 @@ def empty(texts: pa.StringArray) -> Bools:
 
 
 def offsets_of(texts: pa.StringArray) -> npt.NDArray[np.int32]:
-    """Where each text begins in the data of its array, and where the last one ends."""
+    """The offset of each text in the data of its array, and the end of the last one."""
     if len(texts) == 0:
         return np.zeros(1, dtype=np.int32)
-    whole = np.frombuffer(texts.buffers()[1], dtype=np.int32)
-    return whole[texts.offset : texts.offset + len(texts) + 1]
+    offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)
+    return offsets[texts.offset : texts.offset + len(texts) + 1]
 
 
 def _data(texts: pa.StringArray) -> bytes:
-    """The bytes of all texts, one behind the other."""
+    """The concatenated bytes of all texts."""
     buffer = texts.buffers()[2]
     if len(texts) == 0 or buffer is None:
         return b""
     offsets = offsets_of(texts)
-    found: bytes = buffer.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()
-    return found
+    data: bytes = buffer.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()
+    return data
 
 
 def _having(texts: pa.StringArray, wanted: npt.NDArray[np.bool_]) -> Ints | None:
-    """The rows whose text holds one of the wanted bytes, in ascending order; None where there is none."""
+    """The rows whose text contains one of the wanted bytes, ascending; None if there is none."""
     buffer = texts.buffers()[2]
     if len(texts) == 0 or buffer is None or buffer.size == 0:
         return None
@@ -173,8 +175,8 @@ def _having(texts: pa.StringArray, wanted: npt.NDArray[np.bool_]) -> Ints | None
     if not len(places):
         return None
     rows: Ints = np.searchsorted(offsets, places + offsets[0], side="right") - 1
-    found: Ints = rows[np.append(True, rows[1:] != rows[:-1])]
-    return found
+    result: Ints = rows[np.append(True, rows[1:] != rows[:-1])]
+    return result
 
 
 def _replaced(texts: pa.StringArray, rows: Ints | None, marks: tuple[tuple[str, str], ...]) -> pa.StringArray:
@@ -188,24 +190,24 @@ def _replaced(texts: pa.StringArray, rows: Ints | None, marks: tuple[tuple[str, 
     return _with(texts, rows, within)
 
 
-def _with(texts: pa.StringArray, rows: Ints, others: pa.StringArray) -> pa.StringArray:
-    """The texts, with others in some of the rows (ascending)."""
+def _with(texts: pa.StringArray, rows: Ints, replacements: pa.StringArray) -> pa.StringArray:
+    """The texts, replaced in some of the rows (ascending)."""
     mask = np.zeros(len(texts), dtype=np.bool_)
     mask[rows] = True
-    return pc.replace_with_mask(texts, pa.array(mask), others)
+    return pc.replace_with_mask(texts, pa.array(mask), replacements)
 
 
 _NO_TYPE: Final = len(TYPES)
 
 _NOTHING, _EMPTY, _TEXT, _ALL = range(4)
-"""What is removed, and (but for the last) what is added. The form of an attribute is its verb and these two."""
+"""The removed values and (except for the last) the added values. The form of an attribute is its verb and these two."""
 
 
 class Attributes(NamedTuple):
-    """The attributes of a batch of events, one behind the other."""
+    """The attributes of a batch of events, concatenated."""
 
-    first: npt.NDArray[np.int32]  # of each event, where its attributes begin; and where the last one's end
-    event: Ints  # the event of each, from 0
+    first: npt.NDArray[np.int32]  # the index of the first attribute of each event, and the end of the last event
+    event: Ints  # the event of each attribute, from 0
     name: pa.StringArray
     type: pa.StringArray
     remove_all: Bools
@@ -214,7 +216,7 @@ class Attributes(NamedTuple):
 
 
 def attributes_of(column: pa.ListArray) -> Attributes:
-    """The column ``attrs`` of a batch of :data:`~cdcwb.xds.document.EVENT`; a null list is an empty one."""
+    """The column ``attrs`` of a batch of :data:`~cdcwb.xds.document.EVENT`; null is an empty list."""
     counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     first = np.zeros(len(column) + 1, dtype=np.int32)
     np.cumsum(counts, out=first[1:])
@@ -224,7 +226,7 @@ def attributes_of(column: pa.ListArray) -> Attributes:
 
 
 def texts_of(attributes: Attributes, modifies: Bools) -> pa.StringArray:
-    """Each attribute as its lines in a document; ``modifies`` says of each whether its event is a modify."""
+    """The lines of each attribute in a document; ``modifies``: whether its event is a modify."""
     removed = np.where(attributes.remove_all, _ALL, _value_forms(attributes.remove))
     forms = (modifies * 4 + removed) * 4 + _value_forms(attributes.add)
     names = attributes.name.dictionary_encode()
@@ -237,7 +239,7 @@ def texts_of(attributes: Attributes, modifies: Bools) -> pa.StringArray:
         rest, form = divmod(code, 32)
         name, kind = divmod(rest, _NO_TYPE + 1)
         frames.append(_attribute_frame(written[name], kind, form))
-    pieces = [pa.array([frame[place] for frame in frames], pa.string()).take(kinds.indices) for place in range(3)]
+    pieces = [pa.array([frame[part] for frame in frames], pa.string()).take(kinds.indices) for part in range(3)]
     return pc.binary_join_element_wise(
         pieces[0],
         as_content(attributes.remove),
@@ -251,12 +253,12 @@ def texts_of(attributes: Attributes, modifies: Bools) -> pa.StringArray:
 
 
 def _value_forms(texts: pa.StringArray) -> Ints:
-    there = flags(texts.is_valid())
-    return np.where(there, np.where(empty(texts), _EMPTY, _TEXT), _NOTHING)
+    valid = flags(texts.is_valid())
+    return np.where(valid, np.where(empty(texts), _EMPTY, _TEXT), _NOTHING)
 
 
 def _attribute_frame(name: str, kind: int, form: int) -> tuple[str, str, str]:
-    """What stands before, between and behind the removed and the added value."""
+    """The text before, between and after the removed and the added value."""
     modifies, removed, added = form // 16, form // 4 % 4, form % 4
     verb = Verb.MODIFY if modifies else Verb.ADD
     value = "<value" if kind == _NO_TYPE else f'<value type="{TYPES[kind]}"'
@@ -279,17 +281,16 @@ def _attribute_frame(name: str, kind: int, form: int) -> tuple[str, str, str]:
 
 
 def _around(value: str, form: int, indent: int) -> tuple[str, str]:
-    """What stands before and behind the text of a value."""
+    """The text before and after a value."""
     if form == _EMPTY:
         return f"{' ' * indent}{value}/>\n", ""
     return f"{' ' * indent}{value}>", "</value>\n"
 
 
 def require_lawful(events: pa.RecordBatch, attributes: Attributes) -> None:
-    """Raises CaptureError, naming the event, for rows that no valid document can be made of.
-
-    These are: a verb, class name or attribute name that is missing, and a verb or value type that XDS does not have; an
-    attribute whose form is not that of its event's verb; and a character that XML 1.0 cannot hold.
+    """Raises CaptureError, which names the event, for rows that cannot be in a valid document: a missing verb, class
+    name or attribute name; a verb or value type that XDS does not have; an attribute whose form is not that of its
+    event's verb; a character that XML 1.0 does not allow.
     """
     for wrong, sentence in _of_events(events, attributes):
         if wrong.any():
@@ -342,13 +343,13 @@ Events: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
 DOCUMENT: Final = pa.schema(
     [
         ("document", pa.int64()),  # its number
-        ("events", pa.int32()),  # how many events it holds
-        ("xml", pa.string()),  # the document, with a line end behind it
+        ("events", pa.int32()),  # its number of events
+        ("xml", pa.string()),  # the document, with a final line end
     ]
 )
 """One row per document."""
 
-_EVENTS = 50_000  # at once, or as many as fit into so many bytes; a document is never parted
+_EVENTS = 50_000  # at a time, or as many as fit into this many bytes; a document is never split
 _BYTES = 8 << 20
 
 _VERBS: Final = tuple(Verb)
@@ -356,11 +357,11 @@ _NO_ASSOCIATION, _EMPTY_ASSOCIATION, _ASSOCIATION = range(3)
 
 
 def documents(events: Events, *, product_version: str | None = None) -> Iterator[tuple[int, bytes]]:
-    """The number and the bytes of each document: UTF-8 without a declaration, with a line end behind it (§5.8).
+    """The number and the bytes of each document: UTF-8 without a declaration, with a final line end (§5.8).
 
-    ``product_version`` is that of cdcwb unless given. At any time some ten thousand events are held, or one document
-    where it is larger. Raises CaptureError for rows whose documents do not follow each other in ascending order, and
-    for what no valid document can hold (:func:`cdcwb.xds.document.require_lawful`).
+    ``product_version``: default is that of cdcwb. Memory holds some ten thousand events, or one document if it is
+    larger. Raises CaptureError if document numbers do not ascend, and for rows that cannot be in a valid document
+    (:func:`cdcwb.xds.document.require_lawful`).
     """
     for batch in document_batches(events, product_version=product_version):
         texts = batch["xml"].cast(pa.binary())
@@ -379,14 +380,14 @@ def document_batches(events: Events, *, product_version: str | None = None) -> I
 
 
 def _chunks(events: Events) -> Iterator[pa.RecordBatch]:
-    """The events in pieces of whole documents, of a size that is written at once."""
+    """The events in batches of complete documents, each of the size of a write."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     last: int | None = None
     for piece in _pieces(events):
         numbers = _numbers(piece, last)
         if last is not None and (rows + len(piece) > _EVENTS or size + piece.nbytes > _BYTES):
-            begin = int(np.searchsorted(numbers, last, side="right"))  # of the first document that is not held
+            begin = int(np.searchsorted(numbers, last, side="right"))  # of the first document that is not in memory
             if begin < len(piece):
                 yield _joined([*held, piece.slice(0, begin)])
                 piece, held, rows, size = piece.slice(begin), [], 0, 0
@@ -397,7 +398,7 @@ def _chunks(events: Events) -> Iterator[pa.RecordBatch]:
 
 
 def _pieces(events: Events) -> Iterator[pa.RecordBatch]:
-    """The same events, in batches that are not too large and have rows."""
+    """The same events, in batches of limited size that are not empty."""
     if isinstance(events, pa.RecordBatch):
         batches: Iterable[pa.RecordBatch] = (events,)
     else:
@@ -428,7 +429,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _written(events: pa.RecordBatch, opening: str, closing: str) -> pa.RecordBatch:
-    """The documents of a batch of events; it holds all events of each."""
+    """The documents of a batch that has all events of each."""
     attributes = attributes_of(events["attrs"])
     require_lawful(events, attributes)
     numbers = events["document"].to_numpy()
@@ -437,7 +438,7 @@ def _written(events: pa.RecordBatch, opening: str, closing: str) -> pa.RecordBat
     try:
         texts = _texts(events, attributes, first, last, opening, closing)
     except (pa.ArrowCapacityError, pa.ArrowInvalid) as error:
-        if events.nbytes <= 2 * _BYTES:  # not for its size
+        if events.nbytes <= 2 * _BYTES:  # not because of its size
             raise
         raise CaptureError(f"document {numbers[-1]} is larger than 2 GiB") from error
     begins = np.flatnonzero(first)
@@ -450,11 +451,11 @@ def _written(events: pa.RecordBatch, opening: str, closing: str) -> pa.RecordBat
 def _texts(
     events: pa.RecordBatch, attributes: Attributes, first: Bools, last: Bools, opening: str, closing: str
 ) -> pa.StringArray:
-    """One text per event, in the order of the events; ``first`` and ``last`` of a document hold its envelope."""
+    """One text per event, in the order of the events; ``first`` and ``last`` of a document include its envelope."""
     verbs = pc.index_in(events["verb"], pa.array(_VERBS)).to_numpy(zero_copy_only=False).astype(np.int64)
     association = events["association"]
-    there = flags(association.is_valid())
-    states = np.where(there, np.where(empty(association), _EMPTY_ASSOCIATION, _ASSOCIATION), _NO_ASSOCIATION)
+    valid = flags(association.is_valid())
+    states = np.where(valid, np.where(empty(association), _EMPTY_ASSOCIATION, _ASSOCIATION), _NO_ASSOCIATION)
     has = np.diff(attributes.first) > 0
     classes = events["class_name"].dictionary_encode()
     codes = classes.indices.to_numpy().astype(np.int64) * 3 + verbs
@@ -466,7 +467,7 @@ def _texts(
         name, verb = divmod(code, 3)
         before, between, behind = _frame(_VERBS[verb], written[name], form // 8, has_attributes=bool(form & 4))
         frames.append((opening * (form >> 1 & 1) + before, between, behind + closing * (form & 1)))
-    pieces = [pa.array([frame[place] for frame in frames], pa.string()).take(kinds.indices) for place in range(3)]
+    pieces = [pa.array([frame[part] for frame in frames], pa.string()).take(kinds.indices) for part in range(3)]
     within = _by_event(texts_of(attributes, (verbs == _VERBS.index(Verb.MODIFY))[attributes.event]), attributes)
     return pc.binary_join_element_wise(
         pieces[0],
@@ -481,14 +482,14 @@ def _texts(
 
 
 def _by_event(texts: pa.StringArray, attributes: Attributes) -> pa.StringArray:
-    """What lies behind each other is one text already: one per event, over the same bytes."""
+    """The concatenated texts of each event, without copying their bytes."""
     offsets = np.ascontiguousarray(offsets_of(texts)[attributes.first])
     data = texts.buffers()[2] if len(texts) else pa.py_buffer(b"")
     return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), data)
 
 
 def _frame(verb: Verb, class_name: str, association: int, *, has_attributes: bool) -> tuple[str, str, str]:
-    """What stands before the association of an event, between it and the attributes, and behind them."""
+    """The text before the association of an event, between it and the attributes, and after them."""
     tag = f'    <{verb} class-name="{class_name}"'
     if association == _NO_ASSOCIATION and not has_attributes:
         return f"{tag}/>\n", "", ""

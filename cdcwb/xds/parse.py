@@ -1,4 +1,4 @@
-"""XDS documents back into events, and whether documents are valid (docs/formats/idm-event-log.md §5).
+"""Parses XDS documents into events, and validates documents (docs/formats/idm-event-log.md §5).
 
 Documents are read without entities, without a document type and without the network.
 """
@@ -22,7 +22,7 @@ from cdcwb.xds.document import ATTRIBUTE, EVENT, TYPES, Verb
 __all__ = ["Parsed", "parse_documents", "roots", "validate"]
 
 _ROWS = 50_000  # events a batch
-_BLOCK = 1 << 16  # bytes that the parser gets at once
+_BLOCK = 1 << 16  # bytes that are fed to the parser at a time
 _VERBS: Final = frozenset(Verb)
 
 _NOT_MARKUP: Final = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|(<\?xml\s[^>]*\?>)", re.DOTALL)
@@ -30,7 +30,8 @@ _ENCODING: Final = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
 
 
 class Parsed(NamedTuple):
-    """What documents hold: a table of :data:`~cdcwb.xds.document.EVENT`, and a sentence for what is no such event."""
+    """The content of documents: a table of :data:`~cdcwb.xds.document.EVENT`, and a sentence for each element that is
+    not such an event."""
 
     events: pa.Table
     others: list[str]
@@ -39,10 +40,10 @@ class Parsed(NamedTuple):
 def parse_documents(source: bytes | Iterable[bytes], *, document: int = 1, event: int = 1) -> Parsed:
     """The events of documents, numbered from ``document`` and ``event`` on.
 
-    ``source`` holds one document, or several behind each other, or is an iterable of such bytes; an ``add``, ``modify``
-    or ``delete`` without its envelope is a document as well. A ``modify-attr`` with several values becomes several
-    attributes of one name. What EVENT has no place for (``src-dn``, ``event-id``, ``timestamp`` …) is left behind.
-    Raises MalformedRecordError for what is no XML, and for a document type declaration.
+    ``source`` is one document, or several concatenated ones, or an iterable of such bytes; an ``add``, ``modify`` or
+    ``delete`` without its envelope is a document as well. A ``modify-attr`` with several values becomes several
+    attributes of one name. What EVENT has no column for (``src-dn``, ``event-id``, ``timestamp`` …) is dropped. Raises
+    MalformedRecordError for malformed XML and for a document type declaration.
     """
     reader = _Reader(document, event)
     for data in (source,) if isinstance(source, bytes) else source:
@@ -52,9 +53,9 @@ def parse_documents(source: bytes | Iterable[bytes], *, document: int = 1, event
 
 
 def roots(data: bytes) -> Iterator[etree._Element]:
-    """Each root element of one or several documents that stand behind each other; valid until the next is asked for.
+    """Each root element of one or several concatenated documents; valid until the next one is requested.
 
-    Raises MalformedRecordError for what is no XML, for a document type declaration, and for more than 10 MB of text in
+    Raises MalformedRecordError for malformed XML, for a document type declaration, and for more than 10 MB of text in
     one element.
     """
     parser = etree.XMLPullParser(
@@ -72,7 +73,7 @@ def roots(data: bytes) -> Iterator[etree._Element]:
     around = next(element for _, element in parser.read_events() if isinstance(element, etree._Element))
     for begin in range(0, len(plain), _BLOCK):
         _feed(parser, plain[begin : begin + _BLOCK].tobytes(), hint)
-        yield from _taken(around, all_but=1)  # the last one may go on
+        yield from _taken(around, all_but=1)  # the last one may be incomplete
     _feed(parser, b"</documents>", hint)
     yield from _taken(around, all_but=0)
 
@@ -82,14 +83,14 @@ def _feed(parser: etree.XMLPullParser, data: bytes, hint: str) -> None:
         parser.feed(data)
         if data == b"</documents>":
             parser.close()
-        first = next(iter(parser.feed_error_log), None)  # of some the parser itself only tells with the next data
+        first = next(iter(parser.feed_error_log), None)  # the parser reports some errors only with the next data
     except etree.XMLSyntaxError as error:
         first = next(iter(parser.feed_error_log), None)
         if first is None:
             raise MalformedRecordError(f"no XML document{hint}: {error.msg}") from error
     if first is not None:
         message = first.message
-        if message.endswith(" and documents"):  # the end of all of them, where that of an element was expected
+        if message.endswith(" and documents"):  # the end of the input inside an element
             message = "its last element has no end"
         raise MalformedRecordError(f"no XML document{hint}: line {first.line}, {message}")
 
@@ -110,20 +111,20 @@ def _require_blank(text: str | None) -> None:
 
 
 def _without_declarations(data: bytes) -> bytes:
-    """The documents as UTF-8 without their XML declarations, which could not stand behind each other."""
+    """The documents as UTF-8 without their XML declarations, which are not allowed between documents."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = _decoded(data, "utf-16").encode()
     data = data.removeprefix(codecs.BOM_UTF8)
     if b"<?xml" not in data:
         return data
-    declarations = [found[1] for found in _NOT_MARKUP.finditer(data) if found[1] is not None]
+    declarations = [match[1] for match in _NOT_MARKUP.finditer(data) if match[1] is not None]
     named = {name[1].decode("ascii", "replace").lower() for name in map(_ENCODING.search, declarations) if name}
-    others = sorted(named - {"utf-8", "utf8", "us-ascii", "ascii", "utf-16"})
-    if len(others) > 1 or (others and len(named) > 1):
+    foreign = sorted(named - {"utf-8", "utf8", "us-ascii", "ascii", "utf-16"})
+    if len(foreign) > 1 or (foreign and len(named) > 1):
         raise MalformedRecordError(f"documents in several encodings: {', '.join(sorted(named))}")
-    if others:
-        data = _decoded(data, others[0]).encode()
-    return _NOT_MARKUP.sub(lambda found: b"" if found[1] is not None else found[0], data)
+    if foreign:
+        data = _decoded(data, foreign[0]).encode()
+    return _NOT_MARKUP.sub(lambda match: b"" if match[1] is not None else match[0], data)
 
 
 def _decoded(data: bytes, encoding: str) -> str:
@@ -136,7 +137,7 @@ def _decoded(data: bytes, encoding: str) -> str:
 
 
 class _LeftOutError(Exception):
-    """Why an element is no event."""
+    """Why an element is not an event."""
 
 
 class _Reader:
@@ -155,7 +156,7 @@ class _Reader:
         self._attributes: list[tuple[str, str | None, bool, str | None, str | None]] = []
 
     def read(self, root: etree._Element) -> None:
-        """Takes the events of one document."""
+        """Adds the events of one document."""
         if root.tag == "nds":
             for part in root:
                 if part.tag == "input":
@@ -199,13 +200,13 @@ class _Reader:
         self._clear()
 
     def table(self) -> pa.Table:
-        """All that was taken."""
+        """All events that were added."""
         self._flush()
         return pa.Table.from_batches(self._batches, schema=EVENT)
 
 
 def _attributes(element: etree._Element) -> Iterator[tuple[str, str | None, bool, str | None, str | None]]:
-    """Name, type, whether all values go, the value that goes, and the one that comes."""
+    """Name, type, whether all values are removed, the removed value, and the added value."""
     verb = element.tag
     for held in element.iterchildren(f"{verb}-attr"):
         name = held.get("attr-name")
@@ -221,7 +222,8 @@ def _attributes(element: etree._Element) -> Iterator[tuple[str, str | None, bool
 
 
 def _changes(name: str, held: etree._Element) -> Iterator[tuple[str, str | None, bool, str | None, str | None]]:
-    """A removal and the value that is added right behind it are one attribute; every other value is one of its own."""
+    """A removed value and the value that is added directly after it are one attribute; every other value is an
+    attribute of its own."""
     waiting: tuple[str | None, bool, str | None] | None = None
     for step in held:
         if step.tag not in ("remove-all-values", "remove-value", "add-value"):
@@ -243,29 +245,29 @@ def _changes(name: str, held: etree._Element) -> Iterator[tuple[str, str | None,
 
 
 def _values(parent: etree._Element) -> list[tuple[str | None, str]]:
-    found = []
+    values = []
     for value in parent:
         kind = value.get("type")
         if value.tag != "value" or len(value) or (kind is not None and kind not in TYPES):
             raise _LeftOutError(f"has a value that is not one text of a known type (type {kind!r})")
-        found.append((kind, value.text or ""))
-    if not found:
+        values.append((kind, value.text or ""))
+    if not values:
         raise _LeftOutError(f"has {_a(parent.tag)} without a value")
-    return found
+    return values
 
 
 def _a(tag: str) -> str:
     return f"{'an' if tag.startswith('a') else 'a'} {tag}"
 
 
-_ONE_AT_A_TIME = Lock()  # the grammar keeps the faults of its last document
+_ONE_AT_A_TIME = Lock()  # the grammar has the errors of its last document
 
 
 def validate(xml: bytes) -> list[str]:
-    """A sentence for each fault of one or several documents that stand behind each other; empty where all is well.
+    """A sentence for each error of one or several concatenated documents; empty if they are valid.
 
-    ``add``, ``modify``, ``delete``, ``instance`` and ``status`` are valid without their envelope as well. What is no
-    XML is one fault, and the last one.
+    ``add``, ``modify``, ``delete``, ``instance`` and ``status`` are valid without their envelope as well. Malformed XML
+    is one error, and the last one.
     """
     faults: list[str] = []
     number = 0

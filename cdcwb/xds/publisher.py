@@ -1,4 +1,4 @@
-"""What the Publisher would do with the rows of an event log (docs/formats/idm-event-log.md §4, §5): one decision and
+"""What the Publisher would do with the rows of an event log (docs/formats/idm-event-log.md §4, §5): one decision with
 its reason for every row, polling cycles, numbers of events and documents, and the events. The stages are functions of
 tables, so that they can run part by part (:mod:`cdcwb.xds.rows`).
 """
@@ -25,11 +25,11 @@ from cdcwb.xds.rows import (
     coded,
     codes,
     flags,
+    mapped,
     numbers,
     put,
-    said_of,
     sentence,
-    whole,
+    single_array,
 )
 from cdcwb.xds.settings import Settings, split_table
 from cdcwb.xds.snapshot import Snapshot
@@ -39,7 +39,7 @@ __all__ = ["START", "Carry", "Span", "number_events", "span_of", "to_decisions",
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What rows of one event have in common."""
+    """The columns in which the rows of one event are equal."""
 
     table_name: str
     table_key: str
@@ -49,8 +49,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some published rows that follow each other. ``events``: how many events of each polling cycle begin in them, as
-    pairs of cycle and number, if an event begins with the first row."""
+    """Consecutive published rows. ``events``: the number of events of each polling cycle that begin in them, as pairs
+    of cycle and number, if an event begins with the first row."""
 
     first: Group
     last: Group
@@ -59,8 +59,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """Where numbering stands: events and documents so far, the group of the last row (None: no row yet), and how many
-    events its polling cycle has so far."""
+    """The state of numbering: events and documents so far, the group of the last row (None: no row yet), and the number
+    of events of its polling cycle so far."""
 
     event: int = 0
     document: int = 0
@@ -68,13 +68,13 @@ class Carry:
     in_cycle: int = 0
 
     def after(self, span: Span | None, settings: Settings) -> Carry:
-        """Where numbering stands behind these rows; None: there are none."""
+        """The state of numbering after these rows; None: there are none."""
         if span is None:
             return self
         event, document, in_cycle = self.event, self.document, self.in_cycle
         cycle = self.group.cycle if self.group is not None else None
-        for place, (here, begun) in enumerate(span.events):
-            new = begun - (1 if place == 0 and span.first == self.group else 0)
+        for position, (here, begun) in enumerate(span.events):
+            new = begun - (1 if position == 0 and span.first == self.group else 0)
             before = in_cycle if here == cycle else 0
             document += _documents(before + new, settings) - _documents(before, settings)
             event, in_cycle, cycle = event + new, before + new, here
@@ -90,8 +90,8 @@ def _documents(events: int, settings: Settings) -> int:
 
 
 def with_cycles(rows: pa.Table, settings: Settings, first: int = 0) -> pa.Table:
-    """Adds the columns of :data:`cdcwb.xds.rows.CYCLE` to rows in processing order, before which ``first`` others are
-    polled."""
+    """Adds the columns of :data:`cdcwb.xds.rows.CYCLE` to rows in processing order; ``first`` rows are polled before
+    them."""
     polled = flags(rows["polled"])
     ordinal = np.cumsum(polled) - 1 + first
     rows = rows.append_column("ordinal", pa.array(ordinal, mask=~polled))
@@ -99,9 +99,9 @@ def with_cycles(rows: pa.Table, settings: Settings, first: int = 0) -> pa.Table:
 
 
 def number_events(rows: pa.Table, settings: Settings, carry: Carry = START) -> tuple[pa.Table, Carry]:
-    """Adds the columns of :data:`cdcwb.xds.rows.NUMBERS` to published rows in processing order; and where numbering
-    stands behind them. Rows that follow each other and are of one object, verb and cycle are one event; a document
-    has up to ``batch_size`` events and ends with its cycle."""
+    """Adds the columns of :data:`cdcwb.xds.rows.NUMBERS` to published rows in processing order; and the state of
+    numbering after them. Consecutive rows of one object, verb and cycle are one event; a document has up to
+    ``batch_size`` events and ends with its cycle."""
     if rows.num_rows == 0:
         empty = pa.array([], pa.int64())
         return _with(rows, empty, empty), carry
@@ -109,7 +109,7 @@ def number_events(rows: pa.Table, settings: Settings, carry: Carry = START) -> t
     begins[0] = _group(rows, 0) != carry.group
     cycle = numbers(rows["cycle"])
     event = np.cumsum(begins) + carry.event
-    # how many events of its cycle begin up to each row
+    # the number of events of its cycle that begin up to each row
     new_cycle = np.flatnonzero(np.append(True, cycle[1:] != cycle[:-1]))
     before = event[new_cycle] - begins[new_cycle]
     if carry.group is not None and carry.group.cycle == cycle[0]:
@@ -122,17 +122,17 @@ def number_events(rows: pa.Table, settings: Settings, carry: Carry = START) -> t
 
 
 def span_of(rows: pa.Table) -> Span | None:
-    """The same rows summed up, without their numbers; None: there are none."""
+    """The summary of these rows, without their numbers; None: there are none."""
     if rows.num_rows == 0:
         return None
     cycle = numbers(rows["cycle"])[_begins(rows)]
-    there, count = np.unique(cycle, return_counts=True)
-    events = tuple(zip(there.tolist(), count.tolist(), strict=True))
+    cycles, count = np.unique(cycle, return_counts=True)
+    events = tuple(zip(cycles.tolist(), count.tolist(), strict=True))
     return Span(_group(rows, 0), _group(rows, -1), events)
 
 
 def _begins(rows: pa.Table) -> Bools:
-    """Does an event begin with the row? The first row counts as one that begins."""
+    """Whether an event begins with each row; true for the first row."""
     group = codes(rows["table_name"], rows["table_key"])
     verb = codes(rows["verb"])
     cycle = numbers(rows["cycle"])
@@ -141,8 +141,8 @@ def _begins(rows: pa.Table) -> Bools:
     return begins
 
 
-def _group(rows: pa.Table, place: int) -> Group:
-    row = rows.num_rows + place if place < 0 else place
+def _group(rows: pa.Table, index: int) -> Group:
+    row = rows.num_rows + index if index < 0 else index
     return Group(*(rows[name][row].as_py() for name in ("table_name", "table_key", "verb", "cycle")))
 
 
@@ -153,7 +153,7 @@ def _with(rows: pa.Table, event: pa.Array, document: pa.Array) -> pa.Table:
 
 
 _AT_ONCE: Final = 1 << 18
-"""Rows that are worked on together, and the rest of their last event."""
+"""Rows that are processed together, and the rest of their last event."""
 
 _NEEDED: Final = (
     "type",
@@ -171,10 +171,10 @@ _NEEDED: Final = (
 def to_event_table(rows: pa.Table, settings: Settings, snapshot: Snapshot | None = None) -> pa.Table:
     """The events of published rows with their numbers, as a table of :data:`cdcwb.xds.document.EVENT`.
 
-    ``rows`` are in processing order and hold all rows of each of their events. What query-back rows write is in their
-    column ``current`` (:data:`cdcwb.xds.rows.CURRENT`), where they have one, else it is asked of the snapshot. A type
-    1 row without a value, and a query-back add of a NULL, have no attribute; the same query-back in one event is
-    written once. Raises CaptureError where a query-back row is published and nothing says what the table holds.
+    ``rows`` are in processing order, with all rows of each event. The attributes of query-back rows are in the column
+    ``current`` (:data:`cdcwb.xds.rows.CURRENT`) if there is one, else they are read from the snapshot. A type 1 row
+    without a value, and a query-back add of a NULL, have no attribute; a query-back that repeats in an event is written
+    once. Raises CaptureError if a query-back row is published and there is neither such a column nor a snapshot.
     """
     if snapshot is not None:
         settings = settings.with_binary(snapshot.binary)
@@ -184,7 +184,7 @@ def to_event_table(rows: pa.Table, settings: Settings, snapshot: Snapshot | None
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:
-    """The rows, cut between two events."""
+    """The rows, split between events."""
     event = numbers(rows["event"])
     first = 0
     while first < len(event):
@@ -204,14 +204,14 @@ def _events(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -> pa
     tables = heads["table_name"]
     return pa.RecordBatch.from_arrays(
         [
-            whole(heads["document"]),
-            whole(heads["event"]),
-            whole(heads["verb"]),
-            said_of(tables, lambda name: settings.class_of(name or "")),
+            single_array(heads["document"]),
+            single_array(heads["event"]),
+            single_array(heads["verb"]),
+            mapped(tables, lambda name: settings.class_of(name or "")),
             association(
-                whole(heads["table_key"]),
-                said_of(tables, lambda name: split_table(name or "")[1]),
-                said_of(tables, lambda name: split_table(name or "")[0] or settings.schema),
+                single_array(heads["table_key"]),
+                mapped(tables, lambda name: split_table(name or "")[1]),
+                mapped(tables, lambda name: split_table(name or "")[0] or settings.schema),
             ),
             pa.ListArray.from_arrays(pa.array(offsets), attributes),
         ],
@@ -220,7 +220,7 @@ def _events(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -> pa
 
 
 def _attributes(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -> tuple[Ints, pa.StructArray]:
-    """How many attributes each row writes, and all of them in the order of the rows."""
+    """The number of attributes of each row, and all attributes in the order of the rows."""
     kind = numbers(rows["type"])
     adds = np.asarray(pc.equal(rows["verb"], str(Verb.ADD)).to_numpy())
     logged = np.flatnonzero((kind >= 1) & (kind <= 3))
@@ -229,9 +229,9 @@ def _attributes(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -
     entry = np.concatenate([logged, np.repeat(asked, numbers(pc.list_value_length(lists)))])
     now = lists.flatten()
     from_log = rows.select(["column_name", "old_value", "new_value"]).take(pa.array(logged))
-    name = pa.concat_arrays([whole(from_log["column_name"]), now.field("name")])
-    added = pa.concat_arrays([whole(from_log["new_value"]), now.field("value")])
-    old = pc.if_else(pa.array(kind[logged] == 2), whole(from_log["old_value"]), pa.scalar(None, pa.string()))
+    name = pa.concat_arrays([single_array(from_log["column_name"]), now.field("name")])
+    added = pa.concat_arrays([single_array(from_log["new_value"]), now.field("value")])
+    old = pc.if_else(pa.array(kind[logged] == 2), single_array(from_log["old_value"]), pa.scalar(None, pa.string()))
     removed = pa.concat_arrays([old, pa.nulls(len(now), pa.string())])
 
     written = ~adds[entry] | pc.is_valid(added).to_numpy(zero_copy_only=False)
@@ -248,7 +248,7 @@ def _attributes(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -
 
 
 def _asked(rows: pa.Table, kind: Ints) -> Ints:
-    """The query-back rows that are written: of those of a row, and of each column, the first in an event."""
+    """The query-back rows that are written: for the complete row, and for each column, the first in an event."""
     asked = np.flatnonzero(kind >= 5)
     if len(asked) == 0:
         return asked
@@ -260,42 +260,42 @@ def _asked(rows: pa.Table, kind: Ints) -> Ints:
 
 
 def _current(rows: pa.Table, asked: Ints, snapshot: Snapshot | None) -> pa.ListArray:
-    """What the table holds of each of these rows."""
+    """The current columns of each of these rows in the table."""
     if len(asked) == 0:
         return pa.array([], CURRENT)
     if "current" in rows.column_names:
-        return whole(rows["current"].take(pa.array(asked)))
+        return single_array(rows["current"].take(pa.array(asked)))
     if snapshot is None:
         raise CaptureError("query-back rows are published, but there is no snapshot of their table")
     return snapshot.current(rows.take(pa.array(asked)))
 
 
 def _types(tables: pa.ChunkedArray, entry: Ints, names: pa.StringArray, settings: Settings) -> pa.StringArray:
-    """The type of each value, found once for each column of each table."""
+    """The type of each value, determined once for each column of each table."""
     table, table_names = coded(tables)
     column, column_names = coded(names)
     pair = table[entry] * len(column_names) + column
-    pairs, place = np.unique(pair, return_inverse=True)
+    pairs, code = np.unique(pair, return_inverse=True)
     table_of, column_of = (pairs // max(len(column_names), 1)).tolist(), (pairs % max(len(column_names), 1)).tolist()
     tables_here, columns_here = table_names.to_pylist(), column_names.to_pylist()
     spelled = [
-        settings.type_of(tables_here[one], columns_here[other]) for one, other in zip(table_of, column_of, strict=True)
+        settings.type_of(tables_here[n], columns_here[other]) for n, other in zip(table_of, column_of, strict=True)
     ]
-    return pa.array(spelled, pa.string()).take(pa.array(place.reshape(-1)))
+    return pa.array(spelled, pa.string()).take(pa.array(code.reshape(-1)))
 
 
 def to_decisions(rows: pa.Table, settings: Settings) -> pa.Table:
-    """The decisions of rows that have been through all stages, as :data:`~cdcwb.xds.rows.DECISIONS`.
+    """The decisions of rows that have passed all stages, as :data:`~cdcwb.xds.rows.DECISIONS`.
 
-    ``rows`` has the columns of OWN, ``overridden_by``, and NUMBERS with null where a row is not published.
+    ``rows`` has the columns of OWN, ``overridden_by``, and NUMBERS, null for a row that is not published.
     """
     published = np.asarray(pc.equal(rows["decision"], str(Decision.PUBLISHED)).to_numpy())
     chosen = rows.select(["document", "reason"]).filter(pa.array(published))
-    number = pc.cast(whole(chosen["document"]), pa.string())
-    remark = whole(chosen["reason"])
-    said = sentence("published in document ", number)
+    number = pc.cast(single_array(chosen["document"]), pa.string())
+    remark = single_array(chosen["reason"])
+    reason = sentence("published in document ", number)
     if remark.null_count < len(remark):
-        said = pc.if_else(pc.is_null(remark), said, sentence(said, "; ", pc.fill_null(remark, "")))
+        reason = pc.if_else(pc.is_null(remark), reason, sentence(reason, "; ", pc.fill_null(remark, "")))
     columns = {"record_id": rows["number"], "event_type": rows["type"]}
-    columns["reason"] = put(rows["reason"], published, said)
+    columns["reason"] = put(rows["reason"], published, reason)
     return pa.table([columns[name] if name in columns else rows[name] for name in DECISIONS.names], DECISIONS)

@@ -35,18 +35,17 @@ SETTINGS: Final[dict[str, str]] = {
     "class_names": "class names of tables: table=Class,…; else the table's own name",
     "types": f"value types of columns: column=octet,… or table.column:octet; {', '.join(TYPES)} (string)",
 }
-"""Every setting and what it means."""
+"""The description of every setting."""
 
 _REFUSED: Final = "structured"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings, checked where they come from :meth:`parse`.
-
-    ``driver_user`` None: not known, so no row is taken for the driver's own. ``as_of``: a time with an offset; None:
-    nothing waits. ``types``: ``column`` or ``table.column`` in lower case -> one of :data:`cdcwb.xds.document.TYPES`.
-    ``binary``: ``table.column`` in lower case of columns that a snapshot holds as bytes.
+    """Settings, checked if they come from :meth:`parse`. ``driver_user`` None: unknown, so no row counts as the
+    driver's own. ``as_of``: a time with an offset; None: no row waits. ``types``: ``column`` or ``table.column`` in
+    lower case -> one of :data:`cdcwb.xds.document.TYPES`. ``binary``: ``table.column`` in lower case of columns that
+    are bytes in a snapshot.
     """
 
     driver_user: str | None = None
@@ -64,9 +63,8 @@ class Settings:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Settings:
-        """Checked settings from names and values; what is None or empty is not given.
-
-        Raises OptionError that says what was expected and what was found.
+        """Checked settings from names and values; None and empty values are ignored. Raises OptionError with the
+        expected and the actual value.
         """
         opt.check_names(given, SETTINGS, "publication")
         values = {name: value for name, value in given.items() if value is not None and value != ""}
@@ -98,11 +96,11 @@ class Settings:
         return (self.as_of - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 
     def with_binary(self, columns: frozenset[str]) -> Settings:
-        """These settings, and the columns that a snapshot holds as bytes."""
+        """These settings, with the columns that are bytes in a snapshot."""
         return replace(self, binary=self.binary | columns) if columns - self.binary else self
 
     def verb_of(self, event_type: int) -> Verb:
-        """What a row of this type does to its object (docs/formats/idm-event-log.md §3.3)."""
+        """The operation of a row of this type on its object (docs/formats/idm-event-log.md §3.3)."""
         if event_type == 4:
             return Verb.DELETE
         if event_type == 5:
@@ -110,13 +108,13 @@ class Settings:
         return Verb.ADD if event_type in (1, 7) else Verb.MODIFY
 
     def class_of(self, table_name: str) -> str:
-        """The class name of a table: the one that is set for the name as written or without its schema."""
+        """The class name of a table, set for its name as written or without its schema."""
         _, table = split_table(table_name)
         return self.class_names.get(table_name) or self.class_names.get(table) or table
 
     def type_of(self, table_name: str, column: str) -> str:
-        """The type of a column's values: as set for ``schema.table.column``, ``table.column`` or ``column`` without
-        regard to case, else octet for bytes, else string."""
+        """The type of a column's values: set for ``schema.table.column``, ``table.column`` or ``column``
+        (case-insensitive), else octet for bytes, else string."""
         _, table = split_table(table_name)
         bare = column.lower()
         qualified = f"{table}.{column}".lower()
@@ -127,7 +125,7 @@ class Settings:
 
 
 def split_table(table_name: str) -> tuple[str | None, str]:
-    """Schema and table: what stands before and behind the last dot. None: no dot, or nothing on one side of it."""
+    """Schema and table: the parts before and after the last dot. None: no dot, or one part is empty."""
     schema, _, table = table_name.rpartition(".")
     return (schema, table) if schema and table else (None, table_name)
 
@@ -148,10 +146,10 @@ def _time(value: Any) -> dt.datetime:
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     text = str(value).strip()
-    found = moment(f"{text}T00:00:00" if len(text) == 10 else text)
-    if found is None:
+    time = moment(f"{text}T00:00:00" if len(text) == 10 else text)
+    if time is None:
         raise OptionError(f"option as_of: expected a time like 2026-12-01T00:00:00Z, found {str(value)!r}")
-    return found
+    return time
 
 
 def _class_names(value: Any) -> dict[str, str]:

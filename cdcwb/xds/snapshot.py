@@ -1,5 +1,5 @@
-"""The tables as they are now, from files or Arrow tables: what query-back rows ask for
-(docs/formats/idm-event-log.md §3.2, §4.5).
+"""The current content of the tables, from files or Arrow tables, for query-back rows (docs/formats/idm-event-log.md
+§3.2, §4.5).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cdcwb.formats.tabular.parts import iter_parts, text_rows
 from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.formats.tabular.rows import is_binary, plain, texts_of
 from cdcwb.model import Kind
-from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, numbers, whole
+from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, numbers, single_array
 from cdcwb.xds.settings import split_table
 
 __all__ = ["Snapshot", "TableNow", "effective", "read_table", "with_snapshot"]
@@ -34,8 +34,8 @@ _HIDDEN: Final = ("_", ".")
 
 
 def read_table(path: str, null_text: str | None, charset: str) -> pa.Table:
-    """A file, or all files of a folder one behind the other. Parquet keeps its types, all else is text. Columns that
-    one of the files does not have are null there. Raises CaptureError."""
+    """A file, or the concatenated files of a folder. Parquet keeps its types, other files are text. Columns that a file
+    lacks are null there. Raises CaptureError."""
     folder = fetched(path)
     files = [folder]
     if folder.is_dir():
@@ -51,28 +51,28 @@ def read_table(path: str, null_text: str | None, charset: str) -> pa.Table:
 
 def _read_file(path: str, null_text: str | None, charset: str) -> pa.Table:
     given = {} if null_text is None else {"null": as_bytes(null_text, charset)}
-    found = probe_file(path, dialect_options=given, charset=charset, header=True)
-    if found.kind == "broken":
-        raise CaptureError(found.problem or "expected rows of a table", path=path)
-    if found.kind == "parquet":
+    probe = probe_file(path, dialect_options=given, charset=charset, header=True)
+    if probe.kind == "broken":
+        raise CaptureError(probe.problem or "expected rows of a table", path=path)
+    if probe.kind == "parquet":
         try:
             return pq.read_table(path)
         except (pa.ArrowException, OSError) as reason:
             raise CaptureError(f"Parquet that cannot be read: {reason}", path=path) from None
-    parts = list(iter_parts(found))
+    parts = list(iter_parts(probe))
     for part in parts:
         for gap in part.gaps:
             if gap.kind == Kind.MALFORMED:
                 raise CaptureError(gap.reason, path=path, offset=int(part.offset[gap.index]))
-    names = dict.fromkeys(found.names or ())
+    names = dict.fromkeys(probe.names or ())
     for part in parts:
         for _, group in part.rows:
             names.update(dict.fromkeys(group.layout.names))
     texts = [rows for part in parts if (rows := text_rows(part, tuple(names))) is not None]
     for rows in texts:
         if rows.garbled:
-            place = int(rows.offset[rows.garbled[0][0]])
-            raise CaptureError(f"text that is not in the character set {charset}", path=path, offset=place)
+            offset = int(rows.offset[rows.garbled[0][0]])
+            raise CaptureError(f"text that is not in the character set {charset}", path=path, offset=offset)
     schema = pa.schema([(name, pa.string()) for name in names])
     return pa.Table.from_batches([pa.RecordBatch.from_arrays(rows.columns, schema=schema) for rows in texts], schema)
 
@@ -81,13 +81,13 @@ _META: Final = re.compile("^(?:pk_|fk_|sv_|mv_)(?=.)")
 
 
 def effective(name: str) -> str:
-    """The name of a column without regard to case, and without the meta-identifier that a view may put before it."""
+    """The name of a column in lower case, without the meta-identifier that may precede it in a view."""
     return _META.sub("", name.lower())
 
 
 @dataclass(frozen=True, slots=True)
 class TableNow:
-    """Columns by place. ``texts``: bytes are Base64 there; ``binary`` and ``numeric``: which hold bytes, numbers."""
+    """Columns by index. ``texts``: bytes as Base64; ``binary`` and ``numeric``: the columns of bytes and of numbers."""
 
     name: str
     names: tuple[str, ...]
@@ -99,64 +99,63 @@ class TableNow:
 
     @classmethod
     def of(cls, name: str, table: pa.Table) -> TableNow:
-        """A table under the name that the event log gives it. Raises CaptureError for column names that repeat."""
+        """A table under its name in the event log. Raises CaptureError for column names that repeat."""
         names = tuple(table.column_names)
         if len(set(names)) < len(names) or not all(names):
-            found = ", ".join(names)
-            raise CaptureError(f"snapshot of table {name!r}: expected columns with a name each, found {found}")
+            joined = ", ".join(names)
+            raise CaptureError(f"snapshot of table {name!r}: expected columns with a name each, found {joined}")
         columns = [plain(column) for column in table.columns]
         kinds = [column.type for column in columns]
         return cls(
             name,
             names,
             tuple(_base64(column) if is_binary(column.type) else texts_of(column) for column in columns),
-            frozenset(place for place, kind in enumerate(kinds) if is_binary(kind)),
-            frozenset(place for place, kind in enumerate(kinds) if _is_number(kind)),
+            frozenset(index for index, kind in enumerate(kinds) if is_binary(kind)),
+            frozenset(index for index, kind in enumerate(kinds) if _is_number(kind)),
         )
 
     def column(self, name: str) -> int | None:
-        """The place of a column: by its name as written, else without regard to case, else by its effective name."""
+        """The index of a column: by its name as written, else ignoring case, else by its effective name."""
         for spell in (str, str.lower, effective):
             wanted = spell(name)
-            for place, there in enumerate(self.names):
-                if spell(there) == wanted:
-                    return place
+            for index, own in enumerate(self.names):
+                if spell(own) == wanted:
+                    return index
         return None
 
     def rows_of(self, key: Sequence[int], values: Sequence[pa.StringArray]) -> Ints:
-        """For each of many keys the number of its row, the first one if there are several; -1: there is none.
-
-        ``key`` are the places of the key's columns, ``values`` the values of each. Numbers are compared as numbers;
-        texts as they are, or else without the blanks around them where that finds one row only.
+        """The number of the first row of each key; -1: none. ``key`` are the indexes of the key's columns, ``values``
+        the values of each. Numbers are compared as numbers; texts exactly, or else without surrounding blanks if that
+        matches one row only.
         """
-        here = [self._keys(place) for place in key]
-        asked = [_as_number(one) if place in self.numeric else one for place, one in zip(key, values, strict=True)]
-        found, _ = _matched(here, asked)
-        missed = np.flatnonzero(found < 0)
-        if len(missed) and any(place not in self.numeric for place in key):
-            trimmed = [pc.utf8_trim_whitespace(one.take(pa.array(missed))) for one in asked]
-            again, alone = _matched([pc.utf8_trim_whitespace(one) for one in here], trimmed)
-            found[missed] = np.where(alone, again, -1)
-        return found
+        here = [self._keys(column) for column in key]
+        asked = [_as_number(v) if column in self.numeric else v for column, v in zip(key, values, strict=True)]
+        rows, _ = _matched(here, asked)
+        missed = np.flatnonzero(rows < 0)
+        if len(missed) and any(column not in self.numeric for column in key):
+            trimmed = [pc.utf8_trim_whitespace(v.take(pa.array(missed))) for v in asked]
+            again, alone = _matched([pc.utf8_trim_whitespace(v) for v in here], trimmed)
+            rows[missed] = np.where(alone, again, -1)
+        return rows
 
-    def _keys(self, place: int) -> pa.StringArray:
-        if place not in self.numeric:
-            return self.texts[place]
-        if place not in self._numbers:
-            self._numbers[place] = _as_number(self.texts[place])
-        return self._numbers[place]
+    def _keys(self, index: int) -> pa.StringArray:
+        if index not in self.numeric:
+            return self.texts[index]
+        if index not in self._numbers:
+            self._numbers[index] = _as_number(self.texts[index])
+        return self._numbers[index]
 
-    def unfit(self, place: int) -> Bools:
-        """The rows whose value in this column XML 1.0 cannot hold; all where it is the column's name."""
-        if place not in self._unfit:
-            bad = xml_unfit(self.texts[place])
-            self._unfit[place] = bad | bool(xml_unfit(pa.array([self.names[place]]))[0])
-        return self._unfit[place]
+    def unfit(self, index: int) -> Bools:
+        """The rows whose value in this column XML 1.0 does not allow; all rows if that applies to the column's name."""
+        if index not in self._unfit:
+            bad = xml_unfit(self.texts[index])
+            self._unfit[index] = bad | bool(xml_unfit(pa.array([self.names[index]]))[0])
+        return self._unfit[index]
 
     def attributes(self, key_names: Sequence[str]) -> list[int]:
-        """The places of the columns that are no part of this key."""
+        """The indexes of the columns that are not in this key."""
         keys = {effective(name) for name in key_names}
-        return [place for place, name in enumerate(self.names) if effective(name) not in keys]
+        return [index for index, name in enumerate(self.names) if effective(name) not in keys]
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -164,24 +163,24 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _base64(column: pa.Array) -> pa.StringArray:
-    written = [None if one is None else binascii.b2a_base64(one, newline=False).decode() for one in column.to_pylist()]
+    written = [None if v is None else binascii.b2a_base64(v, newline=False).decode() for v in column.to_pylist()]
     return pa.array(written, pa.string())
 
 
 def _as_number(texts: pa.StringArray) -> pa.StringArray:
-    """Numbers that are equal as equal texts: ``007``, ``+7``, `` 7`` and ``7.00`` are ``7``."""
+    """Equal numbers as equal texts: ``007``, ``+7``, `` 7`` and ``7.00`` are ``7``."""
     texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"^\+?(-?)0*(\d)", r"\1\2")
     texts = pc.replace_substring_regex(texts, r"^(-?\d*\.\d*?)0+$", r"\1")
     return pc.replace_substring_regex(texts, r"^(-?\d+)\.$", r"\1")
 
 
 def _matched(here: Sequence[pa.StringArray], asked: Sequence[pa.StringArray]) -> tuple[Ints, Bools]:
-    """For each of the asked the first row with all its values (-1: none), and whether it is the only one."""
+    """For each requested key the first row with all its values (-1: none), and whether it is the only one."""
     count = len(asked[0])
     row_key = np.zeros(len(here[0]), dtype=np.int64)
     asked_key = np.zeros(count, dtype=np.int64)
-    for there, wanted in zip(here, asked, strict=True):
-        code, texts = coded(there)
+    for column, wanted in zip(here, asked, strict=True):
+        code, texts = coded(column)
         places = numbers(pc.index_in(wanted, value_set=texts), -1)
         row_key = np.where((row_key < 0) | (code < 0), -1, row_key * len(texts) + code)
         asked_key = np.where((asked_key < 0) | (places < 0), -1, asked_key * len(texts) + places)
@@ -198,53 +197,53 @@ def _matched(here: Sequence[pa.StringArray], asked: Sequence[pa.StringArray]) ->
 
 
 def _within(known: Ints, values: Ints) -> Ints:
-    """The place of each value among the known ones, which are sorted and begin with -1; 0 where it is not there."""
+    """The index of each value among the known ones, which are sorted and begin with -1; 0 if it is not among them."""
     at = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    found: Ints = np.where(known[at] == values, at, 0)
-    return found
+    indexes: Ints = np.where(known[at] == values, at, 0)
+    return indexes
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Tables by the names that the event log gives them, with or without schema. It pickles."""
+    """Tables by their names in the event log, with or without schema. It can be pickled."""
 
     tables: Mapping[str, TableNow]
 
     @classmethod
     def of(cls, tables: Mapping[str, pa.Table]) -> Snapshot:
-        """A snapshot of Arrow tables, of any types: bytes become Base64, all else text that loses nothing."""
+        """A snapshot of Arrow tables of any types: bytes become Base64, other values text without loss."""
         return cls({name: TableNow.of(name, table) for name, table in tables.items()})
 
     @classmethod
     def read(cls, files: Mapping[str, str | Path], *, null_text: str | None = None, charset: str = "utf-8") -> Snapshot:
         """A snapshot of files, or folders of files: delimited text with a header line, JSON, Parquet or Excel.
 
-        ``null_text``: how delimited text spells NULL (None: an empty field without quotes). Raises CaptureError for a
-        file that cannot be read, or that has a damaged row.
+        ``null_text``: NULL in delimited text (None: an empty field without quotes). Raises CaptureError for a file that
+        cannot be read, or that has a damaged row.
         """
         return cls.of({name: read_table(str(path), null_text, charset) for name, path in files.items()})
 
     @property
     def binary(self) -> frozenset[str]:
-        """``table.column``, in lower case, of the columns that hold bytes."""
+        """``table.column``, in lower case, of the columns of bytes."""
         return frozenset(
-            f"{split_table(name)[1]}.{table.names[place]}".lower()
+            f"{split_table(name)[1]}.{table.names[index]}".lower()
             for name, table in self.tables.items()
-            for place in table.binary
+            for index in table.binary
         )
 
     def find(self, table_name: str) -> TableNow | None:
-        """The table of that name: as written, else without regard to case, else where one of them has no schema, by
-        the name behind the last dot. None: there is none, or there are several."""
+        """The table of a name: as written, else ignoring case, else by the part after the last dot if one of the two
+        has no schema. None: no table, or several."""
         if table_name in self.tables:
             return self.tables[table_name]
         lower = table_name.lower()
-        found = [table for name, table in self.tables.items() if name.lower() == lower]
-        if not found:
+        matches = [table for name, table in self.tables.items() if name.lower() == lower]
+        if not matches:
             schema, bare = split_table(lower)
             parted = [(split_table(name.lower()), table) for name, table in self.tables.items()]
-            found = [table for (owner, name), table in parted if name == bare and (schema is None or owner is None)]
-        return found[0] if len(found) == 1 else None
+            matches = [table for (owner, name), table in parted if name == bare and (schema is None or owner is None)]
+        return matches[0] if len(matches) == 1 else None
 
     def states(self, rows: pa.Table) -> Ints:
         """A value of :class:`~cdcwb.xds.rows.State` for each of some query-back rows, which have the columns type,
@@ -255,16 +254,16 @@ class Snapshot:
         return state
 
     def current(self, rows: pa.Table) -> pa.ListArray:
-        """What the tables hold of each of these rows, as :data:`cdcwb.xds.rows.CURRENT`; empty: nothing."""
+        """The current columns of each of these rows, as :data:`cdcwb.xds.rows.CURRENT`; empty: nothing."""
         at: list[Ints] = [np.zeros(0, dtype=np.int64)]
         names: list[pa.Array] = [pa.array([], pa.string())]
         values: list[pa.Array] = [pa.array([], pa.string())]
         for some in self._objects(rows):
-            for members, place, name in _written(some):
-                there = members[some.places[members] >= 0]
-                at.append(some.rows[there])
-                names.append(pa.repeat(pa.scalar(name), len(there)))
-                values.append(some.table.texts[place].take(pa.array(some.places[there])))
+            for members, index, name in _written(some):
+                present = members[some.places[members] >= 0]
+                at.append(some.rows[present])
+                names.append(pa.repeat(pa.scalar(name), len(present)))
+                values.append(some.table.texts[index].take(pa.array(some.places[present])))
         entry = np.concatenate(at)
         order = pa.array(np.argsort(entry, kind="stable"))
         offsets = np.zeros(rows.num_rows + 1, dtype=np.int32)
@@ -276,7 +275,7 @@ class Snapshot:
         return pa.ListArray.from_arrays(pa.array(offsets), pairs)
 
     def _objects(self, rows: pa.Table) -> Iterator[_Objects]:
-        """The rows whose table is there, parted by table and by the columns of their key."""
+        """The rows whose table is in the snapshot, grouped by table and by the columns of their key."""
         table_code, table_names = coded(rows["table_name"])
         kind = numbers(rows["type"])
         for code, table_name in enumerate(table_names.to_pylist()):
@@ -285,10 +284,10 @@ class Snapshot:
                 continue
             here = np.flatnonzero(table_code == code)
             key_code, keys = coded(rows["table_key"].take(pa.array(here)))
-            columns = whole(rows["column_name"].take(pa.array(here)))
+            columns = single_array(rows["column_name"].take(pa.array(here)))
             for names, which, values in _by_columns(keys):
                 key = [table.column(name) for name in names]
-                known = [place for place in key if place is not None]
+                known = [index for index in key if index is not None]
                 places = np.full(len(keys), -1, dtype=np.int64)
                 if len(known) == len(key):
                     places[which] = table.rows_of(known, values)
@@ -309,7 +308,7 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class _Objects:
     """Query-back rows of one table and one set of key columns. ``keyed``: the table has these columns; ``places``: the
-    row in the table, or -1; ``whole_row``: type 5 or 6, which asks for all ``column``s and not for one."""
+    row in the table, or -1; ``whole_row``: type 5 or 6, which requests all ``column``s, not one."""
 
     table: TableNow
     key: tuple[str, ...]
@@ -332,8 +331,8 @@ def with_snapshot(rows: pa.Table, snapshot: Snapshot | None) -> pa.Table:
 
 
 def _by_columns(keys: pa.StringArray) -> Iterator[tuple[tuple[str, ...], Ints, list[pa.StringArray]]]:
-    """Keys parted by their columns: the names of these, which keys, and the values of each column. Keys that break the
-    grammar are left out."""
+    """Keys grouped by their columns: the names of these, the numbers of the keys, and the values of each column. Keys
+    with invalid syntax are left out."""
     pairs = parse_column(keys).pairs
     offsets = np.asarray(pairs.offsets.to_numpy(), dtype=np.int64)
     name_code, names = coded(pairs.keys)
@@ -343,10 +342,10 @@ def _by_columns(keys: pa.StringArray) -> Iterator[tuple[tuple[str, ...], Ints, l
         which = np.flatnonzero(counts == count)
         entries = offsets[which][:, np.newaxis] + np.arange(count)
         patterns, pattern = np.unique(name_code[entries], axis=0, return_inverse=True)
-        for number, one in enumerate(patterns):
+        for number, codes_of_names in enumerate(patterns):
             chosen = np.flatnonzero(pattern.reshape(-1) == number)
-            values = [pairs.items.take(pa.array(entries[chosen, place])) for place in range(count)]
-            yield tuple(names[int(code)].as_py() for code in one), which[chosen], values
+            values = [pairs.items.take(pa.array(entries[chosen, index])) for index in range(count)]
+            yield tuple(names[int(code)].as_py() for code in codes_of_names), which[chosen], values
 
 
 def _states(some: _Objects) -> Ints:
@@ -364,16 +363,16 @@ def _states(some: _Objects) -> Ints:
             state[members] = State.NO_ATTRIBUTE
         elif some.table.column(name) is not None:
             state[members] = State.THERE
-    there = some.places >= 0
-    for members, place, _ in _written(some):
-        members = members[there[members]]
-        state[members[some.table.unfit(place)[places[members]]]] = State.CHARACTER
-    state[~there] = State.ABSENT
+    present = some.places >= 0
+    for members, index, _ in _written(some):
+        members = members[present[members]]
+        state[members[some.table.unfit(index)[places[members]]]] = State.CHARACTER
+    state[~present] = State.ABSENT
     return state
 
 
 def _columns(some: _Objects) -> Iterator[tuple[str, Ints]]:
-    """The columns that rows of one column ask for, and the rows of each."""
+    """The columns that rows about one column request, and the rows of each."""
     code, names = coded(some.column)
     code = np.where(some.whole_row, -1, code)
     for number, name in enumerate(names.to_pylist()):
@@ -383,14 +382,14 @@ def _columns(some: _Objects) -> Iterator[tuple[str, Ints]]:
 
 
 def _written(some: _Objects) -> Iterator[tuple[Ints, int, str]]:
-    """What rows write, column by column in order: which rows, the column's place, and the attribute's name."""
+    """The attributes of rows, by column in order: the rows, the column's index, and the attribute's name."""
     if not some.keyed:
         return
     table = some.table
     rows = np.flatnonzero(some.whole_row)
     if len(rows):
-        for place in table.attributes(some.key):
-            yield rows, place, table.names[place]
+        for index in table.attributes(some.key):
+            yield rows, index, table.names[index]
     keys = {effective(name) for name in some.key}
     for name, members in _columns(some):
         asked = table.column(name)

@@ -1,4 +1,4 @@
-"""A publication of a whole log at once, which the stages in Spark are compared with, and events of documents back as
+"""A publication of a complete log at once, which the stages in Spark are compared with, and events of documents back as
 rows of the event log (docs/formats/idm-event-log.md §4, §5)."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cdcwb.xds import (
     with_snapshot,
 )
 from cdcwb.xds.document import Verb, attributes_of
-from cdcwb.xds.rows import NUMBERS, numbers, whole
+from cdcwb.xds.rows import NUMBERS, numbers, single_array
 
 __all__ = ["Publication", "publish", "to_rows"]
 
@@ -73,8 +73,8 @@ def to_rows(events: pa.Table, *, event_time: str = "1970-01-01 00:00:00") -> pa.
     of key, table and schema.
     """
     batch = events.combine_chunks()
-    attributes = attributes_of(whole(batch["attrs"]))
-    association, verbs = whole(batch["association"]), whole(batch["verb"])
+    attributes = attributes_of(single_array(batch["attrs"]))
+    association, verbs = single_array(batch["association"]), single_array(batch["verb"])
     parts = pc.extract_regex(association, _ASSOCIATION)
     if parts.null_count:
         text = association.filter(parts.is_null())[0].as_py()
