@@ -1,5 +1,5 @@
-"""The formats by name, and what can be told of a capture without Spark: what it is (:func:`identify`) and one record of
-it (:func:`inspect`)."""
+"""The formats by name, and functions without Spark: the format of a capture (:func:`identify`) and one of its records
+(:func:`inspect`)."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """What a capture is. ``confidence`` from 0 to 1: how sure the format is of the files, given as an option or not;
-    ``bytes`` as the files are on disk. ``advice``: lines to copy, where it cannot be read as it is."""
+    """The detected format of a capture. ``confidence`` from 0 to 1: that the files are of the format, given as an
+    option or not; ``bytes`` on disk. ``advice``: commands to copy, if it cannot be read as it is."""
 
     format: str
     shape: str
@@ -75,11 +75,10 @@ class Common:
 def choose(
     paths: Sequence[str], name: str, options: Mapping[str, Any], contents: Contents | None = None
 ) -> tuple[Format, Recognition]:
-    """The format of the files, and what it found in them: the named one, or with ``auto`` the one that their contents
-    show. ``contents``: what each of them is, where they were looked at already.
-
-    Raises UnknownFormatError that says what the files are where no format is sure, and for files of different formats,
-    which it names with the command that opens those of each; OptionError for an option that no format has.
+    """The format of the files, with its evidence: the named one, or with ``auto`` the detected one. ``contents``: the
+    detected formats of the files, if known already. Raises UnknownFormatError, which describes the files, if no format
+    is recognised, and for files of different formats, with the command that opens those of each; OptionError for an
+    option that no format has.
     """
     if name != "auto":
         fmt = get_format(name)
@@ -108,14 +107,14 @@ def choose(
 def _refusal(
     paths: Sequence[str], reason: str, options: Mapping[str, Any], details: Sequence[str] = ()
 ) -> UnknownFormatError:
-    """Why files are no capture. Raises OptionError for an option that no format has: it may be the cause."""
+    """Why files are not a capture. Raises OptionError for an option that no format has, since it may be the cause."""
     _check_known(options)
     more = f"; nor is any of {plural(len(paths) - 1, 'more file')} a capture" if len(paths) > 1 else ""
     return UnknownFormatError(reason + more, path=paths[0], advice=tuple(details))
 
 
 def _check_known(options: Mapping[str, Any]) -> None:
-    """Raises OptionError for an option that no format has, or with a value that none takes."""
+    """Raises OptionError for an option that no format has, or with a value that none accepts."""
     formats = [get_format(name) for name in FORMATS]
     check_names(options, {name for fmt in formats for name in fmt.options}, "any format")
     for name, value in options.items():
@@ -132,9 +131,8 @@ def _check_known(options: Mapping[str, Any]) -> None:
 
 
 def check_options(fmt: Format, options: Mapping[str, Any]) -> Common:
-    """The options that all formats share, understood; those of the format are checked too.
-
-    Raises OptionError for an unknown option and for a value that cannot be used.
+    """The parsed options that all formats share; those of the format are checked too. Raises OptionError for an unknown
+    option and for an unusable value.
     """
     given = {name: value for name, value in options.items() if value is not None}
     fmt.check_options(given)
@@ -148,19 +146,19 @@ def check_options(fmt: Format, options: Mapping[str, Any]) -> Common:
 def _surest(
     paths: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[Format, Recognition] | list[tuple[Format, Recognition]]:
-    """The format that is surest of the files; where none is sure, what each says."""
+    """The format with the highest confidence; the evidence of each if none is confident."""
     found: list[tuple[Format, Recognition]] = []
     for fmt in map(get_format, FORMATS):
         found.append((fmt, recognise(fmt, paths, options)))
         if found[-1][1].confidence >= _CERTAIN:
-            break  # to ask the others could only take time
+            break  # no other format can have a higher confidence
     best = max(found, key=lambda pair: pair[1].confidence)
     return found if best[1].confidence < _SURE else best
 
 
 def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tuple[RowFormat, Recognition]:
-    """The format of a table with these columns: the named one, or with ``auto`` the surest. Raises UnknownFormatError
-    where none is sure, or the named one is never a table."""
+    """The format of a table with these columns: the named one, or with ``auto`` that with the highest confidence.
+    Raises UnknownFormatError if none is confident, or the named one is never a table."""
     formats = [fmt for fmt in map(get_format, FORMATS if name == "auto" else (name,)) if hasattr(fmt, "plan_rows")]
     if not formats:
         raise UnknownFormatError(f"the format {name} has no tables of rows")
@@ -176,25 +174,24 @@ def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tup
 
 
 def identify(path: Paths, format: str = "auto", **options: Any) -> Identification:
-    """What a file, a folder or several of them hold, from the beginning of each file; no JVM is started.
-
-    Raises CaptureError for paths that cannot be read, UnknownFormatError where no format is sure, the named one does
-    not find its own in the files, or they are of different formats (:func:`examine` tells these apart), and OptionError
-    for an option that the format does not have.
+    """Detects the format of a file, a folder or several of them, from the beginning of each file; no JVM is started.
+    Raises CaptureError for paths that cannot be read, UnknownFormatError if no format is confident, the named one does
+    not recognise the files, or they have different formats (see :func:`examine`), and OptionError for an option that
+    the format does not have.
     """
     return identified(examine(path, format, **options), format, **options)
 
 
 def examine(path: Paths, format: str = "auto", **options: Any) -> Contents:
-    """What each file of a capture, or of a folder with several captures, is, from its beginning; ``format``: only this
-    one is asked. No JVM is started. Raises CaptureError for paths that cannot be read."""
+    """Detects the format of each file of a capture, or of a folder with several captures, from its beginning;
+    ``format``: only this one is tried. No JVM is started. Raises CaptureError for paths that cannot be read."""
     files = list_files(path)
     with _quickly(files, _HEAD):
         return contents_of(files, options, format)
 
 
 def identified(contents: Contents, format: str = "auto", **options: Any) -> Identification:
-    """As :func:`identify`, of files that were looked at already."""
+    """Like :func:`identify`, for files that were examined already."""
     files = [one.file for one in contents.files]
     with _quickly(files, _HEAD):
         fmt, recognition = choose(files, format, options, contents)
@@ -216,7 +213,7 @@ def identified(contents: Contents, format: str = "auto", **options: Any) -> Iden
 
 
 def _unlike(files: Sequence[str], fmt: Format, recognition: Recognition) -> UnknownFormatError:
-    """Why files are not of the format that was given as an option."""
+    """Why files are not of the format given as an option."""
     known = foreign_type(files[0]) or known_text(files[0])
     reasons = "; ".join(recognition.evidence[1:])
     sentence = (
@@ -226,9 +223,8 @@ def _unlike(files: Sequence[str], fmt: Format, recognition: Recognition) -> Unkn
 
 
 def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **options: Any) -> Inspection:
-    """The record that holds ``offset`` of the decompressed file, taken apart; no JVM is started.
-
-    Raises CaptureError where the file does not reach that far or is not recognised.
+    """Dissects the record at ``offset`` of the decompressed file; no JVM is started. Raises CaptureError if the file is
+    shorter or is not recognised.
     """
     files = list_files(holding(os.fspath(path), offset))
     if len(files) != 1:
@@ -242,6 +238,7 @@ def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **o
 
 
 def _quickly(files: Sequence[str], most: int = sys.maxsize) -> contextlib.AbstractContextManager[None]:
-    """Runs kernels uncompiled where that is quicker than to load them: where files have few bytes, of each ``most``."""
+    """Runs kernels uncompiled if that is faster than loading them: if files have few bytes, of each at most
+    ``most``."""
     size = sum(min(info_of(file).size, most) for file in files if is_file(file))
     return interpreted() if size <= _FEW else contextlib.nullcontext()

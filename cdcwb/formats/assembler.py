@@ -1,8 +1,6 @@
-"""Changes and transactions of events that are all there: those of a small capture, or those of some transactions that
-were brought together from many splits.
-
-The rules are those by which readers assemble the changes of a split (:mod:`cdcwb.formats.assembly`,
-:mod:`cdcwb.formats.delivered`, :mod:`cdcwb.formats.summaries`). What only all events of a transaction show is added
+"""Assembles changes and transactions from a complete set of events: those of a small capture, or of some transactions
+collected from many splits. The rules are those of readers for one split (:mod:`cdcwb.formats.assembly`,
+:mod:`cdcwb.formats.delivered`, :mod:`cdcwb.formats.summaries`). Facts that need all events of a transaction are added
 here: its end, fragments that continue its records, and records that undo others.
 """
 
@@ -46,9 +44,9 @@ _OF_FRAGMENTS: Final = ["kind", "file_index", "offset", "length", "position", "t
 class Assembler:
     """The changes and transactions of some events of a capture.
 
-    ``sources`` read them in capture order, each with where its halves of updates are; ``facts`` are those of the
-    capture's plan (whether there are ``fragments`` and ``undo_records``), ``keys`` the key columns by table that the
-    source does not name.
+    ``sources`` read them in capture order, each with the locations of its halves of updates; ``facts`` are those of the
+    capture's plan (whether there are ``fragments`` and ``undo_records``), ``keys`` the key columns by table for sources
+    without keys.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class Assembler:
         form = self._format
         if form.commits:
             found = read_changes(self._read, wanted, frozenset())
-        elif isinstance(form, Halving):  # change tables do not say where a transaction ends
+        elif isinstance(form, Halving):  # change tables do not mark the end of a transaction
             found = self.delivered(wanted)
         else:
             found = self._complete(wanted)
@@ -88,13 +86,13 @@ class Assembler:
             yield _marked(ended(batch, ends), fragments, undone)
 
     def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
-        """The changes of a stream of committed work, without what the ends of their transactions show."""
+        """The changes of a stream of committed work, without facts from the ends of their transactions."""
         if self._is_trail:
             return read_trail_changes(self._read, wanted, frozenset())
         return self._of_each(read_delivered, wanted)
 
     def ends(self) -> pa.Table:
-        """What records of committed work show of the ends of transactions (:data:`cdcwb.formats.delivered.ENDS`)."""
+        """The ends of transactions from records of committed work (:data:`cdcwb.formats.delivered.ENDS`)."""
         return _table(self._of_each(partial(read_ends, trail=self._is_trail), Wanted(images=False)), ENDS)
 
     def transactions(self) -> Batches:
@@ -102,7 +100,7 @@ class Assembler:
         return read_transactions(self._read, Wanted(images=False), frozenset())
 
     def parts(self) -> pa.Table:
-        """What records of committed work show of their transactions (:data:`cdcwb.formats.summaries.PARTS`)."""
+        """The parts of transactions from records of committed work (:data:`cdcwb.formats.summaries.PARTS`)."""
         read = partial(read_parts, trail=self._is_trail)
         parts = _table(self._of_each(read, Wanted(images=False)), PARTS)
         if not self._is_trail:
@@ -110,15 +108,15 @@ class Assembler:
         columns = ["transaction_id", "operation", "schema_name", "table_name"]
         schema = pa.schema(map(model.CHANGES.field, columns))
         changes = (batch.select(columns) for batch in self.delivered(Wanted(images=False)))
-        # a half counts with its change: what records show of changes does not hold
+        # a half counts with its change, so the numbers from records do not apply
         nothing = [pa.nulls(parts.num_rows, PARTS.field(name).type) for name in ("changes", "tables")]
         records = pa.Table.from_arrays([*parts.drop_columns(["changes", "tables"]).columns, *nothing], schema=PARTS)
         return pa.Table.from_batches([*records.to_batches(), counted(_table(changes, schema))], PARTS)
 
     def _fragments(self) -> dict[Location, list[Row]]:
         """The fragments that continue events, by the location of the event, as :data:`cdcwb.model.SOURCE_EVENT`. A
-        fragment names the event in the header ``continues``: by position, or by ``file_index:offset`` where an event
-        has no position or that of a different one before it."""
+        fragment names the event in the header ``continues``: by position, or by ``file_index:offset`` if an event has
+        no position or that of a different preceding one."""
         names: dict[tuple[str | None, str], list[Location]] = defaultdict(list)
         fragments = []
         for batch in self._read(Wanted(images=False, columns=frozenset(_OF_FRAGMENTS))):
@@ -158,7 +156,7 @@ class Assembler:
 
 
 def _flags(changes: pa.RecordBatch) -> pa.Array:
-    """Which changes undo others."""
+    """A mask of changes that undo others."""
     return pc.fill_null(pc.equal(pc.map_lookup(changes["headers"], FLAG, "first"), "1"), False)
 
 
@@ -169,7 +167,7 @@ def _undoing(changes: pa.RecordBatch) -> list[str]:
 
 
 def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
-    """Changes with what the ends of their transactions show."""
+    """Changes with the facts from the ends of their transactions."""
     if not len(ends):
         return changes
     mine = pc.index_in(changes["transaction_id"], ends.names, skip_nulls=True)

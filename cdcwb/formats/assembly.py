@@ -1,10 +1,8 @@
-"""Changes and transactions put together where the records are, of a stream that bears begins and ends.
-
-A transaction that crosses no border of splits lies in one split as a whole, and nothing outside it says anything about
-its changes: the halves of updates, the end and its time, and what undoes them stand in it. A reader looks at the
-headers of its split first, then decodes it once, and gives rows of :data:`cdcwb.model.CHANGES`. Which transactions
-cross a border is known to the plan (:class:`cdcwb.formats.base.Assembling`); they are few, and are put together where
-the splits meet (:mod:`cdcwb.spark.assemble`), by the same rules (docs/formats/gbase8s.md §6).
+"""Assembles changes and transactions in their split, for a stream with begins and ends. A transaction that crosses no
+border of splits is complete in one split: the halves of updates, the end and its time, and undoing records are all in
+it. A reader reads the headers of its split first, then decodes it once, and yields rows of :data:`cdcwb.model.CHANGES`.
+The plan (:class:`cdcwb.formats.base.Assembling`) has the transactions that cross a border; they are few, and are
+assembled in Spark (:mod:`cdcwb.spark.assemble`) by the same rules (docs/formats/gbase8s.md §6).
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ _UNDONE: Final = pa.array([str(Outcome.UNDONE)])
 
 
 def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
-    """What is looked at of headers; with ``users``, who began a transaction."""
+    """The columns of headers that are read; with ``users``, the user of each transaction."""
     columns = batch.select(list(_NARROW)).columns
     user = pa.nulls(batch.num_rows, pa.string())
     if users:
@@ -74,9 +72,9 @@ def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """Of each change event: ``partner``, the number of the other half of its update among them, -1 for none; ``alone``:
-    is it a half that lacks its other one? ``ordered``: do halves find each other by their order? Then it tells where an
-    after half precedes its before half."""
+    """For each change event: ``partner``, the number of the other half of its update, -1 for none; ``alone``: whether
+    it is a half without the other one. ``ordered``: whether halves are paired by their order; then an after half that
+    precedes its before half is reported."""
 
     partner: Ints
     alone: Bools
@@ -84,10 +82,9 @@ class Halves:
 
 
 class _Headers:
-    """What the headers of a split say. Events are those of transactions that cross no border.
-
-    ``number``: that of their transaction in ``names``; ``change``: which of them changes are made of. ``crosses``: of
-    all events of the split that changes are made of, is it of a transaction that does cross one?
+    """The headers of a split. Events are those of transactions that cross no border. ``number``: the index of their
+    transaction in ``names``; ``change``: a mask of events of changes. ``crosses``: for all events of changes of the
+    split, whether their transaction crosses a border.
     """
 
     def __init__(self, events: pa.Table, crosses: Bools) -> None:
@@ -100,7 +97,7 @@ class _Headers:
 
     @classmethod
     def read(cls, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False) -> _Headers:
-        """Those of a split; with ``users``, who began a transaction."""
+        """Those of a split; with ``users``, the user of each transaction."""
         narrow = replace(wanted, images=False, columns=frozenset([*_NARROW, *(["headers"] if users else [])]))
         events = pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS)
         of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
@@ -114,26 +111,26 @@ class _Headers:
         return chunks[0] if chunks else pa.array([], self.events[name].type)
 
     def are(self, *kinds: str) -> Bools:
-        """Which of them are of these kinds."""
+        """A mask of events of these kinds."""
         found = pc.is_in(self.column("kind"), pa.array([str(kind) for kind in kinds]))
         return np.asarray(found.to_numpy(zero_copy_only=False))
 
     def last(self, rows: Bools) -> pa.Array:
-        """Of each transaction the last of these rows that it has; null for none."""
+        """The last of these rows of each transaction; null for none."""
         found = np.full(len(self.names), -1, np.int64)
         places = np.flatnonzero(rows)
         found[self.number[places]] = places
         return pa.array(found, mask=found < 0)
 
     def first(self, rows: Bools) -> pa.Array:
-        """Of each transaction the first of these rows that it has; null for none."""
+        """The first of these rows of each transaction; null for none."""
         found = np.full(len(self.names), -1, np.int64)
         places = np.flatnonzero(rows)[::-1]
         found[self.number[places]] = places
         return pa.array(found, mask=found < 0)
 
     def outcomes(self) -> Ints:
-        """What became of each transaction, as a place in ``_OUTCOMES``."""
+        """The outcome of each transaction, as an index in ``_OUTCOMES``."""
         begins, commits, rolls_back = (
             np.bincount(self.number[self.are(kind)], minlength=len(self.names)) > 0
             for kind in (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK)
@@ -141,9 +138,9 @@ class _Headers:
         return np.where(begins & commits, 0, np.where(begins & rolls_back, 1, 2))
 
     def halves(self) -> Halves:
-        """Halves of one transaction and table that follow each other, with no other change of that table between them,
-        make a run that alternates. They are paired from its start; in an odd run that begins with an after half the
-        first stands alone."""
+        """Consecutive halves of one transaction and table that alternate, with no other change of that table between
+        them, are a run. They are paired from its start; in a run of odd length that begins with an after half the first
+        one remains alone."""
         change = self.change
         count = len(change)
         tables = [self.column(name).dictionary_encode().indices for name in ("schema_name", "table_name")]
@@ -169,7 +166,7 @@ class _Headers:
         return Halves(partner, alone)
 
     def undone(self) -> Bools:
-        """Which changes an undo behind them takes back: one with their position, or a lower one."""
+        """A mask of changes that a later undo reverts: one with their position, or a lower one."""
         found = np.zeros(len(self.change), np.bool_)
         undoes = self.are(Kind.UNDO)
         wanted = np.unique(self.number[undoes])
@@ -216,9 +213,9 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
 
 
 def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """The same of a stream of committed work without begins and ends, whose records may be of no transaction. As those
-    of :func:`cdcwb.formats.delivered.read_delivered`, the changes lack what the end of their transaction says. Those
-    that are whole records come first."""
+    """The same for a stream of committed work without begins and ends, whose records may be in no transaction. Like
+    those of :func:`cdcwb.formats.delivered.read_delivered`, the changes lack the facts from the end of their
+    transaction. Changes of one record come first."""
     narrow, waiting, places = [], [], [np.empty(0, np.int64)]
     names = [name for name in _NARROW_ROWS.names if name != "user"]
     first = 0
@@ -246,13 +243,13 @@ def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> 
 
 
 def _unpaired(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Changes that are one record each."""
+    """Changes of one record each."""
     every, none = np.arange(rows.num_rows), np.full(rows.num_rows, -1, np.int64)
     yield assembled(rows, every, none, Halves(none, none >= 0), Became.delivered(rows), every)
 
 
 def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of two batches in one. Older pyarrow joins tables alone, and gives no batch for an empty one."""
+    """The rows of two batches in one. Older pyarrow concatenates only tables, and has no batch for an empty one."""
     both = pa.Table.from_batches([first, then]).combine_chunks().to_batches()
     return both[0] if both else then
 
@@ -312,7 +309,7 @@ def open_ones(transactions: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _touched(headers: _Headers) -> tuple[pa.Array, pa.Array]:
-    """Of each transaction: how many changes it has by operation, in name order, and the tables, in name order."""
+    """For each transaction the number of changes by operation, and the tables, both in name order."""
     halves = headers.halves()
     rows = headers.change[(halves.partner < np.arange(len(headers.change)))]
     operation = headers.column("operation").take(pa.array(rows))
@@ -328,13 +325,13 @@ def _touched(headers: _Headers) -> tuple[pa.Array, pa.Array]:
 
 
 def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:
-    """``schema.table``, or ``table`` where there is no schema; null where there is no table."""
+    """``schema.table``, or ``table`` without a schema; null without a table."""
     return pc.coalesce(pc.binary_join_element_wise(schemas, tables, "."), tables)
 
 
 def distinct(number: Ints, texts: pa.Array, count: int, weights: Ints | None = None) -> tuple[pa.Array, pa.Array, Ints]:
-    """The different texts of each of ``count`` groups in name order, as texts and offsets; and how often each is
-    there, or the sum of its ``weights``."""
+    """The distinct texts of each of ``count`` groups in name order, as texts and offsets; and the count of each, or the
+    sum of its ``weights``."""
     coded = texts.dictionary_encode()
     ranks = np.argsort(np.argsort(np.array(coded.dictionary.to_pylist(), object), kind="stable"), kind="stable")
     sorted_texts = coded.dictionary.take(pc.sort_indices(coded.dictionary))
@@ -351,7 +348,7 @@ def distinct(number: Ints, texts: pa.Array, count: int, weights: Ints | None = N
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """What became of each change."""
+    """The outcome of each change."""
 
     outcome: pa.Array
     commit_position: pa.Array
@@ -359,7 +356,7 @@ class Became:
 
     @classmethod
     def of(cls, headers: _Headers) -> Became:
-        """Of the changes among headers."""
+        """For the changes among headers."""
         number = headers.number[headers.change]
         outcome = _OUTCOMES.take(pa.array(headers.outcomes()[number]))
         undone = headers.undone()
@@ -370,8 +367,8 @@ class Became:
 
     @classmethod
     def delivered(cls, rows: pa.RecordBatch, committed_at: pa.Array | None = None) -> Became:
-        """Of the changes whose last records are these, of committed work, as far as they tell. A full load (REFRESH) is
-        part of no transaction. ``committed_at``: null where that is not known, None: for all."""
+        """For the changes of committed work whose last records are these, as far as known. A full load (REFRESH) is in
+        no transaction. ``committed_at``: null if unknown, None: unknown for all."""
         loaded = pc.fill_null(pc.equal(rows["operation"], str(Operation.REFRESH)), True)
         outcome = pc.if_else(loaded, pa.scalar(None, pa.string()), str(Outcome.COMMITTED))
         times = pa.nulls(rows.num_rows, model.CHANGES.field("committed_at").type)
@@ -423,7 +420,7 @@ def _source_events(rows: pa.RecordBatch, done: Ints, other: Ints) -> pa.Array:
 
 
 def _problems(rows: pa.RecordBatch, of: Ints, pair: Ints, turned: Bools, alone: Bools) -> pa.Array:
-    """The problems of the before half, those of the change's own record, and what is wrong with the halves."""
+    """The problems of the before half, those of the change's own record, and those of the pair."""
     problems = rows["problems"]
     if problems.null_count == len(problems) and not turned.any() and not alone.any():
         return pa.nulls(len(of), problems.type)
@@ -443,7 +440,7 @@ def _problems(rows: pa.RecordBatch, of: Ints, pair: Ints, turned: Bools, alone: 
 
 
 def _with_disagreements(columns: dict[str, pa.Array], whole: Bools) -> pa.Array:
-    """The problems, with those of masks that say something else than the two halves of an update."""
+    """The problems, with those of masks that contradict the two halves of an update."""
     problems = columns["problems"]
     both = pc.and_(columns["before"].is_valid(), columns["after"].is_valid())
     asked = pc.and_(pc.and_(both, columns["changed_columns"].is_valid()), pa.array(whole))
@@ -470,7 +467,7 @@ def _without(names: list[str], others: list[str]) -> list[str]:
 
 
 def _changed(columns: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:
-    """The changed columns, and where they come from: the mask, else the images of an update."""
+    """The changed columns, and their source: the mask, else the images of an update."""
     masked = columns["changed_columns"].is_valid()
     update = pc.fill_null(pc.equal(columns["operation"], str(Operation.UPDATE)), False)
     both = pc.and_(columns["before"].is_valid(), columns["after"].is_valid())
@@ -484,8 +481,8 @@ def _changed(columns: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:
 
 
 def _differing(before: pa.MapArray, after: pa.MapArray, rows: Ints) -> pa.Array:
-    """Of some rows, the names of the after images whose values are others than in the before images; a name that is
-    missing there counts as null."""
+    """For some rows, the names in the after images whose values differ from the before images; a missing name counts as
+    null."""
     row, entry, ends = _entries(after, rows)
     names, values = after.keys.take(pa.array(entry)), after.items.take(pa.array(entry))
     there = _found(before, rows[row], entry - after.offsets.to_numpy()[rows[row]], names)
@@ -494,8 +491,8 @@ def _differing(before: pa.MapArray, after: pa.MapArray, rows: Ints) -> pa.Array:
 
 
 def _entries(maps: pa.MapArray, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """The entries of the maps of some rows: of each the number of its row among them and its own, and of each row how
-    many there are up to its end."""
+    """The entries of the maps of some rows: for each entry the number of its row and its own number, and for each row
+    the cumulative number of entries."""
     offsets = maps.offsets.to_numpy()
     count = offsets[rows + 1] - offsets[rows]
     ends = np.cumsum(count)
@@ -504,7 +501,7 @@ def _entries(maps: pa.MapArray, rows: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _found(maps: pa.MapArray, row: Ints, place: Ints, names: pa.Array) -> Ints:
-    """Of each name the entry of the map of its row that has it, -1 for none. It is mostly in the same ``place``."""
+    """For each name the entry of its row's map with that name, -1 for none. It is mostly at the same ``place``."""
     offsets, valid = maps.offsets.to_numpy(), maps.is_valid().to_numpy(zero_copy_only=False)
     there = offsets[row] + place
     fits = (there < offsets[row + 1]) & valid[row]
@@ -525,7 +522,7 @@ def _found(maps: pa.MapArray, row: Ints, place: Ints, names: pa.Array) -> Ints:
 
 
 def _same(one: pa.Array, other: pa.Array) -> Bools:
-    """Which values are equal, or both null."""
+    """A mask of values that are equal, or both null."""
     equal = pc.fill_null(pc.equal(one, other), False)
     found: Bools = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other))).to_numpy(zero_copy_only=False)
     return found
@@ -538,7 +535,7 @@ def _lists(names: pa.Array, chosen: Bools, ends: Ints) -> pa.Array:
 
 
 def _spliced(column: pa.Array, rows: Ints, values: pa.Array) -> pa.Array:
-    """A column with other values in some rows."""
+    """A column with new values in some rows."""
     place = np.arange(len(column))
     place[rows] = len(column) + np.arange(len(rows))
     return pa.concat_arrays([column, values.cast(column.type)]).take(pa.array(place))
@@ -548,7 +545,7 @@ def _spliced(column: pa.Array, rows: Ints, values: pa.Array) -> pa.Array:
 
 
 def with_columns(changes: pa.RecordBatch, known: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Changes with some columns anew."""
+    """Changes with some columns replaced."""
     columns = [
         known[field.name].cast(field.type) if field.name in known else changes[field.name] for field in model.CHANGES
     ]
@@ -562,7 +559,7 @@ def finished(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]], compres
 
 
 def _with_keys(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]]) -> pa.RecordBatch:
-    """Keys from the after image, or else the before image, null where it has not all of their columns."""
+    """Keys from the after image, else the before image, null if neither has all of their columns."""
     names = labels(changes["schema_name"], changes["table_name"])
     for table, columns in keys.items():
         named = pc.or_kleene(pc.equal(names, table), pc.equal(changes["table_name"], table))
@@ -587,9 +584,9 @@ def _with_keys(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]]) -> pa
 
 
 def _with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) -> pa.RecordBatch:
-    """Changes with the columns that updates of the record types ``compressed`` wrote: those of the after image, less
-    those that the before image has with the same value, and less columns of the key that no before image has: they only
-    show which row it is (docs/formats/goldengate.md §4.5). The source is ``log`` where any of them was not compared."""
+    """Changes with the columns that updates of the record types ``compressed`` wrote: those of the after image, without
+    those with the same value in the before image, and without key columns that no before image has, since they only
+    identify the row (docs/formats/goldengate.md §4.5). The source is ``log`` if any of them was not compared."""
     is_update = pc.equal(changes["operation"], str(Operation.UPDATE))
     rule = pc.and_(pc.is_in(changes["record_type"], pa.array(sorted(compressed), pa.string())), is_update)
     rows = np.flatnonzero(

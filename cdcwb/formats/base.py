@@ -1,4 +1,4 @@
-"""What every format offers to the rest of cdcwb: the node of a field tree, and the protocol of a format module."""
+"""The interface of formats: the node of a field tree, and the protocol of a format module."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 def run_here(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """Runs the tasks one after the other in this process: the simplest :data:`Run`."""
+    """Runs the tasks sequentially in this process: the simplest :data:`Run`."""
     return [function(task) for task in tasks]
 
 
 ROW: Final = "_row"
-"""The column with the number of the row, from 0, in a table of rows that is a capture."""
+"""The column with the number of the row, from 0, in a capture that is a table of rows."""
 
 RunRows = Callable[[Callable[[Iterator[pa.RecordBatch]], bytes]], list[bytes]]
 """Maps a function over the partitions of a table of rows, each given as its batches. The function pickles."""
@@ -60,12 +60,12 @@ RunRows = Callable[[Callable[[Iterator[pa.RecordBatch]], bytes]], list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One node of a dissected record: a run of bytes, what they hold and what that means.
+    """One node of a dissected record: a range of bytes, with value and meaning.
 
     ``offset`` and ``length`` count bytes from the start of the record; ``raw`` is exactly those bytes. ``value`` is the
-    decoded value as text (None: SQL NULL, or a group that has no value of its own). ``meaning`` is a sentence for a
-    person. ``problem`` is a code of :class:`cdcwb.model.Problem`, or None where all is well. ``quiet``: it says
-    nothing of the record, and is there so that no byte is missing (white space, labels of printed text).
+    decoded value as text (None: SQL NULL, or a group without a value of its own). ``meaning`` is a sentence for users.
+    ``problem`` is a code of :class:`cdcwb.model.Problem`, or None. ``quiet``: it has no information about the record,
+    and exists to account for all bytes (white space, labels of printed text).
     """
 
     name: str
@@ -85,7 +85,7 @@ class Field:
             yield from child.walk()
 
     def at(self, offset: int) -> Field | None:
-        """The innermost node that holds the byte at ``offset``, or None."""
+        """The innermost node with the byte at ``offset``, or None."""
         if not self.offset <= offset < self.offset + self.length:
             return None
         for child in self.children:
@@ -97,10 +97,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """How sure a format is that a capture is its own: ``confidence`` from 0 (it is not) to 1, and why.
-
-    ``shape`` is what holds the records, in the format's words; None: it was not recognised. ``refusal``: why they
-    cannot be read although it is its own.
+    """The confidence of a format that a capture is of this format, from 0 to 1, and the evidence. ``shape`` is the
+    container of the records, as the format names it; None: not recognised. ``refusal``: why the files cannot be read
+    although they are of the format.
     """
 
     confidence: float
@@ -111,8 +110,8 @@ class Recognition:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """One record, taken apart. ``offset`` and ``length`` are its place in the decompressed ``file``; ``field`` is the
-    tree of its bytes, ``event`` what ``events`` would say of it, ``note`` what a reader should know besides."""
+    """One dissected record. ``offset`` and ``length`` are its location in the decompressed ``file``; ``field`` is the
+    tree of its bytes, ``event`` its columns of ``events``, ``note`` a further remark."""
 
     file: str
     offset: int
@@ -126,9 +125,9 @@ class Inspection:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which events to read. ``images``: decode row images and keep the bytes. ``kinds``, ``tables`` (``schema.table``
-    or ``table``) and ``transactions``: only events of these; None: all. ``timed``: only events that bear a time.
-    ``drop_malformed``: leave out what cannot be understood. ``columns``: the columns of ``events`` that will be looked
-    at (None: all); a reader may leave the others null where that saves it work."""
+    or ``table``) and ``transactions``: only events of these; None: all. ``timed``: only events with a time.
+    ``drop_malformed``: without malformed records. ``columns``: the columns of ``events`` that will be used (None: all);
+    a reader may leave the others null to save work."""
 
     images: bool = True
     kinds: frozenset[str] | None = None
@@ -139,16 +138,16 @@ class Wanted:
     columns: frozenset[str] | None = None
 
     def needs(self, *columns: str) -> bool:
-        """Will one of these columns be looked at?"""
+        """Whether one of these columns will be used."""
         return self.columns is None or not self.columns.isdisjoint(columns)
 
     @property
     def raw(self) -> bool:
-        """Are the bytes of the records wanted?"""
+        """Whether the bytes of the records are requested."""
         return self.images and self.needs("raw")
 
     def allows(self, row: Mapping[str, Any]) -> bool:
-        """Is this event (a row of ``events``) among the wanted ones?"""
+        """Whether this event (a row of ``events``) is requested."""
         if self.drop_malformed and row["kind"] == Kind.MALFORMED:
             return False
         if self.timed and row["changed_at"] is None:
@@ -164,7 +163,7 @@ class Wanted:
 
 
 OF_CHANGES: Final = tuple(name for name in EVENTS.names if name != "raw")
-"""The columns of events that changes are made of: all but the bytes, which are most of a record."""
+"""The columns of events for changes: all except the bytes, which are most of a record."""
 
 EVERYTHING: Final = Wanted()
 """All events, with their images."""
@@ -182,9 +181,8 @@ class TableRequest:
 
 
 class Pairing(StrEnum):
-    """How the halves of an update find each other: within a transaction by their order, or by table, position and
-    folder (change tables); how fields of one object that follow each other are put together (event log); or there is
-    nothing to join."""
+    """How the halves of an update are paired: within a transaction by their order, or by table, position and folder
+    (change tables); how consecutive fields of one object are joined (event log); or not at all."""
 
     TRANSACTION = "transaction"
     POSITION = "position"
@@ -194,10 +192,9 @@ class Pairing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What some events of a capture follow from: the bytes of ``files`` (paths), and ``context``, which is everything
-    else that decoding them looks at. Where both are the same, the events are the same but for ``file_index``.
-
-    So a file is named by its path in a context and never by its index, unless that is part of what an event says.
+    """The provenance of some events: the bytes of ``files`` (paths), and ``context``, which is everything else that
+    their decoding depends on. If both are equal, the events are equal except for ``file_index``. So a context has paths
+    of files, not their indexes, unless events contain these.
     """
 
     files: tuple[str, ...]
@@ -205,10 +202,8 @@ class Piece:
 
 
 class Plan(Protocol):
-    """How a capture is read, made once and sent to the workers as text.
-
-    ``splits`` are what is read at once, by one task. A split that is a list is one of things that are read together
-    because they are small, and could be read each on its own.
+    """The plan of a capture, made once and sent to the workers as text. ``splits`` are the units of reading, one per
+    task. A split that is a list combines small pieces that could also be read separately.
     """
 
     splits: list[Any]
@@ -226,7 +221,7 @@ _Item = TypeVar("_Item")
 class Portion(Sequence[_Item]):
     """Some items of a sequence under their original numbers: the splits of a plan that a task receives.
 
-    ``len`` counts all items; an item that is not there raises LookupError.
+    ``len`` counts all items; a missing item raises LookupError.
     """
 
     __slots__ = ("_count", "_items")
@@ -252,29 +247,28 @@ class Portion(Sequence[_Item]):
 
 
 class PlanText:
-    """A plan that travels to the workers as text: both ends run the same version of cdcwb."""
+    """A plan that is sent to the workers as text: both ends run the same version of cdcwb."""
 
     __slots__ = ()
 
     def to_text(self) -> str:
-        """The plan as one line of ASCII text, to travel in an option."""
+        """The plan as one line of ASCII text, for an option."""
         return base64.b64encode(zlib.compress(pickle.dumps(self), 1)).decode("ascii")
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The plan that :meth:`to_text` wrote."""
+        """The plan from :meth:`to_text`."""
         plan: Self = pickle.loads(zlib.decompress(base64.b64decode(text)))
         return plan
 
 
 class Format(Protocol):
-    """What a format's package offers. Nothing in it knows of Spark.
-
-    ``options`` are its reader options and what they mean. ``row_times``: do changes bear a time of their own? If not,
-    they have that of their transaction's end. ``pairing``: how halves of updates find each other. ``commits``: does
-    the stream bear begins, commits and rollbacks? If not, only committed work is handed over. ``compressed_updates``:
-    the record types of updates whose after image has only the columns that were written and those of the key.
-    ``names_keys``: can the source say which columns are a table's key? If not, only the option ``keys`` does.
+    """The interface of a format's package, which is independent of Spark. ``options`` are its reader options with
+    descriptions. ``row_times``: whether changes have a time of their own; otherwise they have that of their
+    transaction's end. ``pairing``: how halves of updates are paired. ``commits``: whether the stream has begins,
+    commits and rollbacks; otherwise only committed work is delivered. ``compressed_updates``: the record types of
+    updates whose after image has only the columns that were written and those of the key. ``names_keys``: whether the
+    source can give a table's key columns; otherwise only the option ``keys`` does.
     """
 
     name: str
@@ -286,19 +280,19 @@ class Format(Protocol):
     names_keys: bool
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raises OptionError for an unknown option and for a value that cannot be used, before any file is read."""
+        """Raises OptionError for an unknown option and for an unusable value, before any file is read."""
         ...
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """How sure it is that these files are its own, from their beginnings."""
+        """The confidence that these files are of the format, from their beginnings."""
         ...
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
-        """The files among these or beside them that hold no records but describe some of these files."""
+        """The files among these or next to them that have no records but describe some of these files."""
         ...
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """The plan of a capture; ``run`` does the work over its bytes. Raises CaptureError."""
+        """The plan of a capture; ``run`` maps tasks over its bytes. Raises CaptureError."""
         ...
 
     def plan_from_text(self, text: str) -> Plan:
@@ -314,8 +308,8 @@ class Format(Protocol):
         ...
 
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
-        """What the events of each split follow from: one piece, or, for a split that is a list, one for each of its
-        items. Empty where that cannot be said: then its events are decoded anew whenever a capture goes on."""
+        """The provenance of each split: one piece, or, for a split that is a list, one for each of its items. Empty if
+        unknown: then its events are decoded again whenever files are appended."""
         ...
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
@@ -327,7 +321,7 @@ class Format(Protocol):
         ...
 
     def table_versions(self, plan: Plan) -> pa.Table:
-        """All of :data:`cdcwb.model.TABLE_VERSIONS` but ``first_position``, which only the rows tell."""
+        """All of :data:`cdcwb.model.TABLE_VERSIONS` except ``first_position``, which comes from the rows."""
         ...
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
@@ -335,12 +329,12 @@ class Format(Protocol):
         ...
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """The record that holds ``offset`` in the decompressed file. Raises CaptureError where there is none."""
+        """The record at ``offset`` of the decompressed file. Raises CaptureError if there is none."""
         ...
 
 
 class BaseFormat:
-    """What most formats have in common; a format overrides where it differs.
+    """The common base of most formats.
 
     ``plan_type`` and ``options_type`` are its classes of a plan and of checked options, ``make_plan`` and
     ``inspect_record`` functions that take such options. A plan has ``versions`` and, as ``notes``, rows of problems.
@@ -364,13 +358,13 @@ class BaseFormat:
         self.options_type.parse(options)
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
-        """Looks for Kafka's columns; several formats have the same, so its name has to be given."""
+        """Looks for Kafka's columns; several formats have the same, so the format must be given."""
         if "value" not in {name.lower() for name in schema.names}:
             return Recognition(0.0, ["no column `value`"])
         return Recognition(0.5, ["Kafka's columns; give the format, because these columns fit several"])
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
-        """None: what describes others is named by an option."""
+        """None: files that describe others are given by an option."""
         return []
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
@@ -382,11 +376,11 @@ class BaseFormat:
         return self.plan_type.from_text(text)
 
     def table_versions(self, plan: Any) -> pa.Table:
-        """Every version, in the order in which they were seen; ``first_position`` is left null."""
+        """Every version, in order of appearance; ``first_position`` is null."""
         return pa.Table.from_pylist([version.to_row() for version in plan.versions], schema=TABLE_VERSIONS)
 
     def problems(self, plan: Any) -> list[dict[str, Any]]:
-        """Files that are cut off, and schemas and definitions that cannot be used."""
+        """Problems of truncated files, and of unusable schemas and definitions."""
         notes: list[dict[str, Any]] = plan.notes
         return notes
 
@@ -407,8 +401,8 @@ class Portioning(Protocol):
 
 @runtime_checkable
 class Assembling(Protocol):
-    """A format whose stream bears begins and ends, and whose changes and transactions are put together in its splits
-    (:mod:`cdcwb.formats.assembly`): its plan knows which transactions cross the borders of splits."""
+    """A format whose stream has begins and ends, and whose changes and transactions are assembled in its splits
+    (:mod:`cdcwb.formats.assembly`): its plan has the transactions that cross the borders of splits."""
 
     def crossing(self, plan: Any, split: int) -> frozenset[str]:
         """The transactions that are open at the start of a split, or at its end if another one follows."""
@@ -417,23 +411,23 @@ class Assembling(Protocol):
 
 @runtime_checkable
 class Trailing(Protocol):
-    """A format of committed work whose transactions follow each other in a trail: halves of updates find each other in
-    its splits, but for those of transactions that several splits have."""
+    """A format of committed work whose transactions are consecutive in a trail: halves of updates are paired in its
+    splits, except those of transactions in several splits."""
 
     def in_splits(self, plan: Any) -> bool:
-        """Is nothing in this capture that only all splits together tell, but for such transactions?"""
+        """Whether each split can be assembled separately, except for such transactions."""
         ...
 
     def shared(self, plan: Any) -> Sequence[frozenset[str]]:
-        """Of each split the transactions that others have too."""
+        """The transactions of each split that other splits have too."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Halved:
-    """Where halves of updates are that find each other by position. ``befores``: has the split before halves?
-    ``shared``: ranges of positions, first and last, in order, that splits of the same table in files of one folder have
-    in common, so that the halves of an update may be in two of them."""
+    """The locations of halves of updates that are paired by position. ``befores``: whether the split has before halves.
+    ``shared``: ranges of positions, first and last, in order, that several splits of the same table in files of one
+    folder have, so that the halves of an update may be in two of them."""
 
     befores: bool = True
     shared: tuple[tuple[str, str], ...] = ()
@@ -441,25 +435,25 @@ class Halved:
 
 @runtime_checkable
 class Halving(Protocol):
-    """A format whose halves of updates find each other by position, in its splits where these share no position
+    """A format whose halves of updates are paired by position, in its splits if these share no position
     (:mod:`cdcwb.formats.delivered`)."""
 
     def halved(self, plan: Any, split: int) -> Halved:
-        """Where the halves of a split are."""
+        """The locations of the halves of a split."""
         ...
 
     def read_together(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of a split, but that both halves of an update at a border are read with one of its splits. All
-        splits together have the same events as those of ``read``."""
+        """The events of a split, with both halves of an update at a border in one of its splits. All splits together
+        have the same events as those of ``read``."""
         ...
 
 
 @runtime_checkable
 class Joining(Protocol):
-    """A format whose rows of one statement follow each other, and are joined in its splits."""
+    """A format whose rows of one statement are consecutive, and are joined in its splits."""
 
     def joins(self, plan: Any) -> bool:
-        """Are the rows of this capture near enough to those that they belong to?"""
+        """Whether the rows of each statement in this capture are close enough to be joined in splits."""
         ...
 
     def read_changes(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -467,11 +461,11 @@ class Joining(Protocol):
         ...
 
     def read_checked(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events with problems, also those that only a look at other rows finds."""
+        """The events with problems, including those that need other rows."""
         ...
 
     def read_spellings(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """Of each spelling of the key of a table its first event in a split."""
+        """The first event in a split of each spelling of a table's key."""
         ...
 
 
@@ -479,17 +473,17 @@ class RowFormat(Format, Protocol):
     """A format whose captures may also be tables of rows: any Spark DataFrame.
 
     The batches of such a capture have its columns and ``_row`` (int64): the number of the row, from 0. ``of_tables``:
-    the columns (in lower case) that :meth:`read_table_rows` looks at, where it does not look at all of them.
+    the columns (in lower case) that :meth:`read_table_rows` uses, if not all of them.
     """
 
     of_tables: frozenset[str] | None
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
-        """How sure it is that rows with these columns are its own."""
+        """The confidence that rows with these columns are of the format."""
         ...
 
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
-        """The plan of a capture that is called ``name`` and has these columns. Raises CaptureError."""
+        """The plan of a capture named ``name`` with these columns. Raises CaptureError."""
         ...
 
     def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:

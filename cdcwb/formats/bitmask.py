@@ -1,10 +1,10 @@
-"""Masks that are sets of columns: from text to bytes, from bytes to bits, and which columns those are.
+"""Masks as sets of columns: from text to bytes, to bits, to columns.
 
-Bit n of a mask is the column with ordinal n + 1 (in change tables header columns included). ``order`` says where the
-bits are: ``big`` if the bytes are a number as it is written, so that the last byte has bits 0 to 7; ``little`` if
-byte 0 does. Within a byte, bit 0 is its lowest (docs/formats/qlik-kafka.md §7, docs/formats/qlik-change-table.md §4).
+Bit n of a mask is the column with ordinal n + 1 (in change tables header columns included). ``order``: ``big`` if the
+bytes are a number in big-endian order, so that the last byte has bits 0 to 7; ``little`` if byte 0 has them. Within a
+byte, bit 0 is its lowest (docs/formats/qlik-kafka.md §7, docs/formats/qlik-change-table.md §4).
 
-A mask may have any length: bytes that are missing are 0. All functions take whole arrays.
+A mask may have any length: missing bytes are 0. All functions process complete arrays.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Int: TypeAlias = Any
-"""A whole number: of Python where a kernel is interpreted, of 64 bits where it is compiled."""
+"""A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
 
 DISAGREE: Final = "change mask and images disagree; the mask is used"
-"""What the warning about a mask that contradicts the images of its change begins with."""
+"""The beginning of the warning about a mask that contradicts the images of its change."""
 
 NAMED: Final = 5
 """Columns that the warning names for the mask and for the images; it counts the others."""
@@ -52,7 +52,7 @@ ORDERS: Final = ("big", "little")
 
 HEX: Final = "hex"
 BASE64: Final = "base64"
-"""How the text of a mask may be read."""
+"""The encodings of the text of a mask."""
 
 _NONE: Final = 0xFF
 _HEX: Final = np.full(256, _NONE, dtype=np.uint8)
@@ -61,18 +61,17 @@ for _digit in b"0123456789abcdefABCDEF":
 _BASE64: Final = np.full(256, _NONE, dtype=np.uint8)
 for _value, _digit in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):
     _BASE64[_digit] = _value
-_IS_HEX, _IS_BASE64, _IS_PREFIXED = 1, 2, 4  # bits: what a text may be
+_IS_HEX, _IS_BASE64, _IS_PREFIXED = 1, 2, 4  # bits: possible encodings of a text
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
 def parse(texts: pa.StringArray, shape: str | None = None) -> tuple[pa.BinaryArray, Bools]:
-    r"""The bytes that texts spell, in the order in which they are written; and which texts are not a mask (null then).
-
-    Read are ``0x…`` and ``\x…``, bare hexadecimal digits in any case (an odd number of them gets a zero in front), and
-    base64. A text that may be both is hexadecimal, unless ``shape`` is :data:`BASE64`; with :data:`HEX` nothing is read
-    as base64. White space around a text is ignored. An empty text has no bytes; null stays null.
+    r"""The bytes of texts, in written order; and a mask of invalid texts (whose bytes are null). Accepted are ``0x…``
+    and ``\x…``, bare hexadecimal digits in any case (an odd number of them gets a leading zero), and base64. An
+    ambiguous text is hexadecimal, unless ``shape`` is :data:`BASE64`; with :data:`HEX` nothing is read as base64. White
+    space around a text is ignored. An empty text has no bytes; null stays null.
     """
     kinds, null, data, edges = _decoded(texts, shape)
     wrong: Bools = ~null & (kinds & (_IS_HEX if shape == HEX else _IS_HEX | _IS_BASE64) == 0)
@@ -80,7 +79,7 @@ def parse(texts: pa.StringArray, shape: str | None = None) -> tuple[pa.BinaryArr
 
 
 def spelling(texts: pa.StringArray) -> tuple[int, int]:
-    """How many texts can only be hexadecimal, and how many only base64. What may be both, neither or is empty does not
+    """The numbers of texts that can only be hexadecimal, and only base64. Ambiguous, invalid and empty texts do not
     count."""
     kinds, _, _, edges = _decoded(texts, None)
     kinds = kinds[(np.diff(edges) > 0) | (kinds & _IS_PREFIXED > 0)]
@@ -89,7 +88,7 @@ def spelling(texts: pa.StringArray) -> tuple[int, int]:
 
 
 def _decoded(texts: pa.StringArray, shape: str | None) -> tuple[Bytes, Bools, Bytes, Ints]:
-    """Of each text what it may be and whether it is null, and the bytes of all with their edges."""
+    """For each text its possible encodings and whether it is null, and the bytes of all with their edges."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     buffer, start, end = _content(texts)
@@ -148,7 +147,7 @@ def _decode(
 
 
 def _binary(data: Bytes, edges: Ints, null: Bools) -> pa.BinaryArray:
-    """The runs of bytes between the edges; null where ``null`` is true."""
+    """The bytes between the edges; null if ``null`` is true."""
     is_valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
     offsets = pa.py_buffer(edges.astype(np.int32))
     return pa.Array.from_buffers(pa.binary(), len(null), [is_valid, offsets, pa.py_buffer(data)])
@@ -158,9 +157,8 @@ def _binary(data: Bytes, edges: Ints, null: Bools) -> pa.BinaryArray:
 
 
 def bits(masks: pa.BinaryArray, order: str, width: int) -> tuple[Bools, Bools]:
-    """The bits 0 to ``width`` - 1 of each mask, a row for each; and which masks have a higher bit set.
-
-    Bytes that are missing are 0, and a mask that is null has no bit set.
+    """The bits 0 to ``width`` - 1 of each mask, a row for each; and a flag for masks with a higher bit set. Missing
+    bytes are 0, and a null mask has no bit set.
     """
     buffer, start, end = _content(masks)
     size = np.where(_nulls(masks), 0, end - start)
@@ -174,7 +172,7 @@ def bits(masks: pa.BinaryArray, order: str, width: int) -> tuple[Bools, Bools]:
 
 @kernel
 def _align(buffer: Bytes, start: Ints, size: Ints, is_little: bool, width: Int, aligned: Bytes, beyond: Bools) -> None:
-    """Copies the bytes that have the bits below ``width``, byte 0 having bit 0; and which masks have others set."""
+    """Copies the bytes with the bits below ``width`` (bit 0 in byte 0); and sets a flag for masks with others set."""
     for row in range(len(start)):
         for place in range(size[row]):
             byte = buffer[start[row] + (place if is_little else size[row] - 1 - place)]
@@ -186,7 +184,7 @@ def _align(buffer: Bytes, start: Ints, size: Ints, is_little: bool, width: Int, 
 
 def names(bits: Bools, columns: Sequence[str], null: Bools) -> pa.ListArray:
     """The names of the columns whose bit is set, in ordinal order: ``columns[n]`` is bit n, and there are as many as
-    ``bits`` has columns. Null where ``null`` is true."""
+    ``bits`` has columns. Null if ``null`` is true."""
     numbers, offsets = np.empty(np.count_nonzero(bits), dtype=np.int32), np.zeros(len(bits) + 1, dtype=np.int32)
     _columns(bits, null, numbers, offsets)
     values = pa.array(list(columns), pa.string()).take(pa.array(numbers[: offsets[-1]]))
@@ -195,7 +193,7 @@ def names(bits: Bools, columns: Sequence[str], null: Bools) -> pa.ListArray:
 
 @kernel
 def _columns(bits: Bools, null: Bools, numbers: npt.NDArray[np.int32], offsets: npt.NDArray[np.int32]) -> None:
-    """Fills ``numbers`` with the columns of the bits that are set, and ``offsets`` with where those of a row begin."""
+    """Fills ``numbers`` with the columns of the bits that are set, and ``offsets`` with the start of each row."""
     at = 0
     for row in range(len(bits)):
         for column in range(0 if null[row] else bits.shape[1]):
@@ -210,7 +208,7 @@ def _columns(bits: Bools, null: Bools, numbers: npt.NDArray[np.int32], offsets: 
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """Masks that can only have the one byte order or the other, how many were looked at, and an example of each."""
+    """The numbers of masks that fit only one byte order, the number of examined masks, and an example of each."""
 
     little: int = 0
     big: int = 0
@@ -229,23 +227,22 @@ class Votes:
 
     @property
     def order(self) -> str | None:
-        """The order that most masks have; None where nothing tells."""
+        """The order of most masks; None without evidence."""
         return None if self.little == self.big else "little" if self.little > self.big else "big"
 
     @property
     def example(self) -> str:
-        """The example of the order that most masks have."""
+        """The example of the order of most masks."""
         return self.little_example if self.order == "little" else self.big_example if self.order == "big" else ""
 
 
 def vote(
     masks: pa.BinaryArray, width: int, *, header: int = 0, expected: Bools | None = None, compared: Bools | None = None
 ) -> Votes:
-    """What masks of ``width`` columns, of which the first ``header`` are header columns, say of their byte order.
-
-    A mask votes where it has no bits outside of ``[header, width)`` under one order only; or else where its bits are
-    those of ``expected`` (rows by ``width``) under one order only. ``compared`` says for which rows something is
-    expected (None: all). Masks that are null, or read the same both ways, do not vote.
+    """Evidence about the byte order of masks of ``width`` columns, of which the first ``header`` are header columns. A
+    mask counts if it has no bits outside of ``[header, width)`` in one order only; or else if its bits equal
+    ``expected`` (rows by ``width``) in one order only. ``compared``: a mask of rows with expected bits (None: all).
+    Null masks, and those with the same bits in both orders, do not count.
     """
     little, big = (_Reading.of(masks, order, width, header, expected, compared) for order in ("little", "big"))
     tells = little.inside != big.inside
@@ -262,7 +259,8 @@ def vote(
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Masks read in one order: their bits, which have none outside the data columns, and which are as expected."""
+    """Masks read in one order: their bits, a flag for masks without bits outside the data columns, and one for masks as
+    expected."""
 
     bits: Bools
     inside: Bools
@@ -301,7 +299,7 @@ def _example(masks: pa.BinaryArray, votes: Bools, reading: _Reading, width: int)
 
 
 def _content(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
-    """The bytes of a string or binary array, and where each value begins and ends in them."""
+    """The bytes of a string or binary array, and the start and end of each value."""
     if not len(array):
         return np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)
     if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
@@ -320,8 +318,8 @@ def _nulls(array: pa.Array) -> Bools:
 
 
 def disagreement(by_mask: Sequence[str], by_images: Sequence[str]) -> str:
-    """The warning about a mask that contradicts the images: the columns that only the mask has as changed, and those
-    that only the images have."""
+    """The warning about a mask that contradicts the images: the columns that changed only by the mask, and only by the
+    images."""
 
     def listed(columns: Sequence[str]) -> str:
         more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""

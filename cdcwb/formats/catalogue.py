@@ -28,11 +28,11 @@ _SIDE_FILES: Final = {
     "qlik-change-table": re.compile(r"\.dfm$", re.IGNORECASE),
     "idm-event-log": re.compile(r"\.snapshot/"),
 }
-"""Format name -> what is in the path of a file that may describe others; it spares asking (and importing) the rest."""
+"""Format name -> text in the path of a file that may describe others; avoids importing the other formats."""
 
 
 def get_format(name: str) -> Format:
-    """The format of that name. Raises UnknownFormatError naming those there are and the nearest."""
+    """The format of that name. Raises UnknownFormatError with the known names and the nearest."""
     if name not in FORMATS:
         raise UnknownFormatError(
             f"unknown format {name!r}.{nearest(name, FORMATS)} There are: auto, {', '.join(FORMATS)}."
@@ -43,12 +43,12 @@ def get_format(name: str) -> Format:
 
 
 def described_by(paths: Sequence[str]) -> list[str]:
-    """The files, of these and beside them, that describe these files in any format."""
+    """The files among these and next to them that describe these files in any format."""
     return [path for name in FORMATS for path in get_format(name).side_files(paths)]
 
 
 def side_files(paths: Sequence[str]) -> dict[str, str]:
-    """Those of the files that describe others of them and hold no records, with the format that they belong to."""
+    """The files that describe others and have no records, with their format."""
     found: dict[str, str] = {}
     for name, marked in _SIDE_FILES.items():
         if any(map(marked.search, paths)):

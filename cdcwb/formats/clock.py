@@ -1,8 +1,6 @@
-"""Change sequences (Qlik's) whose times stand still (docs/formats/qlik-kafka.md §5).
-
-Several transactions that bear one time, while the times of their own last changes lie seconds apart and go beyond it,
-were numbered while the server's clock was moved back. The changes of long transactions that happened to commit together
-are all before their commit.
+"""Change sequences (Qlik) whose times do not advance (docs/formats/qlik-kafka.md §5). If several transactions have one
+time, while the times of their last changes are seconds apart and later, they were numbered while the server's clock was
+set back. In contrast, the changes of long transactions that committed together all precede their commit.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from cdcwb.model import Problem
 __all__ = ["MOMENT", "SEQUENCES", "frozen_times", "of_sequences"]
 
 MOMENT: Final = 16
-"""Digits of the time that a change sequence begins with."""
+"""Digits of the time at the start of a change sequence."""
 
 SEQUENCES: Final = pa.schema(
     [
@@ -38,11 +36,11 @@ SEQUENCES: Final = pa.schema(
 """The events of one transaction whose change sequences have one time."""
 
 _TRANSACTIONS: Final = 3  # that share one time …
-_SECONDS: Final = 2  # … while their own times lie so far apart, and up to half of it behind that time
+_SECONDS: Final = 2  # … while their own times are this far apart, and up to half of it after that time
 
 
 def of_sequences(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Events, of which only position, transaction and time are looked at, as rows of :data:`SEQUENCES`."""
+    """Events (position, transaction and time) as rows of :data:`SEQUENCES`."""
     parts = []
     for batch in batches:
         known = pc.and_(pc.is_valid(sequence_times(batch["position"])[0]), pc.is_valid(batch["transaction_id"]))
@@ -66,8 +64,8 @@ def of_sequences(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def frozen_times(rows: pa.Table) -> list[dict[str, Any]]:
-    """What stands still, as rows of :data:`cdcwb.model.PROBLEMS` without a place. ``rows`` (:data:`SEQUENCES`) are all
-    those of their times."""
+    """Times that do not advance, as rows of :data:`cdcwb.model.PROBLEMS` without a location. ``rows``
+    (:data:`SEQUENCES`) are all those of their times."""
     if not rows.num_rows:
         return []
     groups = Groups(rows, by="moment")

@@ -1,7 +1,7 @@
 """Files compressed with gzip or zstd, recognised by their first bytes and unpacked in small steps.
 
-A file that is damaged or cut off gives what can be unpacked before the damage, to the byte, and a sentence about it.
-Several gzip members or zstd frames in a row are one file.
+A damaged or truncated file is unpacked up to the damage, to the byte, with a sentence about it. Several consecutive
+gzip members or zstd frames are one file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["compression_of", "unpack"]
 
 _GZIP: Final = b"\x1f\x8b\x08"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
-_SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5F
+_SKIPPABLE: Final = b"\x2a\x4d\x18"  # after a first byte of 0x50 to 0x5F
 _STEP: Final = 1024  # bytes fed at a time: at most 1 MiB comes out of gzip, 32 MiB of zstd
 _READ: Final = 1 << 20
 
@@ -33,13 +33,12 @@ def compression_of(head: bytes) -> str | None:
 
 
 def unpack(packed: IO[bytes], kind: str, write: Callable[[bytes], object], limit: int | None = None) -> str | None:
-    """Unpack a file and write its content in pieces, at most ``limit`` bytes.
-
-    Gives None where all is well, else a sentence that says what is wrong and at which offset of the compressed file.
+    """Unpacks a file and writes its content in pieces, at most ``limit`` bytes. Returns None, or a sentence about
+    damage with its offset in the compressed file.
     """
     new: Callable[[], _Decoder] = _gzip if kind == "gzip" else _zstd
     left = limit
-    decoder, begin, offset, fresh = new(), 0, 0, True  # of the member: its begin; of the file: bytes fed
+    decoder, begin, offset, fresh = new(), 0, 0, True  # of the member: its start; of the file: bytes fed
     for piece in _pieces(packed):
         while piece:
             if fresh and not piece.strip(b"\0"):  # tapes and block devices pad with zeros
@@ -84,7 +83,7 @@ def _pieces(packed: IO[bytes]) -> Iterator[bytes]:
 
 
 def _before_damage(packed: IO[bytes], new: Callable[[], _Decoder], begin: int, offset: int, piece: bytes) -> bytes:
-    """What the piece gives before its damage: unpack the member again up to the piece, then byte by byte."""
+    """The content of a piece before its damage: unpacks the member again up to the piece, then byte by byte."""
     decoder = new()
     packed.seek(begin)
     for at in range(begin, offset, _STEP):

@@ -1,9 +1,8 @@
-"""Which events of a saved capture still hold when files are added to it, and which are decoded anew.
-
-Every piece of a capture has a *mark*: equal marks mean equal events (:class:`cdcwb.formats.base.Piece`). The files'
-bytes are not read for it: a file is the same where path, size, time of modification and time of change are. The time of
-change is set by the file system whenever bytes are written, so that a file which got other bytes and its old time of
-modification back is not taken for the same.
+"""Decides which events of a saved capture are reused when files are appended, and which are decoded again. Every piece
+of a capture has a fingerprint: equal fingerprints mean equal events (:class:`cdcwb.formats.base.Piece`). It does not
+depend on the files' bytes: a file is the same if path, size, time of modification and time of change are equal. The
+file system sets the time of change with every write, so a file with other bytes and a restored time of modification is
+not the same.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Stamps = Mapping[str, tuple[int, int, int]]
 file, by path."""
 
 _DECODER: Final = 2
-"""Goes up when the same bytes and the same plan give other events than before."""
+"""Increased when the same bytes and the same plan give other events than before."""
 
 _MARK: Final = 16  # bytes
 
@@ -38,7 +37,7 @@ def stamps_of(paths: Iterable[str]) -> Stamps:
 
 
 def marks_of(form: Format, plan: Plan, stamps: Stamps) -> list[list[str]]:
-    """The marks of the pieces of each split; none for a split that is decoded anew in any case."""
+    """The fingerprints of the pieces of each split; none for a split that is always decoded again."""
     schema = str(model.EVENTS)
     return [[_mark(piece, stamps, [_DECODER, form.name, schema]) for piece in pieces] for pieces in form.pieces(plan)]
 
@@ -50,9 +49,9 @@ def _mark(piece: Piece, stamps: Stamps, about: list[Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """The splits of a capture that goes on. ``kept``: for each split of the saved one its number now, -1 where it is
-    decoded anew. ``fresh``: the plan with only the splits that are decoded, whose numbers follow on those kept.
-    ``marks``: those of all splits."""
+    """The splits of a saved capture with appended files. ``kept``: the new number of each saved split, -1 if it is
+    decoded again. ``fresh``: the plan with only the splits to decode, whose numbers follow the reused ones. ``marks``:
+    the fingerprints of all splits."""
 
     kept: list[int]
     fresh: Plan
@@ -65,8 +64,8 @@ class Divided:
 
 
 def divide(saved: Sequence[Sequence[str]], plan: Plan, marks: Sequence[Sequence[str]]) -> Divided:
-    """What is kept of a saved capture, of whose splits ``saved`` are the marks, in a capture with this plan and these
-    marks. A split is kept if all its pieces are still there."""
+    """The reused splits of a saved capture with the fingerprints ``saved``, in a capture with this plan and these
+    fingerprints. A split is reused if all its pieces still exist."""
     times = Counter(mark for some in marks for mark in some)
     kept: list[int] = []
     splits: list[list[str]] = []

@@ -1,9 +1,7 @@
-"""Changes, and parts of transactions, put together where the records are, of a stream that delivers committed work:
-Qlik's messages and Debezium's, which are complete changes, and Qlik's change tables, in which halves of updates have
-one position.
-
-The end of a transaction, and some of its events, may be in another file or partition. So a reader gives changes that
-lack only what the end of their transaction says, and of each transaction one row with what its own records say
+"""Assembles changes and parts of transactions in their split, for a stream of committed work: messages of Qlik and
+Debezium, which are complete changes, and Qlik's change tables, in which halves of updates have one position. The end of
+a transaction, and some of its events, may be in another file or partition. So a reader yields changes without the facts
+from the end of their transaction, and one row for each transaction with the facts of its own records
 (:mod:`cdcwb.formats.summaries`). Few rows are left to be joined (:mod:`cdcwb.spark.committed`), and halves at a
 position that several splits have (:mod:`cdcwb.spark.assemble`).
 """
@@ -42,14 +40,14 @@ ENDS: Final = pa.schema(
         ("rolls_back", pa.bool_()),
     ]
 )
-"""What a split says of the end of a transaction: one row for each that has a mark of its end there."""
+"""The ends of transactions in a split: one row for each transaction with an end mark there."""
 
 
 def read_delivered(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
     """The changes of a split in capture order, as batches of :data:`cdcwb.model.CHANGES` in which ``commit_position``
-    is null, ``committed_at`` is the time in the position, and a later rollback is not known yet. A full load
-    (REFRESH) is part of no transaction, and has no outcome. ``read`` reads the events of the split. Halves of updates
-    at a position that other splits have too are left to :func:`read_elsewhere`."""
+    is null, ``committed_at`` is the time in the position, and a later rollback is not known yet. A full load (REFRESH)
+    is in no transaction, and has no outcome. ``read`` reads the events of the split. Halves of updates at a position
+    that other splits have too are left to :func:`read_elsewhere`."""
     pairs = _Pairs(halved)
     for rows in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
         yield from pairs.add(rows)
@@ -65,7 +63,7 @@ def read_elsewhere(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.Re
 
 
 def read_problems(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.RecordBatch]:
-    """The events of a split that have problems, and its changes with what is wrong with their halves, all as batches of
+    """The events of a split with problems, and its changes with problems of their halves, all as batches of
     :data:`cdcwb.model.EVENTS`."""
     pairs = _Pairs(halved)
     for rows in read(replace(wanted, columns=None)):
@@ -80,7 +78,7 @@ def read_problems(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.Rec
 
 
 def _wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """The changes whose halves do not agree or are not there, as events with these problems alone."""
+    """The changes whose halves contradict each other or are missing, as events with only these problems."""
     rows = with_problems(changes)
     codes = (Problem.UPDATE_HALF, Problem.MASK_IMAGES)
     wrong = [[one for one in mine if one["code"] in codes] or None for mine in rows["problems"].to_pylist()]
@@ -94,7 +92,7 @@ def _wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class _Pairs:
-    """Joins halves of updates, of rows that come in capture order. What has no other half yet waits."""
+    """Joins halves of updates, from rows in capture order. A half without the other one waits."""
 
     def __init__(self, halved: Halved) -> None:
         self._halved = halved
@@ -130,8 +128,8 @@ class _Pairs:
 
 
 def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = False) -> Iterator[pa.RecordBatch]:
-    """What the records of a split say of the ends of transactions, as a batch of :data:`ENDS`. ``trail``: a record
-    tells which is the last of its transaction (GoldenGate's TransInd), and that is its commit."""
+    """The ends of transactions in a split, as a batch of :data:`ENDS`. ``trail``: records mark the last one of a
+    transaction (GoldenGate's TransInd), which is its commit."""
     records = records_of(read, wanted, (*OF_ENDS, "headers") if trail else OF_ENDS)
     rolls_back = pc.equal(records["kind"], str(Kind.ROLLBACK))
     last = pc.fill_null(records["last_in_transaction"], False)

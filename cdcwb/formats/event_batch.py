@@ -1,4 +1,4 @@
-"""``events`` of one batch of records, put together column by column from groups of them."""
+"""Builds ``events`` of one batch of records, column by column from groups of records."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MAPS: Final = ("key", "before", "after", "headers")
 
 
 class EventBatch:
-    """The events of ``count`` records, filled column by column for any of them; what is not filled is null, and so is
-    what is not among the columns that are ``wanted`` (None: all are)."""
+    """The events of ``count`` records, filled column by column for any of them; other values are null, and so are
+    columns that are not ``wanted`` (None: all are)."""
 
     def __init__(self, count: int, wanted: Wanted | None = None) -> None:
         self.count = count
@@ -59,8 +59,8 @@ class EventBatch:
             self.entries(name, keys, stacked, index, absent)
 
     def entries(self, name: str, keys: Sequence[str], places: Ints, index: Ints, absent: Bools | None) -> None:
-        """A map column: for the records ``index`` these keys, with the places of their values in the pool, a row for
-        each record. Where ``absent`` (of the same shape) is true, the record lacks the key."""
+        """A map column: for the records ``index`` these keys, with the indexes of their values in the pool, a row for
+        each record. If ``absent`` (of the same shape) is true, the record lacks the key."""
         if not self.wanted.needs(name):
             return
         if absent is None or not absent.any():
@@ -79,7 +79,7 @@ class EventBatch:
         self._problems.setdefault(record, []).append({"code": str(code), "detail": detail})
 
     def build(self, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """The batch, exactly as :data:`cdcwb.model.EVENTS` says, or some of its columns."""
+        """The batch, with exactly the columns of :data:`cdcwb.model.EVENTS`, or some of them."""
         schema = model.EVENTS if columns is None else pa.schema([model.EVENTS.field(name) for name in columns])
         arrays = []
         for field in schema:
@@ -100,7 +100,7 @@ class EventBatch:
 def _gathered(parts: Sequence[tuple[Ints | None, pa.Array]], kind: pa.DataType, count: int) -> pa.Array:
     """The values of all parts, each at its records; null for the others."""
     if len(parts) == 1 and (parts[0][0] is None or len(parts[0][1]) == count):
-        return _typed(parts[0][1], kind)  # a part's records are in rising order, so one with all of them is in place
+        return _typed(parts[0][1], kind)  # a part's records ascend, so a part with all records needs no reordering
     places = np.full(count, -1, dtype=np.int64)
     first = 0
     for index, values in parts:
@@ -118,7 +118,7 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]:
-    """What a container says of its messages, by the names that headers give it; without facts that no message has."""
+    """The facts of a container about its messages, by their names in headers; without facts that no message has."""
     return {f"kafka.{name}": texts for name, texts in facts.items() if texts.null_count < len(texts)}
 
 
@@ -127,8 +127,8 @@ def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]
 
 def batch_of(rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
     """A batch of :data:`cdcwb.model.EVENTS` from events as dictionaries; a column that a dictionary lacks is null, and
-    so is what is not among the ``wanted`` columns. ``given``: columns that are in no dictionary, each as an array or as
-    the value of all events."""
+    so are columns that are not ``wanted``. ``given``: columns that are in no dictionary, each as an array or as the
+    value of all events."""
     arrays: list[pa.Array] = []
     for field in model.EVENTS:
         name, kind = field.name, field.type
@@ -156,7 +156,7 @@ def text_maps(maps: Sequence[Mapping[str, str | None] | None]) -> pa.MapArray:
 
 
 def text_array(texts: Sequence[str | None]) -> pa.StringArray:
-    """Texts as an array; half a surrogate pair becomes a question mark."""
+    """Texts as an array; a lone surrogate becomes a question mark."""
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:

@@ -1,7 +1,6 @@
-"""What a file is that no format reads: known file types by their signatures, and a sentence for everything else.
-
-The signatures are those of each type's own specification, as the ``file`` command has them. Types that a format reads
-(gzip, zstd, Parquet, Avro containers, Excel workbooks) are not among them.
+"""Describes files that no format reads: known file types by their signatures, and a sentence for all others. The
+signatures are those of each type's specification, as in the ``file`` command. Types that a format reads (gzip, zstd,
+Parquet, Avro containers, Excel workbooks) are not among them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SAVE_AS: Final = "; save the table as .xlsx or CSV"
 
 
 class _Type(NamedTuple):
-    """A file type: what its first bytes match, what it is called, and what to do about it."""
+    """A file type: the pattern of its first bytes, its name, and advice."""
 
     pattern: re.Pattern[bytes]
     name: str
@@ -96,14 +95,12 @@ _TEXTS: Final = (
         "; log the records themselves, with `ghdr on` and `detail data`",
     ),
 )
-"""Well-known texts in which no format finds a record."""
+"""Well-known texts without records of any format."""
 
 
 def foreign_type(path: str) -> str | None:
-    """One sentence about a file of a type that no format reads, and what to do; None for any other.
-
-    Looks at the first bytes, in gzip and zstd at those of what is compressed. Raises CaptureError for a file that
-    cannot be read.
+    """One sentence about a file of a type that no format reads, with advice; None for any other. Examines the first
+    bytes, in gzip and zstd those of the content. Raises CaptureError for a file that cannot be read.
     """
     if info_of(path).size == 0:
         return "the file is empty (0 bytes)"
@@ -151,7 +148,7 @@ def _zip(path: str | None) -> str | None:
 
 
 def known_text(path: str) -> str | None:
-    """One sentence about a well-known text in which no format finds a record, and what to do; None for any other.
+    """One sentence about a well-known text without records of any format, with advice; None for any other.
 
     Raises CaptureError for a file that cannot be read.
     """
@@ -168,7 +165,7 @@ def _head(path: str) -> bytes:
 
 
 def describe(path: str) -> str:
-    """One sentence about a file that no format recognises: what it is, as far as can be told from its beginning.
+    """One sentence about a file that no format recognises, from its beginning.
 
     Raises CaptureError for a file that cannot be read.
     """

@@ -1,9 +1,9 @@
-"""What is in a file: its bytes, whatever compression and shape they come in.
+"""The bytes of a file, from any compression and shape.
 
 A *source* is one file as wire bytes. A binary file is a view on a memory map. A compressed one is unpacked into a
-temporary file first, which has no name and is gone when the source is closed. Of a remote file what is read is
-transferred (:mod:`cdcwb.formats.source`). Hex text and dumps are read into wire
-bytes, each of which knows its place in the text. Shapes are told by content, never by the name of a file.
+temporary file first, which has no name and is removed when the source is closed. Only the bytes of a remote file that
+are read are transferred (:mod:`cdcwb.formats.source`). Hex text and dumps are converted to wire bytes with their
+locations in the text. Shapes are detected from the content, not from the name of a file.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = ["SHAPES", "BinarySource", "Source", "in_file", "list_files", "natural
 SHAPES: Final = ("auto", "binary", "hex", "xxd", "hexdump")
 """The values of the option ``shape``."""
 
-_HEAD: Final = 1 << 16  # bytes that tell a binary file from a text
-_HEADER: Final = 16  # wire bytes that make a text worth reading as hex
+_HEAD: Final = 1 << 16  # bytes that distinguish a binary file from a text
+_HEADER: Final = 16  # minimum wire bytes for reading a text as hex
 _MOSTLY: Final = 0.5
 _CONTROL: Final = np.zeros(256, np.bool_)
 _CONTROL[[*range(0x20), 0x7F]] = True
@@ -47,15 +47,15 @@ class Source(Protocol):
     """One input file as wire bytes.
 
     * ``path``
-    * ``shape``: binary, hex, xxd or hexdump; ``evidence``: why, in a sentence
+    * ``shape``: binary, hex, xxd or hexdump; ``evidence``: a sentence
     * ``compression``: gzip, zstd or None
-    * ``size``: bytes of the decompressed file (of what was looked at of it, where there is a limit)
+    * ``size``: bytes of the decompressed file (of the examined part, if there is a limit)
     * ``length``: wire bytes
-    * ``line_starts``: for texts the wire index of the first byte of every line that holds data; None for binary
-    * ``read_starts``: for dumps the wire indices where offsets begin anew, the first being 0; None where nothing tells
-    * ``data_share``: digits that are data per character that is no white space; 1.0 for binary files, 0.0 for a text
-      without digits that are data
-    * ``problem``: what is wrong with the file as such (cut off, damaged, lines missing); None where all is well
+    * ``line_starts``: for texts the wire index of the first byte of every line with data; None for binary
+    * ``read_starts``: for dumps the wire indices at which offsets restart, the first being 0; None if unknown
+    * ``data_share``: data digits per character except white space; 1.0 for binary files, 0.0 for a text without data
+      digits
+    * ``problem``: the problem of the file itself (truncated, damaged, lines missing); None without one
     """
 
     path: str
@@ -74,7 +74,7 @@ class Source(Protocol):
         ...
 
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
-        """Where wire ranges stand in the decompressed file: (first byte, behind the last byte), both int64."""
+        """The locations of wire ranges in the decompressed file: (first byte, end), both int64."""
         ...
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Source(Protocol):
 
 
 class BinarySource:
-    """A file whose bytes are the wire bytes; what it offers is said at :class:`Source`."""
+    """A file whose bytes are the wire bytes; see :class:`Source`."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class BinarySource:
         data_share: float = 1.0,
         load: Load | None = None,
     ) -> None:
-        """``load``: transfers what is asked for of ``data``, which is not there before."""
+        """``load``: transfers a range of ``data`` before it is read."""
         self.path = path
         self.shape = "binary"
         self.compression = compression
@@ -115,7 +115,7 @@ class BinarySource:
 
     def read(self, start: int, stop: int) -> Bytes:
         """The bytes from ``start`` to ``stop``, clipped to ``length``; a read-only view on the memory map. Raises
-        CaptureError where a remote file cannot be read."""
+        CaptureError if a remote file cannot be read."""
         start = min(max(start, 0), self.length)
         stop = min(max(stop, start), self.length)
         if self._load is not None:
@@ -128,7 +128,7 @@ class BinarySource:
         return first, np.clip(np.asarray(stop, np.int64), first, self.length)
 
     def close(self) -> None:
-        """Let the memory map go; it ends with the last view on it."""
+        """Releases the memory map; it is closed with the last view on it."""
         self._data, self._load = np.empty(0, np.uint8), None
         self.length = 0
 
@@ -140,13 +140,11 @@ class BinarySource:
 
 
 def open_source(path: str | os.PathLike[str], shape: str = "auto", limit: int | None = None) -> Source:
-    """Open one file as wire bytes.
+    """Opens one file as wire bytes.
 
-    ``shape`` is one of :data:`SHAPES`; ``auto`` decides by content. With a ``limit`` only so many bytes of the
-    decompressed file are looked at, and ``size`` and ``length`` speak of them.
-
-    Raises CaptureError for a file that cannot be read or holds a kind of text that is not read, OptionError for an
-    unknown shape.
+    ``shape`` is one of :data:`SHAPES`; ``auto`` decides by content. With a ``limit`` only this many bytes of the
+    decompressed file are examined, and ``size`` and ``length`` refer to them. Raises CaptureError for a file that
+    cannot be read or has an unsupported kind of text, OptionError for an unknown shape.
     """
     if shape not in SHAPES:
         near = difflib.get_close_matches(shape, SHAPES, n=1)
@@ -162,7 +160,7 @@ def open_source(path: str | os.PathLike[str], shape: str = "auto", limit: int | 
 
 @contextmanager
 def in_file(path: str) -> Iterator[None]:
-    """Errors that name no file name this one."""
+    """Adds the name of this file to errors without one."""
     try:
         yield
     except CaptureError as error:
@@ -171,8 +169,8 @@ def in_file(path: str) -> Iterator[None]:
 
 
 def _bytes(path: str, limit: int | None) -> tuple[Bytes, Load | None, str | None, str | None]:
-    """The decompressed bytes of a file as a memory map, what transfers them if they are not here, its compression, and
-    what is wrong with that."""
+    """The decompressed bytes of a file as a memory map, the function that transfers them if they are remote, its
+    compression, and the problem of that."""
     with open_file(path) as file:
         compression = compression_of(file.read(4))
         if compression is None and is_remote(path):
@@ -257,7 +255,7 @@ class _Doubt(NamedTuple):
 
 
 def _control_characters(data: Bytes) -> _Doubt | None:
-    """What the first bytes say against their being text; None where nothing does.
+    """Evidence from the first bytes that a file is not text; None without any.
 
     Three zero bytes in a row are in every binary header, while a damaged text may have a stray one.
     """

@@ -1,4 +1,4 @@
-"""Which format a capture is of, asked of each of its files: files of different formats are not read as one."""
+"""Detects the format of a capture from each of its files: files of different formats are not read as one capture."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 WRITTEN: Final = "cdcwb"
-"""Stands in the place of a format for Parquet files with the columns of a table of :data:`cdcwb.model.TABLES`: what
-``save`` and ``export`` write, which is a capture no longer."""
+"""Used instead of a format for Parquet files with the columns of a table of :data:`cdcwb.model.TABLES`: output of
+``save`` and ``export``, which is not a capture."""
 
 _ALMOST: Final = 0.9
 _CERTAIN: Final = 0.95
 _MOST_ARGUMENTS: Final = 20  # of a command
 _MOST_NAMED: Final = 3  # files, in a sentence
-_MOST_ALIKE: Final = 8  # files of a series that begin alike and are looked at closely
+_MOST_ALIKE: Final = 8  # files of a series with equal beginnings that are examined closely
 _FIRST: Final = 64  # bytes
 _CONTAINERS: Final = (b"PAR1", b"PK", b"Obj\1")
 _NUMBERS: Final = re.compile(rb"[0-9]+")
@@ -52,9 +52,9 @@ _DESCRIPTION: Final = "cdcwb.json"  # of a saved capture
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """What one file is. ``format``: its format, :data:`WRITTEN`, or None where neither its content nor its neighbours
-    show one. ``confidence``: that of its content, from 0 to 1; less than 0.9 where the format is that of its
-    neighbours. ``side``: it describes other files of that format (table names, a ``.dfm``), and holds no records."""
+    """The detected format of one file. ``format``: its format, :data:`WRITTEN`, or None if neither its content nor its
+    neighbours show one. ``confidence``: that of its content, from 0 to 1; less than 0.9 if the format is that of its
+    neighbours. ``side``: it describes other files of that format (table names, a ``.dfm``), and has no records."""
 
     file: str
     format: str | None
@@ -64,13 +64,13 @@ class FileFormat:
 
     @property
     def recognised(self) -> bool:
-        """Does its content show the format?"""
+        """Whether its content shows the format."""
         return self.confidence >= _ALMOST
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The files of a capture, or of a folder with several captures, and what each of them is."""
+    """The files of a capture, or of a folder with several captures, with their formats."""
 
     files: tuple[FileFormat, ...]
 
@@ -90,12 +90,12 @@ class Contents:
 
     @property
     def is_mixed(self) -> bool:
-        """Are the files of different formats?"""
+        """Whether the files have different formats."""
         return len(self.groups) > 1
 
     @property
     def capture_files(self) -> list[str]:
-        """The files without those that describe others; all of them where nothing else is there."""
+        """The files without those that describe others; all of them if there are no others."""
         return [one.file for one in self.files if not one.side] or [one.file for one in self.files]
 
     @property
@@ -105,7 +105,7 @@ class Contents:
 
     @cached_property
     def unknown(self) -> list[str]:
-        """The files that no format recognises, where they are not read with the files of one."""
+        """The files that no format recognises, unless they are read with the files of one."""
         return [one.file for one in self.files if one.format is None]
 
     def command(self, format: str) -> str:
@@ -136,7 +136,7 @@ class Contents:
 
     def rows(self) -> list[tuple[str, int, FileFormat]]:
         """The files for a table, those of one series as one: a name below the folder (with ``*`` for the digits, where
-        there are several), how many files, and what the first of them is."""
+        there are several), their number, and the format of the first one."""
         series: dict[tuple[Any, ...], list[FileFormat]] = {}
         for one in self.files:
             series.setdefault((series_of(one.file), one.format, one.side, one.recognised), []).append(one)
@@ -151,7 +151,7 @@ class Contents:
         return [folder for one in self.files if (folder := _saved_folder(one.file)) is not None]
 
     def _arguments(self, format: str) -> list[str]:
-        """The fewest folders, patterns and files that are exactly the files of one format, as a shell takes them."""
+        """The fewest folders, patterns and files that are exactly the files of one format, for a shell."""
         there: dict[str, set[str]] = {}  # folder: names in it
         for path in (one.file for one in self.files):
             for place in [path, *_folders(path, self.base)]:
@@ -159,7 +159,7 @@ class Contents:
         return _patterns(self.places(format), there)
 
     def places(self, format: str) -> list[str]:
-        """The fewest folders and files that are exactly the files of one format, and what describes them."""
+        """The fewest folders and files that are exactly the files of one format, with those that describe them."""
         own = {one.file for one in self.files if one.format == format}
         wanted = set(self.groups[format])
         below: dict[str, list[str]] = {}  # folder: all files below it
@@ -178,12 +178,10 @@ class Contents:
 
 
 def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "auto") -> Contents:
-    """What each of the files is, from its beginning; ``name``: only this format is asked.
-
-    A file whose content shows no format (the rest of a record that began in the file before, damage, a full load
-    without header columns) has the format of the files that are named as it is but for digits, else that of the
-    innermost folder around it whose files are all of one format. Of many files that are named and begin alike the
-    first few are looked at closely.
+    """Detects the format of each file, from its beginning; ``name``: only this format is tried. A file whose content
+    shows no format (the rest of a record that began in the preceding file, damage, a full load without header columns)
+    has the format of the files whose names differ only in digits, else that of the innermost folder around it whose
+    files have one format. Of many files with similar names and equal beginnings the first few are examined closely.
     """
     names = list(FORMATS) if name == "auto" else [name]
     sides = side_files(paths)
@@ -204,7 +202,7 @@ def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "a
             continue
         found.append(_file_format(path, names, options))
         like.append(found[-1])
-        names.sort(key=lambda one: one != found[-1].format)  # the next file is mostly of the same one
+        names.sort(key=lambda one: one != found[-1].format)  # the next file mostly has the same one
     return Contents(tuple(_with_neighbours(found)))
 
 
@@ -220,8 +218,8 @@ def name_of(format: str) -> str:
 
 
 def _beginning(path: str) -> bytes:
-    """The first bytes of a file, with one letter or digit for each run of them; of a container only the path, so that
-    it is like no other file."""
+    """The first bytes of a file, with one letter or digit for each run of them; for a container only the path, so that
+    it is unique."""
     with open_file(path) as file:
         head = file.read(_FIRST)
     if head.startswith(_CONTAINERS) or compression_of(head) is not None:
@@ -243,7 +241,7 @@ def _file_format(path: str, names: Sequence[str], options: Mapping[str, Any]) ->
         if found.confidence > best.confidence:
             best, name = found, one
         if best.confidence >= _CERTAIN:
-            break  # to ask the others could only take time
+            break  # no other format can have a higher confidence
     return FileFormat(path, name if best.confidence >= _ALMOST else None, best.confidence, "; ".join(best.evidence))
 
 
@@ -253,7 +251,7 @@ def _saved_folder(path: str) -> str | None:
 
 
 def _written_table(path: str) -> str | None:
-    """Which table of the model a Parquet file holds, None for any other file."""
+    """The table of the model in a Parquet file, None for any other file."""
     with open_file(path) as file:
         if file.read(4) != b"PAR1":
             return None
@@ -290,7 +288,7 @@ def _with_neighbours(files: Sequence[FileFormat]) -> list[FileFormat]:
 
 
 def _folders(path: str, base: str) -> list[str]:
-    """The folders that a file is in, the innermost first, up to ``base``."""
+    """The folders of a file, the innermost first, up to ``base``."""
     parents = folders_of(path)
     return parents[: parents.index(base) + 1] if base in parents else []
 
@@ -303,8 +301,8 @@ def _are_not_recognised(paths: Sequence[str], base: str) -> str:
 
 
 def _patterns(places: Sequence[str], there: Mapping[str, set[str]]) -> list[str]:
-    """Paths as a shell takes them. Three or more that differ in digits alone, or (where many are left) begin or end
-    alike, are one pattern, if it fits nothing else in their folder (``there``: the names in each folder)."""
+    """Paths for a shell. Three or more that differ only in digits, or (if many remain) have a common beginning or end,
+    are one pattern, if it matches nothing else in their folder (``there``: the names in each folder)."""
     by_parent: dict[str, list[str]] = {}
     for place in places:
         by_parent.setdefault(folders_of(place)[0], []).append(Path(place).name)
@@ -334,7 +332,7 @@ def _fitting(pattern: str, names: Iterable[str]) -> set[str]:
 
 
 def recognise(fmt: Format, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-    """What a format says of files; files that it cannot even look at are not its own."""
+    """The recognition of files by a format; confidence 0 for files that it cannot read."""
     try:
         return fmt.recognise(paths, options)
     except UnknownFormatError as reason:

@@ -1,4 +1,4 @@
-"""Halves of updates that find each other by their position: which belong together, and which may be in two splits."""
+"""Halves of updates that are paired by position, and those that may be in two splits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHOLE: Final = Halved(befores=False)
 """A split without halves of updates."""
 
 GREATEST: Final = "\U0010ffff"
-"""A text that no position is greater than."""
+"""A text that is not less than any position."""
 
 
 def as_array(values: pa.Array) -> Bools:
@@ -47,7 +47,7 @@ def as_array(values: pa.Array) -> Bools:
 
 
 def overlaps(ranges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """What two or more of some ranges of texts have in common, as ranges that do not touch; their ends are theirs."""
+    """The intersections of two or more ranges of texts, as disjoint ranges with inclusive ends."""
     steps = sorted((text, last) for pair in ranges for last, text in enumerate(pair))
     found: list[tuple[str, str]] = []
     open_ones, since = 0, ""
@@ -64,7 +64,7 @@ def overlaps(ranges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def elsewhere(rows: pa.RecordBatch | pa.Table, halved: Halved) -> Bools:
-    """Which rows are halves of updates whose other halves may be in another split."""
+    """A mask of halves of updates whose other half may be in another split."""
     half = pc.and_(pc.is_in(rows["kind"], pa.array(HALVES)), pc.is_valid(rows["position"]))
     found = as_array(half).copy()
     at = np.flatnonzero(found)
@@ -80,8 +80,8 @@ def elsewhere(rows: pa.RecordBatch | pa.Table, halved: Halved) -> Bools:
 
 
 def partners(rows: pa.RecordBatch | pa.Table) -> tuple[Ints, Bools]:
-    """Of each row the number of the other half of its update, -1 for none: at one position of one table, in files of
-    one folder, the first before half goes with the first after half, the second with the second. And which rows are
+    """For each row the number of the other half of its update, -1 for none: at one position of one table, in files of
+    one folder, the first before half is paired with the first after half, the second with the second. Also a mask of
     halves with a position."""
     half = as_array(pc.and_(pc.is_in(rows["kind"], pa.array(HALVES)), pc.is_valid(rows["position"])))
     at = np.flatnonzero(half)
@@ -104,7 +104,7 @@ def partners(rows: pa.RecordBatch | pa.Table) -> tuple[Ints, Bools]:
 
 
 def _tables(rows: pa.RecordBatch | pa.Table, at: Ints) -> Iterator[Ints]:
-    """Numbers that tell folders, schemas and tables of some rows apart, of those of the columns that there are."""
+    """Codes for the folders, schemas and tables of some rows, from the existing columns."""
     for name in ("file", "schema_name", "table_name"):
         if name in rows.schema.names:
             values = rows[name].take(pa.array(at))
@@ -118,7 +118,7 @@ def _tables(rows: pa.RecordBatch | pa.Table, at: Ints) -> Iterator[Ints]:
 # --- undo -------------------------------------------------------------------------------------------------------------
 
 FLAG: Final = "UndoFlag"
-"""The header that is 1 where a record takes back an earlier one."""
+"""The header that is 1 if a record undoes an earlier one."""
 
 _OPPOSITE: Final = {
     str(Operation.INSERT): str(Operation.DELETE),
@@ -130,8 +130,8 @@ Change = Mapping[str, Any]
 
 
 def undo_outcomes(changes: Sequence[Change]) -> dict[tuple[int, int], str]:
-    """What became of a transaction's changes that undo others or are undone, by file_index and offset. Images and keys
-    are dictionaries; ``table`` is the name of the table, ``undoes`` says whether a change takes back another one."""
+    """The outcomes of a transaction's changes that undo others or are undone, by file_index and offset. Images and keys
+    are dictionaries; ``table`` is the name of the table, ``undoes``: whether a change undoes another one."""
     in_order = sorted(
         changes, key=lambda one: (one["position"] is None, one["position"], one["file_index"], one["offset"])
     )
@@ -139,11 +139,9 @@ def undo_outcomes(changes: Sequence[Change]) -> dict[tuple[int, int], str]:
 
 
 def outcomes(changes: Sequence[Change]) -> dict[int, str]:
-    """Which of a transaction's changes, in log order, undo others (``undo``) and which are undone: index -> outcome.
-
-    A change with ``undoes`` takes back the latest change before it that is not taken back yet, is of the same table,
-    has the opposite operation and the same row: the same key where both have one, else images that agree in every
-    column they share.
+    """The changes of a transaction, in log order, that undo others (``undo``) or are undone: index -> outcome. A change
+    with ``undoes`` undoes the latest preceding change of the same table that is not undone yet, with the opposite
+    operation and the same row: the same key if both have one, else images that agree in all common columns.
     """
     found: dict[int, str] = {}
     for at, change in enumerate(changes):

@@ -1,7 +1,7 @@
-"""Where the values of JSON texts begin and end: one compiled loop for readers and for ``inspect``.
+"""The spans of the values of JSON texts: one compiled loop for readers and for ``inspect``.
 
-Every value is a row of some arrays, in the order of the text. A text that is damaged has the rows up to there, what was
-expected, and at which byte. Nothing is copied: names, texts and numbers stay in the buffer.
+Every value is a row of some arrays, in the order of the text. A damaged text has the rows up to the damage, what was
+expected, and the byte. Nothing is copied: names, texts and numbers stay in the buffer.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = [
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Int: TypeAlias = Any
-"""A whole number: of Python where a kernel is interpreted, of 64 bits where it is compiled."""
+"""A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
 
 LEVELS: Final = 1000
-"""Objects and arrays inside each other; what is nested deeper is damage."""
+"""Maximum depth of nested objects and arrays; more is damage."""
 
 OBJECT: Final = 1
 ARRAY: Final = 2
@@ -50,11 +50,11 @@ NUMBER: Final = 5
 BOOLEAN: Final = 6
 NULL: Final = 7
 KIND: Final = 15
-"""The bits of ``Spans.kind`` that are one of these; the others are flags."""
+"""The bits of ``Spans.kind`` for one of these; the others are flags."""
 NAME_ESCAPED: Final = 16
 """The name has escaped characters."""
 OPAQUE: Final = 32
-"""An object or array whose values have no rows: it is nested too deep."""
+"""An object or array whose values have no rows, because it is nested too deep."""
 TRAILING: Final = 64
 """A comma follows, but no other field or item."""
 
@@ -71,7 +71,7 @@ EXPECTED: Final = {
     FULL: "fewer values",
     11: f"at most {LEVELS} levels of nesting",
 }
-"""What was expected where a text is damaged, by ``Spans.state``."""
+"""The expectation at the damage of a text, by ``Spans.state``."""
 
 _VALUE, _NAME, _COLON, _COMMA, _END, _STRING_END, _CHARACTER, _UTF8, _LEVELS = 2, 3, 4, 5, 6, 7, 8, 9, 11
 _FIRST_NAME, _FIRST_ITEM, _NEXT_NAME, _ITEM, _AFTER = 0, 1, 2, 3, 4  # what the loop waits for
@@ -79,13 +79,12 @@ _BITS: Final = (1 << 31) - 1  # of each of the two hashes that make a shape
 
 
 class Spans(NamedTuple):
-    """The values of some texts. Text n has the values from ``first[n]`` to ``first[n + 1]``.
-
-    Of each value: ``kind`` with its flags; ``level``, the number of objects and arrays around it; ``name`` to
-    ``name_end``, its name without quotes (-1 in an array); ``start`` to ``end``, its bytes with quotes or brackets;
-    ``stop``, where the next field begins, or the closing bracket. Of each text: ``state``, 0 or a key of
-    :data:`EXPECTED`; ``at``, where that was expected; ``done``, up to where the text is understood; ``closing``, the
-    bracket that is open there; ``shape``, a hash of names and nesting.
+    """The values of some texts. Text n has the values from ``first[n]`` to ``first[n + 1]``. For each value: ``kind``
+    with its flags; ``level``, the number of objects and arrays around it; ``name`` to ``name_end``, its name without
+    quotes (-1 in an array); ``start`` to ``end``, its bytes with quotes or brackets; ``stop``, the start of the next
+    field, or the closing bracket. For each text: ``state``, 0 or a key of :data:`EXPECTED`; ``at``, the offset of that;
+    ``done``, the end of the parsed text; ``closing``, the bracket that is open there; ``shape``, a hash of names and
+    nesting.
     """
 
     first: Ints
@@ -104,10 +103,8 @@ class Spans(NamedTuple):
 
 
 def spans_of(text: Bytes, edges: Ints, deepest: int, *, commas: bool = False, most: int | None = None) -> Spans:
-    """The values of the JSON texts that are the runs of ``text`` between the ``edges``.
-
-    Objects and arrays inside of ``deepest`` others are one value. ``commas``: one that follows the last field or item
-    is no damage. ``most``: values of which there are rows at most.
+    """The values of the JSON texts between the ``edges`` of ``text``. Objects and arrays inside of ``deepest`` others
+    are one value. ``commas``: a comma after the last field or item is not damage. ``most``: maximum rows of values.
     """
     count = len(edges) - 1
     if most is None:
@@ -132,7 +129,7 @@ def _hash(one: Int, other: Int, item: Int) -> tuple[Int, Int]:
 
 @kernel
 def utf8_fault(text: Bytes, at: Int, stop: Int) -> Int:
-    """Where the first bytes that are no UTF-8 begin, or -1."""
+    """The offset of the first bytes that are not UTF-8, or -1."""
     while at < stop:
         c: Int = np.int64(text[at])
         if c < 0x80:
@@ -167,8 +164,8 @@ def _is_hex(c: Int) -> bool:
 
 @kernel
 def _string(text: Bytes, at: Int, stop: Int) -> tuple[Int, Int]:
-    """Where the string ends that begins at ``at``, behind its quote; and 0, 1 if characters are escaped, or what was
-    expected there."""
+    """The end of the string that begins at ``at``, after its quote; and 0, 1 if characters are escaped, or the
+    expectation."""
     begin, high, escaped = at, 0, 0
     while at < stop:
         c: Int = np.int64(text[at])
@@ -202,7 +199,7 @@ def _digits(text: Bytes, at: Int, stop: Int) -> Int:
 
 @kernel
 def _number(text: Bytes, at: Int, stop: Int) -> Int:
-    """Where the number ends that begins at ``at``; ``at`` where none does."""
+    """The end of the number that begins at ``at``; ``at`` if there is none."""
     begin = at
     if at < stop and text[at] == 45:
         at += 1
@@ -222,7 +219,7 @@ def _number(text: Bytes, at: Int, stop: Int) -> Int:
 
 @kernel
 def _word(text: Bytes, at: Int, stop: Int, a: Int, b: Int, c: Int, d: Int) -> bool:
-    """Are the last four letters of a literal there?"""
+    """Whether the last four letters of a literal are there."""
     there = at + 4 <= stop and text[at] == a and text[at + 1] == b and text[at + 2] == c and text[at + 3] == d
     return bool(there)
 
@@ -249,8 +246,8 @@ def _spans(
     brackets: Ints,
     last: Ints,
 ) -> None:
-    """Fills the arrays of :class:`Spans`. ``brackets`` and ``last`` are of the levels that are open: the opening
-    bracket, and the value that was read last."""
+    """Fills the arrays of :class:`Spans`. ``brackets`` and ``last`` are those of the open levels: the opening bracket,
+    and the last value."""
     n: Int = 0
     for number in range(len(edges) - 1):
         i: Int = edges[number]

@@ -1,7 +1,6 @@
-"""A JSON text with the place of everything in it.
-
-The readable path needs to know which bytes a value stands in, which no JSON library tells. A field owns its name, its
-value and the comma behind it, white space in front included, so that fields of one object lie without holes.
+"""A JSON text with the location of every element. Dissection needs the bytes of each value, which no JSON library
+gives. A field includes its name, its value, the following comma and preceding white space, so the fields of an object
+are adjacent.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ __all__ = ["MOST_ELEMENTS", "Damage", "Element", "Json", "Parts", "complete_part
 
 
 MOST_ELEMENTS: Final = 250_000
-"""Elements of one text; what stands behind so many is not taken apart."""
+"""Maximum elements of one text; the rest is not dissected."""
 
 _SHOWN: Final = 12  # levels that become elements of their own; below, a value is one text
 _MARK: Final = b"\xef\xbb\xbf"
@@ -63,10 +62,10 @@ class Element:
     """One value and its surroundings.
 
     ``kind`` is object, array, string, number, boolean or null. ``start`` to ``stop`` are its bytes with name and comma,
-    ``inner`` to ``end`` those of the value's content: behind the opening and before the closing quote or bracket.
-    ``text`` is the decoded string, the number's own digits, ``true`` or ``false``; None for null, objects and arrays
-    (what is nested deeper than a few levels is one text). ``name`` is its name in an object, else None. ``closed`` is
-    false for an object or array that the damage cuts off, ``followed`` for one whose comma no other follows.
+    ``inner`` to ``end`` those of the value's content, between the opening and the closing quote or bracket. ``text`` is
+    the decoded string, the number's own digits, ``true`` or ``false``; None for null, objects and arrays (deeply nested
+    ones are one text). ``name`` is its name in an object, else None. ``closed`` is false for an object or array that is
+    truncated by damage, ``followed`` for one whose comma is not followed by another.
     """
 
     kind: str
@@ -81,18 +80,18 @@ class Element:
     followed: bool = True
 
     def get(self, name: str) -> Element | None:
-        """The field of this object that has the name; of several the last, None where there is none."""
+        """The last field of this object with a name, None without one."""
         return next((child for child in reversed(self.children) if child.name == name), None)
 
     def string(self, name: str) -> str | None:
-        """The text of the string of that name; None where there is none."""
+        """The text of the string with that name; None without one."""
         found = self.get(name)
         return found.text if found is not None and found.kind == "string" else None
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Where a text stops being JSON: the byte, and what was expected and found there."""
+    """The damage of a JSON text: the byte, and what was expected and found there."""
 
     offset: int
     sentence: str
@@ -100,8 +99,8 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """A parsed text. ``root`` is None where not even a value begins. What stands from byte ``rest`` on is not taken
-    apart: because of ``damage``, or because there are too many elements; else it is the length of the text."""
+    """A parsed text. ``root`` is None if no value begins. The text from byte ``rest`` on is not dissected, because of
+    ``damage`` or too many elements; else ``rest`` is the length of the text."""
 
     root: Element | None
     rest: int
@@ -109,8 +108,8 @@ class Json:
 
 
 def parse(data: bytes, commas: bool = False) -> Json:
-    """The elements of a JSON text in UTF-8, as far as it is one. Takes any bytes and never raises; time and memory are
-    in proportion to the length. With ``commas``, one behind the last field or item is no damage."""
+    """The elements of a JSON text in UTF-8, as far as it is valid. Accepts any bytes and never raises; time and memory
+    are proportional to the length. With ``commas``, a comma after the last field or item is not damage."""
     text = np.frombuffer(data, np.uint8)
     edges = np.array([len(_MARK) if data.startswith(_MARK) else 0, len(data)], dtype=np.int64)
     most = min(MOST_ELEMENTS, 1 + sum(data.count(byte) for byte in b":,["))
@@ -128,7 +127,7 @@ def parse(data: bytes, commas: bool = False) -> Json:
 
 
 def _elements(data: bytes, spans: Spans, done: int) -> Element | None:
-    """The elements by their places, the outermost of them. What is open at the damage ends with what is understood."""
+    """The outermost element, from their spans. An element that is open at the damage ends with the parsed text."""
     around: list[Element] = []
     root = None
     columns = (spans.kind, spans.level, spans.name, spans.name_end, spans.start, spans.end, spans.stop)
@@ -171,7 +170,7 @@ def _decoded(raw: bytes, is_escaped: object) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """The text without its escapes. Two halves of a surrogate pair become one character, a half alone becomes ``?``."""
+    """The text without its escapes. A surrogate pair becomes one character, a lone surrogate ``?``."""
     plain = _SPELLED.sub(_spelled, text)
     joined = plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return joined.encode("utf-8", "replace").decode("utf-8")
@@ -186,10 +185,10 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 def field_tree(value: bytes) -> Field:
-    """The fields of a message in JSON, named as in the text; takes any bytes and never raises.
+    """The fields of a message in JSON, named as in the text; accepts any bytes and never raises.
 
     An object begins with the leaf ``opening`` and ends with ``closing``, which are quiet, so that every byte is in one
-    leaf. The meaning of the others is their kind. What cannot be read is the leaf ``unreadable``.
+    leaf. The meaning of the others is their kind. Undecodable text is the leaf ``unreadable``.
     """
     parsed = parse(value, True)
     if parsed.root is None or parsed.root.kind != "object":
@@ -200,7 +199,7 @@ def field_tree(value: bytes) -> Field:
         return Field("message", 0, len(value), value, None, why, (), Problem.MALFORMED)
     children, at = _inside(value, parsed.root), parsed.rest
     rest = value[at:]
-    if parsed.damage is not None:  # without a byte where the text ends too early
+    if parsed.damage is not None:  # without bytes if the text ends too early
         code = Problem.TRUNCATED if is_cut_off(value) else Problem.MALFORMED
         children.append(Field("unreadable", at, len(rest), rest, None, parsed.damage.sentence, (), code))
     elif rest:
@@ -240,17 +239,16 @@ def _field(value: bytes, element: Element, number: int) -> Field:
 # --- json cut ---------------------------------------------------------------------------------------------------------
 
 Parts = Mapping[str | None, Any]
-"""The objects inside an object of which a part is of use, by name (None: the items of an array), each with its own."""
+"""The objects inside an object of which a part is useful, by name (None: the items of an array), each with its own."""
 
 _ENDS: Final = re.compile(rb"[ \t\r\n]*[,}\]]")
 _CLOSING: Final = {"object": b"}", "array": b"]"}
 
 
 def complete_part(text: bytes, parts: Parts) -> bytes:
-    """The beginning of an object that is cut off, up to its last complete field, as a JSON text.
-
-    A field is left out if its value is not complete, or may not be: a number at the end could go on. An object or array
-    that is open at the end is such a value, unless it is among the ``parts``: of those the complete fields are kept.
+    """The beginning of a truncated object, up to its last complete field, as a JSON text. A field is left out if its
+    value is or may be incomplete, such as a number at the end. An object or array that is open at the end is left out
+    too, unless it is among the ``parts``, whose complete fields are kept.
     """
     element = parse(text, True).root
     if element is None or element.kind != "object":

@@ -1,4 +1,4 @@
-"""JSON texts as Python values whose numbers keep their own digits."""
+"""JSON texts as Python values, with the original digits of numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 __all__ = ["MARK", "CutOff", "JsonReader", "as_text", "is_cut_off", "parse_json", "without_trailing_commas"]
 
 MARK: Final = b"\xef\xbb\xbf"
-"""UTF-8's byte order mark, which may stand before a text."""
+"""UTF-8's byte order mark, which may precede a text."""
 
 _HALF_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _HALF_NUMBER: Final = re.compile(rb"(?:-|[0-9]\.|[0-9][eE][+-]?)\Z")
@@ -24,13 +24,13 @@ _NO_VALUE: Final = (b"{", b"[", b",", b":", b"")  # before a comma
 _whole: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
-class CutOff(ValueError):  # noqa: N818  (what it says is where a text ends, and the rest of it may be in order)
-    """A JSON text that ends before it is complete, with nothing else wrong."""
+class CutOff(ValueError):  # noqa: N818  (not an error: the text may be valid up to its end)
+    """A truncated JSON text without other errors."""
 
 
 class JsonReader:
-    """Reads JSON texts. ``number`` takes the digits of a number with a point or an exponent, ``whole`` those of the
-    other numbers where the text needs the slow way: half a surrogate pair, and what ``odd`` matches."""
+    """Reads JSON texts. ``number`` converts the digits of a number with a point or an exponent, ``whole`` those of
+    other numbers if the text needs the slow path: a lone surrogate, or a match of ``odd``."""
 
     def __init__(
         self,
@@ -42,13 +42,9 @@ class JsonReader:
         self._decoder = msgspec.json.Decoder(float_hook=number)
 
     def parse(self, value: bytes, remarks: list[str] | None = None) -> Any:
-        """A JSON text as Python objects; half a surrogate pair becomes a question mark.
-
-        With ``remarks``, commas that no other field or item follows are passed over, and a sentence that says so is
-        added to them.
-
-        Raises CutOff for a text that ends early, another ValueError for what is wrong otherwise: it says what, and at
-        which byte.
+        """A JSON text as Python objects; a lone surrogate becomes a question mark. With ``remarks``, trailing commas
+        are ignored, and a sentence about them is added. Raises CutOff for a truncated text, another ValueError, with
+        error and byte, for an invalid one.
         """
         try:
             if self._odd is not None and self._odd(value):
@@ -77,14 +73,14 @@ class JsonReader:
 
 
 def is_cut_off(value: bytes) -> bool:
-    """Does a JSON text end before it is complete, with nothing wrong before that but a comma too many?"""
+    """Whether a JSON text is truncated, without other errors than trailing commas."""
     if _TRAILING.search(value):
         _, value = without_trailing_commas(value)
     text = _HALF_PAIR.sub(rb"\\u0041", value.removeprefix(MARK).strip(_BLANK))
     if text[:1] not in (b"{", b"["):
         return False
     if _HALF_NUMBER.search(text[-3:]):
-        text += b"0"  # else it would be a wrong number, not the begin of one
+        text += b"0"  # else it would be an invalid number, not a truncated one
     try:
         _whole.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as reason:
@@ -93,7 +89,7 @@ def is_cut_off(value: bytes) -> bool:
 
 
 def without_trailing_commas(value: bytes) -> tuple[list[int], bytes]:
-    """Where commas stand before a closing bracket, and the text with blanks in their place."""
+    """The offsets of trailing commas, and the text with blanks instead."""
     places: list[int] = []
 
     def blank(token: re.Match[bytes]) -> bytes:
@@ -118,7 +114,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """A parsed value whose texts can be written as UTF-8."""
+    """A parsed value with texts in valid Unicode."""
     if value.__class__ is str:
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
@@ -127,8 +123,8 @@ def _written(value: Any) -> Any:
 
 
 parse_json: Final = JsonReader().parse
-"""A JSON text as Python objects; numbers with a point or an exponent stay the text that they are. Raises ValueError
-that says what is wrong and at which byte."""
+"""A JSON text as Python objects; numbers with a point or an exponent remain text. Raises ValueError with the error and
+the byte."""
 
 
 def as_text(value: Any) -> str | None:

@@ -1,15 +1,15 @@
 """Compiled loops: functions over arrays that numba compiles when they are first called.
 
-A decoder that needs order is a loop with state. Such loops are *kernels*: functions of numbers and NumPy arrays that
-write into arrays given to them. They may call other kernels, and hold no Python objects. The same function also runs
-uncompiled, some two hundred times slower: where only a few bytes are read (:func:`interpreted`), and everywhere with
-``CDCWB_COMPILED=0`` in the environment.
+A sequential decoder is a loop with state. Such loops are *kernels*: functions of numbers and NumPy arrays that write
+into arrays. They may call other kernels, and use no Python objects. The same function also runs uncompiled, about two
+hundred times slower: if only a few bytes are read (:func:`interpreted`), and everywhere with ``CDCWB_COMPILED=0`` in
+the environment.
 
-Written for both ways: bytes are widened when they are read (``np.int64(text[i])``), because NumPy's ``uint8`` overflows
-uncompiled, and indices stay inside of their arrays, because compiled code does not check them.
+Kernels are written for both: bytes are widened when they are read (``np.int64(text[i])``), because NumPy's ``uint8``
+overflows uncompiled, and indices stay inside of their arrays, because compiled code does not check them.
 
-What was compiled is kept beside the package, or in the user's cache directory where the package cannot be written to.
-It is used as long as the sources of the kernel's package and of ``cdcwb.formats`` are the same.
+Compiled code is stored next to the package, or in the user's cache directory if the package is read-only. It is used as
+long as the sources of the kernel's package and of ``cdcwb.formats`` are the same.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def interpreted() -> Iterator[None]:
 
 
 class Kernel(Generic[P, R]):
-    """A function that :func:`kernel` was put on. Calling it runs it, compiled or not."""
+    """A function decorated with :func:`kernel`. Calling it runs it, compiled or not."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.function = cast("FunctionType", function)
@@ -57,12 +57,12 @@ class Kernel(Generic[P, R]):
 
     @cached_property
     def plain(self) -> FunctionType:
-        """The function as Python runs it."""
+        """The function, interpreted by Python."""
         return self._linked("plain")
 
     @cached_property
     def compiled(self) -> Any:
-        """The function as numba runs it. It is compiled for the types of its arguments at the first call with them."""
+        """The function, compiled by numba for the types of its arguments at the first call with them."""
         from numba import njit
 
         dispatcher = njit(nogil=True, boundscheck=False, error_model="numpy", _nrt=False)(self._linked("compiled"))
@@ -70,7 +70,7 @@ class Kernel(Generic[P, R]):
         return dispatcher
 
     def _linked(self, way: str) -> FunctionType:
-        """A copy of the function that calls the kernels it uses in one way, without asking which."""
+        """A copy of the function whose kernels are either all compiled or all interpreted."""
         function, names = self.function, self.function.__globals__
         used = {name: names[name] for name in function.__code__.co_names if isinstance(names.get(name), Kernel)}
         linked = {name: getattr(one, way) for name, one in used.items() if one is not self}
@@ -88,14 +88,14 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
 
 @cache
 def _stamp(package: Path) -> str:
-    """A hash of the sources that kernels of a package are made from: numba notices changes of one file only, not of
-    the kernels and constants that it imports, which may be in the folder above."""
+    """A hash of the sources of a package's kernels: numba detects changes of one file only, not of imported kernels and
+    constants, which may be in the parent folder."""
     sources = sorted({source for folder in (package, package.parent, _HERE) for source in folder.glob("*.py")})
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 def _folder(package: Path) -> Path:
-    """Where compiled kernels of a package are kept."""
+    """The folder of the compiled kernels of a package."""
     beside = package / "__pycache__"
     if os.access(beside if beside.exists() else package, os.W_OK) or any(beside.glob("*.nbi")):
         return beside
@@ -134,7 +134,7 @@ def _cache_class() -> Any:
         _impl_class = Implementation
 
         def save_overload(self, sig: Any, data: Any) -> None:
-            """A folder that cannot be written to costs compiling again, no more."""
+            """With a read-only folder kernels are only compiled again."""
             with contextlib.suppress(OSError):
                 super().save_overload(sig, data)
 

@@ -1,4 +1,4 @@
-"""Which files a path stands for, and their natural order."""
+"""The files of a path, in natural order."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def natural_key(path: str) -> Key:
 
 
 def _by_value(name: str) -> tuple[int | str, ...]:
-    # Texts and numbers take turns, so that a number is never compared with a text.
+    # Texts and numbers alternate, so that a number is never compared with a text.
     return tuple(int(token) if i % 2 else token for i, token in enumerate(_DIGITS.split(name)))
 
 
 def list_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     """The files of a capture as absolute paths and URLs (:mod:`cdcwb.formats.source`), in natural order.
 
-    A folder stands for all files below it, in all its folders; names that begin with ``.`` or ``_`` (``_SUCCESS``) are
-    left out there. A file that is reached twice, also by a symbolic link, is listed once.
+    A folder means all files below it; names that begin with ``.`` or ``_`` (``_SUCCESS``) are left out there. A file
+    that is reached twice, also by a symbolic link, is listed once.
 
     Raises CaptureError for a path that does not exist or cannot be read, and for a folder without files.
     """
@@ -48,7 +48,7 @@ def list_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
     if urls:
         forget()
     away = [file for url in urls for file in files_below(url)]
-    found: dict[Path, Path] = {}  # what the file really is: how it was reached
+    found: dict[Path, Path] = {}  # resolved file -> path
     for path in (_local(path) for path in given if not is_remote(path)):
         for file in _below(path) if path.is_dir() else [path]:
             _check(file)
@@ -79,7 +79,7 @@ def _local(path: str | os.PathLike[str]) -> Path:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All files below a folder, folders behind symbolic links too, each folder once."""
+    """All files below a folder, including symbolic links to folders, each folder once."""
     seen: set[Path] = set()
     some = False
 
@@ -95,7 +95,7 @@ def _below(folder: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if name[0] not in "._"]
         for name in names:
             path = Path(parent, name)
-            if name[0] not in "._" and (path.is_file() or path.is_symlink()):  # sockets and pipes are no captures
+            if name[0] not in "._" and (path.is_file() or path.is_symlink()):  # sockets and pipes are not captures
                 some = True
                 yield path
     if not some:

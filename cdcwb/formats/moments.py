@@ -1,4 +1,4 @@
-"""Printed times as moments, for many at once."""
+"""Parses many printed times to timestamps."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _ONE: Final = re.compile(_FORM.removesuffix("$") + r"\Z", re.ASCII)
 
 
 def moments(texts: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """ISO 8601 times (``T`` or blank, any number of digits, UTC unless an offset stands there) as timestamps, and which
-    texts are no time. Null where the text is null, empty or no time; digits behind the microsecond are cut off."""
+    """ISO 8601 times (``T`` or blank, any number of digits, UTC without an offset) as timestamps, and a mask of invalid
+    texts. Null for null, empty and invalid texts; digits after the microsecond are truncated."""
     empty = pc.fill_null(pc.equal(texts, ""), True)
     given = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
     formed = pc.fill_null(pc.match_substring_regex(given, _FORM), False)
@@ -62,7 +62,7 @@ def _parse(texts: pa.StringArray) -> pa.Array:
 
 
 def moment(text: str | None) -> dt.datetime | None:
-    """One such text as :func:`moments` reads it; None where it is no time."""
+    """One such text, read like :func:`moments`; None if invalid."""
     if text is None or not _ONE.match(text):
         return None
     try:
@@ -86,7 +86,7 @@ _EARLIEST: Final = (datetime(1, 1, 3) - _EPOCH) // _MICROSECOND
 _LATEST: Final = (datetime(9999, 12, 29) - _EPOCH) // _MICROSECOND
 
 Zone = ZoneInfo | timedelta
-"""A time zone that is given: a region's, or a fixed offset."""
+"""A time zone: of a region, or a fixed offset."""
 
 
 def parse_zone(text: str) -> Zone:
@@ -106,8 +106,8 @@ def parse_zone(text: str) -> Zone:
 
 
 def to_utc(moment: Ints, zone: Zone) -> tuple[Ints, Bools]:
-    """Printed times as UTC, and which of them the zone has twice or not at all (when clocks are changed). Of two
-    moments the earlier one is taken."""
+    """Printed times as UTC, and a mask of times that are ambiguous or do not exist in the zone (when clocks change).
+    The earlier of two is used."""
     if isinstance(zone, timedelta):
         return moment - zone // _MICROSECOND, np.zeros(len(moment), dtype=np.bool_)
     quarters, which = np.unique(moment // _QUARTER, return_inverse=True)
@@ -120,7 +120,7 @@ def to_utc(moment: Ints, zone: Zone) -> tuple[Ints, Bools]:
 
 
 def _offset(moment: int, zone: ZoneInfo) -> tuple[int, bool]:
-    """The offset in force at a local time, and whether there are two or none."""
+    """The offset in force at a local time, and whether it is ambiguous or missing."""
     if not _EARLIEST <= moment <= _LATEST:
         return 0, False
     local = _EPOCH + timedelta(microseconds=moment)
@@ -140,7 +140,7 @@ def offset_name(offset: int) -> str:
 
 
 def from_iso(text: str | None) -> int | None:
-    """A moment of UTC in ISO 8601 as microseconds; None where it is none."""
+    """A UTC time in ISO 8601 as microseconds; None if invalid."""
     try:
         return None if text is None else (datetime.fromisoformat(text).replace(tzinfo=None) - _EPOCH) // _MICROSECOND
     except ValueError:

@@ -1,5 +1,5 @@
-"""Reader options as they come from ``load``, the command line or a data source: always names and texts in the end; and
-parameters of notebooks, which papermill's ``-p`` gives as texts."""
+"""Parses reader options from ``load``, the command line or a data source, which are names and texts; and parameters of
+notebooks, which are texts from papermill's ``-p``."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ __all__ = [
 ]
 
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
-"""What happens to bytes that cannot be understood: kept as events, kept as problems only, or the end of the reading."""
+"""The handling of malformed bytes: as events, as problems only, or an error."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` for a name that is not known, or an empty text."""
+    """`` Did you mean 'x'?`` for an unknown name, or an empty text."""
     names = list(known)
     found = [one for one in names if one.lower() == name.lower()] or difflib.get_close_matches(name, names, n=1)
     return f" Did you mean '{found[0]}'?" if found else ""
@@ -65,8 +65,8 @@ _COMPARED: Final = re.compile(
 
 
 def check_value(column: str, value: str, where: str) -> None:
-    """Raises OptionError that begins with ``where`` if a column of the model has an enumeration for its values, and
-    this is not one of them. An operation that the source does not define is ``UNKNOWN(x)``."""
+    """Raises OptionError, prefixed with ``where``, if a column of the model has an enumeration without this value. An
+    operation that the source does not define is ``UNKNOWN(x)``."""
     values = [str(one) for one in _VALUES.get(column, ())]
     if values and value not in values and not (column == "operation" and value.startswith("UNKNOWN(")):
         hint = nearest(value, values)
@@ -75,14 +75,15 @@ def check_value(column: str, value: str, where: str) -> None:
 
 def check_condition(condition: str) -> None:
     """Raises OptionError for a Spark SQL condition that compares a column with a value that it cannot have, such as
-    ``operation = 'update'``: it would hold for no row, or for every one."""
+    ``operation = 'update'``: it would match no row, or every one."""
     for found in _COMPARED.finditer(condition):
         for value in re.findall(r"'([^']*)'", found[2]):
             check_value(found[1].lower(), value, "where")
 
 
 def event_columns(names: Iterable[str]) -> list[str]:
-    """Names of columns of ``events``, each once, in the order given. Raises OptionError for one that is none."""
+    """Names of columns of ``events``, without repetitions, in the given order. Raises OptionError for an unknown
+    one."""
     columns = list(dict.fromkeys(names))
     for name in columns:
         if name not in model.EVENTS.names:
@@ -94,7 +95,7 @@ def event_columns(names: Iterable[str]) -> list[str]:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Raises OptionError that names every option that is not known and the nearest that is."""
+    """Raises OptionError with every unknown option and the nearest known one."""
     known = list(known)
     wrong = [name for name in given if name not in known]
     if wrong:
@@ -103,7 +104,7 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
 
 
 def as_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """One of the given texts, upper or lower case."""
+    """One of the given texts, ignoring case."""
     for choice in choices:
         if str(value).lower() == choice.lower():
             return choice
@@ -134,8 +135,8 @@ def as_whole(name: str, value: Any, least: int) -> int:
 
 
 def as_list(value: Any) -> Any:
-    """A text that holds a JSON list (papermill's ``-p NAME '["x"]'``) as that list, an empty text as an empty one;
-    anything else as it is."""
+    """A text with a JSON list (papermill's ``-p NAME '["x"]'``) as that list, an empty text as an empty list; other
+    values unchanged."""
     if isinstance(value, str) and value.strip()[:1] in ("", "["):
         with suppress(ValueError):
             return json.loads(value) if value.strip() else []
@@ -143,7 +144,7 @@ def as_list(value: Any) -> Any:
 
 
 def as_moment(name: str, value: str | dt.datetime) -> dt.datetime:
-    """A time, in UTC unless it says otherwise. Raises OptionError for a text that is none."""
+    """A time, in UTC without an offset. Raises OptionError for an invalid text."""
     if not isinstance(value, dt.datetime):
         try:
             value = dt.datetime.fromisoformat(value)
@@ -153,7 +154,7 @@ def as_moment(name: str, value: str | dt.datetime) -> dt.datetime:
 
 
 def as_number(value: Any) -> Any:
-    """A text that is a number as that number; anything else as it is."""
+    """A text that is a number as that number; other values unchanged."""
     if isinstance(value, str):
         for kind in (int, float):
             with suppress(ValueError):
@@ -162,7 +163,7 @@ def as_number(value: Any) -> Any:
 
 
 def check_charset(name: str, value: Any) -> str:
-    """The name of a text encoding that Python knows."""
+    """The name of a text encoding of Python."""
     text = str(value)
     try:
         info = codecs.lookup(text)
@@ -175,7 +176,7 @@ def check_charset(name: str, value: Any) -> str:
 
 
 def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that have a value; None, an empty text and ``auto`` leave it to be detected."""
+    """The options that have a value; None, an empty text and ``auto`` mean: to be detected."""
     return {
         name: value
         for name, value in options.items()
@@ -187,7 +188,7 @@ Made = TypeVar("Made")
 
 
 def optional(name: str, given: Mapping[str, Any], make: Callable[..., Made], *of: Any) -> Made | None:
-    """What ``make`` makes of an option's name, value and ``of``; None where it is not given."""
+    """The result of ``make`` for an option's name, value and ``of``; None if it is not given."""
     return make(name, given[name], *of) if name in given else None
 
 
@@ -197,7 +198,7 @@ def as_text(name: str, value: Any) -> str:
 
 
 def as_names(name: str, value: Any) -> dict[str, str]:
-    """A map of names: a dictionary, the path of a JSON file that holds one, or ``a=x,b=y``."""
+    """A map of names: a dictionary, the path of a JSON file with one, or ``a=x,b=y``."""
     if value is None or value == "":
         return {}
     if isinstance(value, Mapping):
@@ -231,7 +232,8 @@ def _json(name: str, text: str) -> Any:
 
 
 def parse_keys(value: Any) -> dict[str, list[str]]:
-    """``schema.table:c1+c2``, alone, in a list, or several parted by commas or semicolons -> table -> key columns."""
+    """``schema.table:c1+c2``, alone, in a list, or several separated by commas or semicolons -> table -> key
+    columns."""
     if value is None or value == "":
         return {}
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Files of one partition of a topic, which are named by their first offset as Kafka names its segments, and by their
-first and last where several became one: ``orders-0/00000000000000000100-00000000000000000199.parquet``.
+"""Files of one partition of a topic, which are named by their first offset like Kafka's segments, or by first and last
+offset if several were merged: ``orders-0/00000000000000000100-00000000000000000199.parquet``.
 
-So a message is found again by partition and offset, whatever became of the file that it was in.
+So a message is found again by partition and offset after files were merged.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ def segment_name(first: int, last: int | None = None) -> str:
 
 
 def extent_of(path: str) -> tuple[int, int] | None:
-    """The first offset of a file, and its last, or the first again if its name says no more. None: another name."""
+    """The first and the last offset of a file, twice the first if its name has only that. None: another name."""
     found = _NAME.fullmatch(re.split(r"[/\\]", path)[-1])
     return None if found is None else (int(found[1]), int(found[2] or found[1]))
 
 
 def partition_of(path: str) -> str:
-    """What files of one partition have in common: their folder. Any other file is by itself."""
+    """The common key of files of one partition: their folder. Any other file is its own key."""
     return path if extent_of(path) is None else re.split(r"[/\\][^/\\]*$", path)[0]
 
 
 def holding(path: str, offset: int, known: Iterable[str] | None = None) -> str:
-    """The file, among those that are ``known``, or in its folder, that has the message with this offset of the
-    partition ``path`` is of; ``path`` itself where it is there, or none has."""
+    """The file, among the ``known`` ones or in its folder, with the message at this offset of the partition of
+    ``path``; ``path`` itself if it exists, or no file has it."""
     if known is None:
         if Path(path).exists() or extent_of(path) is None:
             return path

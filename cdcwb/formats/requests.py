@@ -1,4 +1,4 @@
-"""What a request for one table as typed columns means, the same for every format."""
+"""Evaluates a request for one table as typed columns, for all formats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 FROM_EVENTS: Final = ("file_index", "offset", "kind", "operation", "position", "transaction_id", "table_version")
-"""The columns that say where a row stands."""
+"""The columns with the location of a row."""
 
 _IMAGES: Final = ("before", "after")
 
@@ -37,7 +37,7 @@ _Version = TypeVar("_Version")
 
 
 def images_of(request: TableRequest) -> tuple[str, ...]:
-    """The images that are asked for. Raises CaptureError for what is none."""
+    """The requested images. Raises CaptureError for an invalid value."""
     if request.images == "both":
         return _IMAGES
     if request.images not in _IMAGES:
@@ -46,7 +46,7 @@ def images_of(request: TableRequest) -> tuple[str, ...]:
 
 
 def versions_of(versions: Sequence[_Version], request: TableRequest) -> Sequence[_Version]:
-    """Those of a table's versions whose columns are asked for. Raises CaptureError for an unknown ``schema``."""
+    """The versions of a table whose columns are requested. Raises CaptureError for an unknown ``schema``."""
     if request.schema == "latest":
         return versions[-1:]
     if request.schema != "in_force":
@@ -55,8 +55,7 @@ def versions_of(versions: Sequence[_Version], request: TableRequest) -> Sequence
 
 
 def chosen_columns(types: Mapping[str, pa.DataType], request: TableRequest) -> dict[str, pa.DataType]:
-    """Those of a table's columns that are asked for. Raises CaptureError, with what there is, for one that is not
-    there."""
+    """The requested columns of a table. Raises CaptureError, with the known ones, for an unknown column."""
     if request.columns is None:
         return dict(types)
     for name in request.columns:
@@ -67,14 +66,14 @@ def chosen_columns(types: Mapping[str, pa.DataType], request: TableRequest) -> d
 
 
 def no_table(request: TableRequest, known: Iterable[str], what: str = "") -> CaptureError:
-    """The error for a table that is not there, with what there is."""
+    """The error for an unknown table, with the known ones."""
     names = sorted(set(known))
     hint = nearest(request.name, names)
     return CaptureError(f"there is no table {request.name!r}{what}.{hint} There are: {', '.join(names) or 'none'}.")
 
 
 def request_schema(types: Mapping[str, pa.DataType], request: TableRequest) -> pa.Schema:
-    """Where the row stands, then a structure of these columns for each image."""
+    """The location of the row, then a structure of these columns for each image."""
     image = pa.struct(list(types.items()))
     fields = [pa.field(name, image) for name in images_of(request)]
     return pa.schema([*(model.EVENTS.field(name) for name in FROM_EVENTS), *fields])
@@ -99,7 +98,7 @@ def detected_row(setting: str, value: str, evidence: str, overridden: bool, scop
 
 
 def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The events that are wanted, if any are."""
+    """The requested events, if any."""
     keep: pa.Array | None = None
     conditions = []
     if wanted.drop_malformed:
@@ -124,5 +123,5 @@ def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def with_problems(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The events of a batch that have problems."""
+    """The events of a batch with problems."""
     return batch.filter(pc.is_valid(batch["problems"]))

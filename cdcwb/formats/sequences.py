@@ -1,4 +1,4 @@
-"""Times of change sequences (Qlik's), for many at once."""
+"""Times of many change sequences (Qlik)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ SEQUENCE: Final = 35
 """Digits of a change sequence: 16 of time (YYYYMMDDHHmmSShh) and 19 of a number (docs/formats/qlik-kafka.md §5)."""
 
 UNKNOWN_UNTIL: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
-"""Times before this are PostgreSQL's default, shown until the commit is known: no time of a change."""
+"""Earlier times are PostgreSQL's default, used until the commit is known: not the time of a change."""
 
 
 def sequence_times(sequences: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """The times that change sequences begin with (UTC, hundredths of a second), and which texts are no sequence.
-
-    Null where the text is null or no sequence. Never goes through a number: 35 digits fit into none.
+    """The times at the start of change sequences (UTC, hundredths of a second), and a mask of invalid texts. Null for
+    null and invalid texts. Not converted via numbers, since 35 digits fit into none.
     """
     right = pc.fill_null(pc.equal(pc.binary_length(sequences), SEQUENCE), False).to_numpy(zero_copy_only=False)
     digits = _characters(sequences.filter(pa.array(right))).reshape(-1, SEQUENCE) - ord("0")
@@ -62,7 +61,7 @@ def _texts(times: npt.NDArray[np.int64]) -> pa.StringArray:
 
 
 def _characters(texts: pa.StringArray) -> npt.NDArray[np.uint8]:
-    """The bytes of texts of one length, none of them null, one behind the other."""
+    """The concatenated bytes of texts of one length without nulls."""
     data = texts.buffers()[2]
     if data is None or not len(texts):
         return np.empty(0, dtype=np.uint8)

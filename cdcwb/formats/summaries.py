@@ -1,7 +1,6 @@
-"""What the records of a split say of transactions of a stream of committed work, and what several splits say together.
-
-A transaction may have records in many splits. Each says what it has in one narrow row (:data:`PARTS`); the rows of one
-transaction make one (:func:`summarised`), whoever brings them together.
+"""Summaries of transactions of a stream of committed work, from the records of a split, and from several splits. A
+transaction may have records in many splits. Each split gives one narrow row (:data:`PARTS`); the rows of one
+transaction are merged into one (:func:`summarised`).
 """
 
 from __future__ import annotations
@@ -43,16 +42,16 @@ _RANGE: Final = pa.struct([("first", pa.int64()), ("last", pa.int64())])
 PARTS: Final = pa.schema(
     [
         ("transaction_id", pa.string()),
-        ("begin_position", pa.string()),  # the least position
-        ("highest", pa.string()),  # the greatest
+        ("begin_position", pa.string()),  # the lowest position
+        ("highest", pa.string()),  # the highest
         ("commit_position", pa.string()),
         ("began_at", MICROSECONDS),  # the first time of its records
         ("ended_at", MICROSECONDS),  # the last of a change sequence, a commit record or a rollback
         ("bytes", pa.int64()),
-        ("numbers", pa.list_(_RANGE)),  # of its events, without those that are there again
-        ("last", pa.bool_()),  # is its last event there, or its rollback?
-        ("says_last", pa.bool_()),  # does any event say whether it is the last?
-        ("begins", pa.bool_()),  # of a trail: is its first record there?
+        ("numbers", pa.list_(_RANGE)),  # of its events, without repeated ones
+        ("last", pa.bool_()),  # whether its last event, or its rollback, is there
+        ("says_last", pa.bool_()),  # whether any event states whether it is the last
+        ("begins", pa.bool_()),  # of a trail: whether its first record is there
         ("gaps", pa.bool_()),
         ("rolls_back", pa.bool_()),
         ("rolled_back_at", pa.string()),
@@ -61,16 +60,16 @@ PARTS: Final = pa.schema(
         ("tables", pa.list_(pa.string())),  # those of its changes
     ]
 )
-"""What a split says of a transaction: one row for each that has a record there."""
+"""The parts of transactions in a split: one row for each transaction with a record there."""
 
 OF_ENDS: Final = ("kind", "transaction_id", "commit_position", "last_in_transaction", "changed_at")
-"""The columns of records that speak of ends."""
+"""The columns of records about ends."""
 
 OF_PARTS: Final = (
     *OF_ENDS,
     *("length", "operation", "position", "event_no", "schema_name", "table_name", "problems"),
 )
-"""The columns of records that :func:`read_parts` looks at."""
+"""The columns of records that :func:`read_parts` uses."""
 _NO_TEXT: Final = pa.scalar(None, pa.string())
 _FIRST: Final = ("0", "3")  # TransInd of a transaction's first record
 _LACKS_EVENTS: Final = {
@@ -81,9 +80,8 @@ _LACKS_EVENTS: Final = {
 
 
 def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = False) -> Iterator[pa.RecordBatch]:
-    """What the records of a split say of its transactions, as a batch of :data:`PARTS`. What is counted of changes
-    leaves out halves at positions that other splits have too. ``trail``: records tell which is the first of its
-    transaction (GoldenGate's TransInd)."""
+    """The parts of transactions in a split, as a batch of :data:`PARTS`. Counts of changes exclude halves at positions
+    that other splits have too. ``trail``: records mark the first one of a transaction (GoldenGate's TransInd)."""
     groups = Groups(records_of(read, wanted, (*OF_PARTS, "headers") if trail else OF_PARTS, halved))
     if not len(groups):
         return
@@ -123,8 +121,8 @@ def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool =
 
 
 def counted(changes: pa.Table) -> pa.RecordBatch:
-    """What changes say of their transactions, as a batch of :data:`PARTS` that says nothing else. Of ``changes`` only
-    transaction, operation and table are looked at."""
+    """The parts of transactions from changes, as a batch of :data:`PARTS` without other facts. Only transaction,
+    operation and table of ``changes`` are used."""
     changes = changes.filter(pc.and_(pc.is_valid(changes["transaction_id"]), pc.is_valid(changes["operation"])))
     groups = Groups(changes)
     operations, offsets, times = groups.distinct(groups.column("operation"))
@@ -142,21 +140,20 @@ SUMMARIES: Final = pa.schema(
     [
         *model.TRANSACTIONS,
         ("labels", pa.list_(pa.string())),  # the tables of all records
-        ("numbers_seen", pa.int64()),  # how many different numbers of events there are
+        ("numbers_seen", pa.int64()),  # the number of distinct event numbers
         ("lowest_number", pa.int64()),
         ("highest_number", pa.int64()),
         ("begins", pa.bool_()),
         ("last", pa.bool_()),
     ]
 )
-"""Transactions, and what tells what is missing in them."""
+"""Transactions, with the facts that show missing events."""
 
 
 def summarised(parts: pa.Table) -> pa.RecordBatch:
-    """Parts (:data:`PARTS`) of transactions, of which all are there, as a batch of :data:`SUMMARIES`.
-
-    A transaction is complete when its first and last events were seen and none between them is missing: by the numbers
-    that Qlik gives its events, by GoldenGate's TransInd. Where nothing tells, it is not known.
+    """All parts (:data:`PARTS`) of transactions as a batch of :data:`SUMMARIES`. A transaction is complete if its first
+    and last events and all between them are there: by Qlik's event numbers, or by GoldenGate's TransInd. Without
+    evidence it is unknown.
     """
     groups = Groups(parts)
     count = len(groups)
@@ -206,8 +203,8 @@ def summarised(parts: pa.Table) -> pa.RecordBatch:
 
 
 def incomplete(summaries: pa.RecordBatch) -> list[dict[str, Any]]:
-    """What is missing in transactions (:data:`SUMMARIES`), as rows of :data:`cdcwb.model.PROBLEMS`. Gaps that no number
-    tells are problems of the events around them."""
+    """The missing events of transactions (:data:`SUMMARIES`), as rows of :data:`cdcwb.model.PROBLEMS`. Gaps without
+    event numbers are problems of the adjacent events."""
     lacking = pc.is_in(summaries["completeness"], pa.array(list(_LACKS_EVENTS)))
     rows = []
     for row in summaries.filter(lacking).to_pylist():
@@ -249,7 +246,7 @@ def _no_end(row: dict[str, Any]) -> str | None:
 
 
 def records_of(read: Read, wanted: Wanted, columns: tuple[str, ...], halved: Halved = WHOLE) -> pa.Table:
-    """The records of transactions in a split, with these columns; ``counts``: is it that of a change?"""
+    """The records of transactions in a split, with these columns; ``counts``: whether it is that of a change."""
     narrow = replace(wanted, images=False, columns=frozenset(columns))
     schema = pa.schema([model.EVENTS.field(name) for name in columns])
     records = pa.Table.from_batches([batch.select(list(columns)) for batch in read(narrow)], schema).combine_chunks()
@@ -269,7 +266,7 @@ def _swapped(found: tuple[pa.Array, pa.Array, Ints]) -> tuple[pa.Array, pa.Array
 
 
 def _with_gap(problems: pa.Array) -> Bools:
-    """Which records have a problem that says that events are missing."""
+    """A mask of records with a problem about missing events."""
     found = np.zeros(len(problems), np.bool_)
     for row in np.flatnonzero(as_array(pc.is_valid(problems))).tolist():
         found[row] = any(one["code"] == Problem.GAP for one in problems[row].as_py())
@@ -277,8 +274,8 @@ def _with_gap(problems: pa.Array) -> Bools:
 
 
 class Groups:
-    """Records by transaction (or another text column, ``by``): ``names`` are those of the transactions; what is given
-    by record is put together for each of them, null where none of its records has a value."""
+    """Records by transaction (or another text column, ``by``): ``names`` are those of the transactions; values of
+    records are aggregated for each of them, null if none of its records has a value."""
 
     def __init__(self, records: pa.Table, by: str = "transaction_id") -> None:
         records = records.combine_chunks()
@@ -299,15 +296,15 @@ class Groups:
         return values if rows is None else pc.if_else(pa.array(rows), values, pa.scalar(None, values.type))
 
     def are(self, *kinds: str) -> Bools:
-        """Which records are of these kinds."""
+        """A mask of records of these kinds."""
         return as_array(pc.is_in(self.column("kind"), pa.array([str(kind) for kind in kinds])))
 
     def some(self, rows: Bools) -> pa.Array:
-        """Is one of its records among these?"""
+        """Whether one of its records is among these."""
         return pa.array(np.logical_or.reduceat(rows, self._starts))
 
     def sum(self, values: pa.Array) -> pa.Array:
-        """Its numbers added up."""
+        """The sum of its numbers."""
         return pa.array(np.add.reduceat(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), self._starts))
 
     def least(self, values: pa.Array) -> pa.Array:
@@ -330,7 +327,7 @@ class Groups:
         return distinct(self._number[known], texts.filter(pa.array(known)), len(self))
 
     def ranges(self, values: pa.Array) -> pa.Array:
-        """Its numbers, each once, as ranges of numbers that follow each other."""
+        """Its distinct numbers, as ranges of consecutive numbers."""
         known = as_array(pc.is_valid(values))
         of, numbers = self._number[known], values.filter(pa.array(known)).to_numpy()
         order = np.lexsort((numbers, of))
@@ -343,8 +340,8 @@ class Groups:
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), both)
 
     def in_lists(self, lists: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
-        """The different texts of its lists, or keys of its maps, in name order, as texts and offsets; and how often
-        each is there, or the sum of its values."""
+        """The distinct texts of its lists, or keys of its maps, in name order, as texts and offsets; and the count of
+        each, or the sum of its values."""
         number = self._number[pc.list_parent_indices(_listed(lists)).to_numpy()]
         items = pc.list_flatten(_listed(lists))
         if pa.types.is_map(lists.type):
@@ -353,7 +350,7 @@ class Groups:
         return distinct(number, items, len(self))
 
     def numbers(self, ranges: pa.Array) -> tuple[Ints, Ints, Ints]:
-        """How many different numbers its ranges have, the least and the greatest (0: there are none)."""
+        """The number of distinct numbers of its ranges, the lowest and the highest (0: none)."""
         number = self._number[pc.list_parent_indices(ranges).to_numpy()]
         first, last = (one.to_numpy(zero_copy_only=False) for one in pc.list_flatten(ranges).flatten())
         order = np.lexsort((first, number))

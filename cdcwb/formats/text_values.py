@@ -1,4 +1,4 @@
-"""Texts as values of a column's type, for many at once."""
+"""Converts many texts to values of a column's type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRUE: Final = pa.array(["true", "t", "1"])
 
 
 def parsed(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Texts as values of a type; null where one is no value of it."""
+    """Texts as values of a type; null if invalid."""
     if pa.types.is_string(kind):
         return text
     if pa.types.is_binary(kind):
@@ -47,7 +47,7 @@ def parsed(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def _decimals(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Decimals without rounding: a text with more digits than the type holds is no value of it."""
+    """Decimals without rounding: a text with more digits than the type is invalid."""
     text = pc.replace_substring_regex(text, r"(\.\d*?)0+$", r"\1")
     text = pc.replace_substring_regex(text, r"\.$", "")
     form = rf"^[+-]?\d{{1,{MOST_DIGITS}}}(\.\d{{1,{max(kind.scale, 1)}}})?$"
@@ -56,7 +56,7 @@ def _decimals(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def cast_each(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Texts as Arrow reads a type; null where it reads none of it."""
+    """Texts converted by Arrow to a type; null if invalid."""
     found = cast(text, kind)
     if found is not None:
         return found
@@ -67,7 +67,7 @@ def cast_each(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def cast(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Values as another type; None where one of them has no place in it."""
+    """Values as another type; None if one of them does not fit."""
     try:
         return values.cast(kind)
     except (pa.ArrowException, ValueError):

@@ -1,7 +1,7 @@
 """Arrow maps of text to text for many records at once, without a Python object per entry.
 
-Records whose maps have the same keys make a group. The texts of all values lie in a pool; a group says for each of its
-keys where in the pool the records' values are, and at the end every entry is gathered once, in record order.
+Records whose maps have the same keys make a group. The texts of all values are in a pool; a group has the pool indexes
+of the records' values for each of its keys, and at the end every entry is gathered once, in record order.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Ints = npt.NDArray[np.int64]
 
 
 class TextPool:
-    """Texts laid one behind the other. It begins with the decimal texts of small numbers, each at its own place."""
+    """A pool of concatenated texts. It begins with the decimal texts of small numbers, each at its own index."""
 
     def __init__(self) -> None:
         self._arrays: list[pa.Array] = [small_numbers()]
         self._ends = [SMALL]
 
     def add(self, texts: pa.Array) -> Ints:
-        """Adds texts; returns the place of each."""
+        """Adds texts; returns their indexes."""
         first = self._ends[-1]
         if len(texts):
             self._arrays.append(texts)
@@ -36,13 +36,13 @@ class TextPool:
         return np.arange(first, self._ends[-1])
 
     def add_integers(self, values: Ints) -> Ints:
-        """The place of the decimal text of each number."""
+        """The index of the decimal text of each number."""
         if len(values) and (int(values.min()) < 0 or int(values.max()) >= SMALL):
             return self.add(integers(values))
         return values
 
     def gather(self, places: npt.NDArray[np.int32]) -> pa.Array:
-        """The texts at the given places; where these are just the texts that were added together, without a copy."""
+        """The texts at some indexes; without a copy if these are exactly texts that were added together."""
         if not len(places):
             return pa.array([], pa.string())
         first = bisect_right(self._ends, int(places.min()))
@@ -58,12 +58,12 @@ class TextPool:
 
 
 def _begins_at_zero(texts: pa.StringArray) -> bool:
-    """Are the bytes of an array's texts counted from 0? Arrow 18 sends others wrongly."""
+    """Whether the offsets of an array's texts begin at 0; Arrow 18 sends others incorrectly."""
     return texts.offset == 0 and int(np.frombuffer(texts.buffers()[1], np.int32, 1)[0]) == 0
 
 
 class MapBuilder:
-    """The maps of ``count`` records, with values from ``pool``; null for a record that is in no group."""
+    """The maps of ``count`` records, with values from ``pool``; null for a record without a group."""
 
     def __init__(self, count: int, pool: TextPool) -> None:
         self._group_of = np.zeros(count, dtype=np.int64)
@@ -72,7 +72,7 @@ class MapBuilder:
         self._members: list[tuple[Ints, npt.NDArray[np.integer]]] = []
 
     def group(self, records: Ints, keys: Sequence[str], values: npt.NDArray[np.integer]) -> None:
-        """Records that all have these keys; ``values`` has a row for each, with the places of its values."""
+        """Records with these keys; ``values`` has a row for each, with the indexes of its values."""
         self._group_of[records] = len(self._keys)
         self._keys.append([key.encode() for key in keys])
         self._members.append((records, values))
@@ -95,7 +95,7 @@ class MapBuilder:
         )
 
     def _key_texts(self, lengths: npt.NDArray[np.int32]) -> pa.Array:
-        """The keys of all entries: those of a record are copied at once, and cut apart by their lengths."""
+        """The keys of all entries: those of a record are copied together, and split by their lengths."""
         groups = self._group_of[self._group_of > 0]
         joined = pa.array([b"".join(keys) for keys in self._keys], pa.binary()).take(pa.array(groups))
         offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
@@ -104,14 +104,13 @@ class MapBuilder:
 
 
 def _rows_at(numbers: npt.NDArray[np.int32], width: int, step: int = 1) -> npt.NDArray[np.void]:
-    """Runs of ``width`` numbers as one item each, from every ``step``-th number on: to copy them in one go."""
+    """Runs of ``width`` numbers as one item each, from every ``step``-th number on, to copy them together."""
     count = (numbers.size - width) // step + 1
     return np.ndarray((count,), dtype=f"V{4 * width}", buffer=numbers, strides=(4 * step,))
 
 
 def maps_of(keys: Sequence[str], values: pa.StringArray, chosen: npt.NDArray[np.bool_]) -> pa.MapArray:
-    """Maps with the same keys for the ``chosen`` records, null for the others; ``values`` are those of one record after
-    the other."""
+    """Maps with the same keys for the ``chosen`` records, null for the others; ``values`` are in record order."""
     count, size = int(np.count_nonzero(chosen)), len(keys)
     offsets = np.zeros(len(chosen) + 1, dtype=np.int32)
     np.cumsum(chosen * size, out=offsets[1:])

@@ -1,8 +1,7 @@
 """Text columns made from matrices of characters and from slices of a buffer, without a Python object per value.
 
-Arrow reads a string array as one run of bytes and the places where values begin and end. Laid over a buffer with start
-and end offsets in turn, every second slot of such an array is a wanted value, and the slots between are what is
-skipped.
+A string array of Arrow is bytes with the offsets of values. With alternating start and end offsets over a buffer, every
+second slot of such an array is a requested value, and the slots between are skipped.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ _HEX_LOWER: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)
 def slices(buffer: Bytes, start: Offsets, end: Offsets, null: Bools | None = None) -> pa.Array:
     """The runs ``[start, end)`` of a buffer as a binary array; null where ``null`` is true.
 
-    ``start`` must not fall, and no run may reach behind the start of the next. The buffer must be shorter than 2 GiB.
+    ``start`` must not descend, and no run may overlap the next. The buffer must be shorter than 2 GiB.
     """
     count = len(start)
     if count == 0:
         return pa.array([], type=pa.binary())
     nulls = null is not None and bool(null.any())
-    # Offsets count from 0: Arrow 18 sends an array that has another first offset with the wrong bytes.
+    # Offsets begin at 0: Arrow 18 sends an array with another first offset with the wrong bytes.
     first = start[0]
     data = pa.py_buffer(np.ascontiguousarray(buffer[first : end[-1]]))
     start, end = start - first, end - first
@@ -70,8 +69,8 @@ def _evens(count: int) -> Any:
 def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bools | None) -> pa.Array:
     """The runs ``[start, end)`` of the buffer, copied out, as an array of strings or bytes.
 
-    Runs may stand in any order. The array is laid over the buffer with start and end in turn as offsets, so every
-    second slot is a wanted run; the last slot ends where the buffer does, which no other reaches beyond.
+    Runs may be in any order. The array has alternating start and end offsets over the buffer, so every second slot is a
+    requested run; the last slot ends with the buffer.
     """
     count = len(start)
     offsets = np.empty(2 * count + 2, dtype=np.int32)
@@ -89,7 +88,7 @@ def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bool
 
 
 def content_of(values: pa.Array) -> tuple[Bytes, Ints]:
-    """The bytes of a binary or text array, one value after the other, and where in them each begins; and the end."""
+    """The bytes of a binary or text array, concatenated, with the start of each, and the end."""
     if not len(values):
         return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
     _, edges, data = values.buffers()
@@ -99,7 +98,7 @@ def content_of(values: pa.Array) -> tuple[Bytes, Ints]:
 
 
 def as_text(array: pa.Array) -> pa.Array:
-    """A binary array that is known to hold ASCII, as a string array over the same bytes."""
+    """A binary array of ASCII as a string array over the same bytes."""
     return array.view(pa.string())
 
 
@@ -120,7 +119,7 @@ def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:
     """The ``size`` bytes from each start, as a matrix with a row for each."""
     if size == 0 or len(start) == 0:
         return np.empty((len(start), size), dtype=np.uint8)
-    # one item of so many bytes at every byte of the buffer, each overlapping the next
+    # one item of ``size`` bytes at every byte of the buffer, each overlapping the next
     items = np.ndarray((len(buffer) - size + 1,), dtype=f"V{size}", buffer=buffer, strides=(1,))
     there: Bytes = items[start].view(np.uint8).reshape(len(start), size)
     return there
@@ -136,5 +135,5 @@ def integers(values: Ints, null: Bools | None = None) -> pa.Array:
 
 @cache  # made when first used: arrays that are made by an import would import pandas with them
 def small_numbers() -> pa.Array:
-    """The text of each number from 0 to ``SMALL``: to pick one is several times as fast as to make it."""
+    """The text of each number from 0 to ``SMALL``: a look-up is several times as fast as a conversion."""
     return pc.cast(pa.array(range(SMALL)), pa.string())

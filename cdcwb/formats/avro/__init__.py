@@ -1,7 +1,6 @@
-"""Avro values without a container: their schemas, many at once as Arrow columns, and one taken apart.
-
-:class:`Decoder` is the fast path: it moves through all values side by side, field by field. :func:`anatomy` is the
-readable one; it decides what is wrong with a value. :func:`decode_one` is fastavro, which both are held against.
+"""Avro values without a container: their schemas, many values as Arrow columns, and the field tree of one value.
+:class:`Decoder` is the fast path: it processes all values in parallel, field by field. :func:`anatomy` dissects one
+value and reports its errors. :func:`decode_one` is fastavro, the reference for both.
 """
 
 from cdcwb.formats.avro.decoder import Decoded, Decoder

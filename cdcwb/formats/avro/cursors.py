@@ -1,9 +1,9 @@
-"""Many values side by side: a cursor for each, and steps that move all of them over one field at once.
+"""Many values in parallel: a cursor for each, and steps that move all of them over one field.
 
-The values lie in one buffer with zeros around them. A cursor may run over the end of its value by what it moved since
-the last check, never out of the buffer. Rows that are out of the game (bad, given to the slow path, or without the
-field that is being read) are parked at ``home``, in the zeros behind the values: zeros read as the first member of a
-union, as 0 and as empty, so they go along and disturb nobody.
+The values are in one buffer, padded with zeros. A cursor may overrun its value by the moves since the last check, but
+not the buffer. Masked rows (invalid, left to the slow path, or without the current field) are parked at ``home``, in
+the zeros after the values. Zeros decode as the first member of a union, as 0 and as empty, so masked rows are carried
+along unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 FRONT: Final = 32
-"""Zeros in front of the values: decimals are read from their ends, so many bytes at once."""
+"""Zeros before the values: decimals are read from their ends, this many bytes at a time."""
 
 _SLACK: Final = 4096
 _BEHIND: Final = _SLACK + 32
@@ -43,7 +43,7 @@ _FIVE_BYTES: Final = _U(1 << 32)
 
 
 class Away(NamedTuple):
-    """Rows that were sent away, and what the cursors were before."""
+    """Parked rows, and their cursors before."""
 
     rows: Bools
     at: Ints
@@ -53,8 +53,8 @@ class Away(NamedTuple):
 
 
 class Cursors:
-    """Cursors into one buffer. ``at`` and ``end`` count bytes of the buffer; ``bad`` rows are no values of the schema,
-    ``odd`` ones are for the slow path; ``live`` is true for rows that take part, None if all of them do."""
+    """Cursors into one buffer. ``at`` and ``end`` count bytes of the buffer; ``bad`` rows are not values of the schema,
+    ``odd`` ones are left to the slow path; ``live`` is true for active rows, None if all are."""
 
     __slots__ = ("_loose", "at", "bad", "buffer", "end", "home", "live", "odd", "words")
 
@@ -71,7 +71,7 @@ class Cursors:
 
     @classmethod
     def over(cls, data: Bytes, start: Ints, end: Ints, blank: int, scratch: Bytes | None = None) -> Cursors:
-        """Cursors over values that are the runs ``[start, end)`` of ``data``.
+        """Cursors over the values ``[start, end)`` of ``data``.
 
         ``blank``: bytes that a value takes if all bytes are 0. ``scratch``: memory to use, of :meth:`room_for` bytes.
         """
@@ -87,7 +87,7 @@ class Cursors:
 
     @staticmethod
     def room_for(size: int, blank: int) -> int:
-        """Bytes of memory for values of ``size`` bytes together."""
+        """The bytes of memory for values of ``size`` bytes in total."""
         return FRONT + size + min(blank, _MOST_BLANK) + _BEHIND
 
     def __len__(self) -> int:
@@ -96,11 +96,11 @@ class Cursors:
     # --- rows that take part --------------------------------------------------------------------------------------
 
     def fail(self, rows: Bools) -> None:
-        """These rows are bad, unless they do not take part."""
+        """Marks these rows as bad, if active."""
         self.bad = self.bad | self._park(rows)
 
     def hand_over(self, rows: Bools) -> None:
-        """These rows are for the slow path, unless they do not take part."""
+        """Leaves these rows to the slow path, if active."""
         self.odd = self.odd | self._park(rows)
 
     def _park(self, rows: Bools) -> Bools:
@@ -112,7 +112,7 @@ class Cursors:
         return taking_part
 
     def part(self, rows: Ints) -> Cursors:
-        """Cursors for some of the rows alone; :meth:`join` puts back what became of them."""
+        """Cursors for some of the rows; :meth:`join` merges their state back."""
         some = Cursors(self.buffer, self.words, self.at[rows], self.end[rows], self.home, self._loose)
         if self.live is not None:
             live = self.live[rows]
@@ -120,7 +120,7 @@ class Cursors:
         return some
 
     def join(self, part: Cursors, rows: Ints) -> None:
-        """Takes over where the cursors of these rows got to, and which of them are out."""
+        """Merges the cursors of these rows, and which of them are masked."""
         self.at, self.end = self.at.copy(), self.end.copy()
         self.at[rows] = part.at
         self.end[rows] = part.end
@@ -142,7 +142,7 @@ class Cursors:
         return away
 
     def bring_back(self, away: Away) -> None:
-        """Sets rows that were sent away where they were."""
+        """Restores the cursors of parked rows."""
         self.at = np.where(away.rows, away.at, self.at)
         self.end = np.where(away.rows, away.end, self.end)
         self._loose = max(self._loose, away.loose)
@@ -153,7 +153,7 @@ class Cursors:
             self.live = ~out if away.live is None else away.live & ~out
 
     def check(self) -> None:
-        """Rows that ran over their end are bad."""
+        """Marks rows that ran over their end as bad."""
         over = self.at > self.end
         if over.any():
             self.fail(over)
@@ -168,7 +168,7 @@ class Cursors:
     # --- steps ----------------------------------------------------------------------------------------------------
 
     def bytes(self, present: Bools | None = None) -> Bytes:
-        """The next byte of each row, the cursors behind it; 0 where there is none."""
+        """The next byte of each row; moves the cursors after it; 0 without one."""
         self._reach(1)
         found = self.buffer.take(self.at)
         if present is not None:
@@ -177,14 +177,14 @@ class Cursors:
         return found
 
     def move(self, size: int, present: Bools | None) -> Ints:
-        """Moves on by a small number of bytes, up to 8; gives where the cursors were."""
+        """Moves by a small number of bytes, up to 8; returns the previous cursors."""
         self._reach(size)
         before = self.at
         self.at = before + (size if present is None else present * np.int64(size))
         return before
 
     def numbers(self, present: Bools | None = None) -> Ints:
-        """The next varint of each row, its zigzag undone; 0 where there is none."""
+        """The next varint of each row, zigzag-decoded; 0 without one."""
         self._reach(_LONGEST)
         first = self.buffer.take(self.at)
         if present is not None:
@@ -220,7 +220,7 @@ class Cursors:
         self.at = self.at + (sizes if present is None else present * sizes)
 
     def _numbers_at(self, at: Ints, present: Bools | None = None) -> tuple[Ints, Ints, Bools | None]:
-        """Varints from these places on, the bytes that each takes, and which are none; 0 and 0 where not present."""
+        """The varints at these offsets, their sizes in bytes, and a mask of invalid ones; 0 and 0 if not present."""
         words = self.words[at]
         there = None if present is None else -present.astype(np.int64)
         if there is not None:
@@ -253,7 +253,7 @@ class Cursors:
         return numbers.view(np.int64), sizes, wrong
 
     def _longest(self, at: Ints, words: Words, sizes: Ints) -> Bools:
-        """Adds the ninth and tenth byte to the varints that have them (size 0); which of these have more."""
+        """Adds the ninth and tenth byte to the varints that have them (size 0); returns a mask of those with more."""
         rows = np.flatnonzero(sizes == 0)
         ninth = self.buffer[at[rows] + 8].astype(np.uint64)
         tenth = self.buffer[at[rows] + 9].astype(np.uint64)
@@ -267,14 +267,14 @@ class Cursors:
         return wrong
 
     def indexes(self) -> Bytes:
-        """The next union index of each row, 0 or 1; rows with another are bad."""
+        """The next union index of each row, 0 or 1; rows with another one are bad."""
         self._reach(_LONGEST)
         first = self.buffer.take(self.at)
         if not (first & 0xFD).any():
             self.at = self.at + 1
             first >>= 1
             return first
-        numbers, sizes, wrong = self._numbers_at(self.at)  # written with more bytes than it needs, or none
+        numbers, sizes, wrong = self._numbers_at(self.at)  # written with more bytes than necessary, or none
         out = (numbers < 0) | (numbers > 1)
         if wrong is not None:
             out |= wrong
@@ -285,7 +285,7 @@ class Cursors:
         return numbers.astype(np.uint8)
 
     def spans(self, present: Bools | None = None) -> tuple[Ints, Ints]:
-        """Where the next run of bytes, behind its length, starts and ends in each row; empty where there is none."""
+        """The start and end of the next bytes, after their length, in each row; empty without any."""
         self._reach(_LONGEST)
         first = self.buffer.take(self.at)
         if present is not None:
@@ -302,12 +302,12 @@ class Cursors:
         return self._spans(start, length, wrong)
 
     def fixed(self, size: int, present: Bools | None = None) -> tuple[Ints, Ints]:
-        """Where the next ``size`` bytes start and end in each row; empty where there are none."""
+        """The start and end of the next ``size`` bytes in each row; empty without any."""
         length = np.full(len(self), size, dtype=np.int64) if present is None else present * np.int64(size)
         return self._spans(self.at, length, None)
 
     def _spans(self, start: Ints, length: Ints, wrong: Bools | None) -> tuple[Ints, Ints]:
-        """Moves behind runs of bytes; rows that have not so many left, or are ``wrong``, are bad."""
+        """Moves over runs of bytes; rows with too few bytes left, or that are ``wrong``, are bad."""
         over = length > self.end - start
         if wrong is not None:
             over |= wrong

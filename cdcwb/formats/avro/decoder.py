@@ -1,4 +1,4 @@
-"""Many values at once, column by column; what that leaves over, one by one."""
+"""Decodes many values column by column, and the remaining ones one by one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from cdcwb.formats.avro.walk import Trouble, Walk
 __all__ = ["Decoded", "Decoder"]
 
 _ROWS: Final = 8192
-"""Values that are decoded side by side: their cursors and numbers stay in the processor's caches."""
+"""The number of values that are decoded together, so that their cursors and numbers fit into the processor's caches."""
 
 _BYTES: Final = 1 << 24
-_FOUND: Final = 256  # values that are held as Python objects
+_FOUND: Final = 256  # values that are in memory as Python objects
 _MOST: Final = (1 << 31) - (1 << 17)
-"""Bytes of a value from which on Arrow's offsets could not count them together with what is laid around them."""
+"""Bytes of a value from which Arrow's offsets would overflow together with the padding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Decoded values. ``column`` has a row for each with the wanted fields; null where the value is not ``ok``: then it
-    is no value of the schema, or has bytes behind it. What is inside a record that is null is null as well.
-    ``values`` and ``start`` are as given, ``walk`` walks one."""
+    """Decoded values. ``column`` has a row for each with the wanted fields; null for a value that is not ``ok``: it is
+    not a value of the schema, or bytes follow it. Fields of a null record are null. ``values`` and ``start`` are as
+    given, ``walk`` walks through one."""
 
     column: pa.StructArray
     ok: Bools
@@ -40,8 +40,7 @@ class Decoded:
 
     @cached_property
     def used(self) -> Ints:
-        """Bytes of each value that were understood, from its begin and with those skipped; all of them where it is
-        ok."""
+        """The number of decoded bytes of each value from its start, including skipped ones; all of them if it is ok."""
         offsets = _offsets(self.values)
         used = np.diff(offsets)
         for row in np.flatnonzero(~self.ok):
@@ -50,12 +49,11 @@ class Decoded:
         return used
 
     def troubles(self, row: int) -> list[Trouble]:
-        """What is wrong with a value, as it was met from its begin on; empty where it is ok."""
+        """The errors of a value, in order; empty if it is ok."""
         return [] if self.ok[row] else self._walk(row).troubles
 
     def reason(self, row: int) -> str:
-        """The first thing that is wrong with a value, as a sentence: what was expected, what was found, at which byte
-        of the value. Empty where it is ok."""
+        """The first error of a value, as a sentence: expected, actual, and the byte of the value. Empty if it is ok."""
         troubles = self.troubles(row)
         return str(troubles[0]) if troubles else ""
 
@@ -66,9 +64,9 @@ class Decoded:
 class Decoder:
     """Decodes values of one schema.
 
-    ``fields``: the fields of the top record that are wanted, or those inside a record in it (``data.salary``); None:
-    all. The others are passed over: of them, only what tells where they end has to be right. Raises OptionError for a
-    field that is not there. Pickles.
+    ``fields``: the requested fields of the top record, or of a record in it (``data.salary``); None: all. The others
+    are skipped: only the bytes that give their length are checked. Raises OptionError for an unknown field. Can be
+    pickled.
     """
 
     def __init__(self, schema: Schema, fields: tuple[str, ...] | None = None) -> None:
@@ -121,7 +119,7 @@ class Decoder:
     def _with_odd(
         self, column: pa.StructArray, values: pa.BinaryArray, start: Ints | None, ok: Bools, odd: Bools
     ) -> pa.StructArray:
-        """The column with the odd rows decoded one by one, and null for those that are not ok."""
+        """The column with the rows of the slow path decoded one by one, and null for those that are not ok."""
         chunks = [column]
         found: list[Any] = []
         next_place = len(column)
@@ -148,7 +146,7 @@ class Decoder:
 
 
 def _offsets(values: pa.BinaryArray) -> Ints:
-    """Where each value begins in the buffer of all, and behind the last where that ends."""
+    """The offset of each value in their buffer, and the end of the last one."""
     if not len(values):
         return np.zeros(1, dtype=np.int64)
     offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)

@@ -1,7 +1,5 @@
-"""Readers of Avro types: each moves the cursors of many values over one field, and gives an Arrow array.
-
-What a reader takes for granted: rows that are not ``present`` (None: all are) have no such field, and their cursors
-stay where they are; their values are null.
+"""Readers of Avro types: each moves the cursors of many values over one field, and returns an Arrow array. Rows that
+are not ``present`` (None: all are) lack the field: their cursors do not move, and their values are null.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ def fixed_width(kind: pa.DataType, values: Any, valid: Bools | None) -> pa.Array
 
 
 def struct_of(kind: pa.StructType, children: list[pa.Array], count: int, valid: Bools | None) -> pa.Array:
-    """A struct of so many rows, of which there may be many where it has no fields."""
+    """A struct of ``count`` rows, also without fields."""
     return pa.Array.from_buffers(kind, count, [bitmap(valid)], children=children)
 
 
@@ -69,7 +67,7 @@ def null_inside(array: pa.Array) -> pa.Array:
 
 
 def not_utf8(texts: pa.StringArray) -> Bools | None:
-    """Which texts are no UTF-8; None if all are. ``texts`` begins at the beginning of its buffers."""
+    """A mask of texts that are not UTF-8; None if all are. ``texts`` begins at the beginning of its buffers."""
     data = texts.buffers()[2]
     count = len(texts)
     if data is None or count == 0:
@@ -96,9 +94,8 @@ def _broken(data: bytes) -> bool:
 
 
 def decimals(cursors: Cursors, start: Ints, end: Ints, limbs: int) -> tuple[Ints, Bools | None]:
-    """Big-endian numbers as little-endian words of 64 bits, a row of ``limbs`` for each; and which need more.
-
-    No bytes are 0. A number is read from its end, eight bytes at a time, and its sign is spread over what is left.
+    """Big-endian numbers as little-endian words of 64 bits, a row of ``limbs`` for each; and a mask of those that need
+    more. No bytes are 0. A number is read from its end, eight bytes at a time, and its sign is extended.
     """
     length = end - start
     longest = int(length.max(initial=0))
@@ -119,7 +116,7 @@ def decimals(cursors: Cursors, start: Ints, end: Ints, limbs: int) -> tuple[Ints
 
 
 def too_many_digits(numbers: Ints, precision: int) -> Bools | None:
-    """Which of the numbers that :func:`decimals` read have more than ``precision`` digits; None if none has."""
+    """A mask of the numbers from :func:`decimals` with more than ``precision`` digits; None if there are none."""
     most = 10**precision - 1
     low, sign = numbers[:, 0], numbers[:, 0] >> _SIGN
     if all(np.array_equal(numbers[:, limb], sign) for limb in range(1, numbers.shape[1])):
@@ -132,7 +129,7 @@ def too_many_digits(numbers: Ints, precision: int) -> Bools | None:
 
 
 def _compare(numbers: Ints, limit: int) -> Bools:
-    """Which of the numbers are greater than ``limit``."""
+    """A mask of the numbers greater than ``limit``."""
     limbs = numbers.shape[1]
     words = (limit % (1 << (64 * limbs))).to_bytes(8 * limbs, "little")
     greater = np.zeros(len(numbers), dtype=np.bool_)
@@ -152,12 +149,12 @@ def _compare(numbers: Ints, limit: int) -> Bools:
 
 
 class Compound(ABC):
-    """A reader for which rows that are not present are left out, or parked meanwhile if they are few."""
+    """A reader that gets only present rows: the others are left out, or parked if they are few."""
 
     type: pa.DataType
 
     def read(self, cursors: Cursors, present: Bools | None) -> pa.Array:
-        """As :class:`cdcwb.formats.avro.readers.Reader` says."""
+        """See :class:`cdcwb.formats.avro.readers.Reader`."""
         if present is None:
             return self.read_all(cursors)
         rows = np.flatnonzero(present)
@@ -174,7 +171,7 @@ class Compound(ABC):
         return found.take(pa.array(places, mask=~present))
 
     def skip(self, cursors: Cursors, present: Bools | None) -> None:
-        """As :class:`cdcwb.formats.avro.readers.Reader` says."""
+        """See :class:`cdcwb.formats.avro.readers.Reader`."""
         if present is None:
             self.skip_all(cursors)
             return
@@ -201,16 +198,16 @@ class Reader(Protocol):
     type: pa.DataType
 
     def read(self, cursors: Cursors, present: Bools | None) -> pa.Array:
-        """The next value of each row; the cursors are behind it. Null where the row is not present or not live."""
+        """The next value of each row; moves the cursors after it. Null if the row is not present or not live."""
         ...
 
     def skip(self, cursors: Cursors, present: Bools | None) -> None:
-        """Moves the cursors behind the next value."""
+        """Moves the cursors after the next value."""
         ...
 
 
 def leaf(node: Node) -> Reader:
-    """The reader of a type that holds one value."""
+    """The reader of a type with one value."""
     if isinstance(node, Enum):
         return _Symbols(node)
     if isinstance(node, Fixed):
@@ -314,13 +311,13 @@ class _Symbols:
 
 
 class _Runs:
-    """Texts and bytes behind their lengths."""
+    """Texts and bytes with their lengths."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.type = kind
 
     def places(self, cursors: Cursors, present: Bools | None) -> tuple[Ints, Ints]:
-        """Where the values start and end."""
+        """The start and end of the values."""
         return cursors.spans(present)
 
     def read(self, cursors: Cursors, present: Bools | None) -> pa.Array:
@@ -340,7 +337,7 @@ class _Runs:
 
 
 class Keys(_Runs):
-    """Keys of maps: texts, of which Arrow takes none that is null, not even in a row that is bad."""
+    """Keys of maps: texts, which must not be null in Arrow, even in a bad row."""
 
     def __init__(self) -> None:
         super().__init__(pa.string())
@@ -373,7 +370,7 @@ class _Uuid(_Runs):
         found = super().read(cursors, present)
         usual = pc.match_substring_regex(found, _UUID).fill_null(True)
         rare = ~usual.to_numpy(zero_copy_only=False)
-        if cursors.live is not None:  # without those that are no texts
+        if cursors.live is not None:  # without invalid texts
             rare &= cursors.live
         if rare.any():
             wrong = np.zeros(len(cursors), dtype=np.bool_)
@@ -412,19 +409,20 @@ def _decimal(node: Primitive | Fixed, runs: _Runs) -> Reader:
 
 
 class ByHand:
-    """What is left to the slow path: every row that has such a field. ``skipper`` skips it, None: that is slow too."""
+    """Leaves every row with such a field to the slow path. ``skipper`` skips the field; None: skipping is left to the
+    slow path too."""
 
     def __init__(self, kind: pa.DataType, skipper: Reader | None = None) -> None:
         self.type = kind
         self._skipper = skipper
 
     def read(self, cursors: Cursors, present: Bools | None) -> pa.Array:
-        """Hands over the rows."""
+        """Leaves the rows to the slow path."""
         cursors.hand_over(np.ones(len(cursors), dtype=np.bool_) if present is None else present)
         return pa.nulls(len(cursors), self.type)
 
     def skip(self, cursors: Cursors, present: Bools | None) -> None:
-        """Skips the field, or hands over the rows."""
+        """Skips the field, or leaves the rows to the slow path."""
         if self._skipper is None:
             self.read(cursors, present)
         else:
@@ -434,17 +432,17 @@ class ByHand:
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 _FEW: Final = 24
-"""Rows for which another step over all of them costs more than to read them one by one."""
+"""The number of rows below which reading them one by one is cheaper than another step over all."""
 
 _STEPS: Final = 16
-"""Items up to which no row is given up."""
+"""The number of items up to which no row is left to the slow path."""
 
 _CHUNKS: Final = 256
-"""Steps whose items are put together, since small arrays take more memory than what is in them."""
+"""Steps whose items are combined, since the overhead of small arrays exceeds their content."""
 
 
 class Items(Compound):
-    """Items in blocks: the next item of all rows that have one, again and again."""
+    """Items in blocks: reads the next item of all rows that have one, repeatedly."""
 
     def __init__(self, kind: pa.DataType, items: Reader, least: int) -> None:
         self.type = kind
@@ -468,7 +466,7 @@ class Items(Compound):
         return pa.Array.from_buffers(self.type, len(cursors), buffers, children=[items])
 
     def skip_all(self, cursors: Cursors) -> None:
-        """Skips all rows. The size of a block is not believed: it may be wrong."""
+        """Skips all rows. The size of a block is ignored, since it may be wrong."""
         self._each(cursors, None)
 
     def _each(
@@ -514,7 +512,7 @@ class Items(Compound):
         return chunks, owners
 
     def _block(self, cursors: Cursors) -> tuple[Ints, Ints]:
-        """How many items the next block of each row has, and where it has to end (-1: it does not say)."""
+        """The number of items of the next block of each row, and its end (-1: not given)."""
         counts = cursors.numbers()
         stop = np.full(len(counts), -1, dtype=np.int64)
         if counts.min(initial=0) < 0:
@@ -534,7 +532,7 @@ class Items(Compound):
 
 
 class Entries(Items):
-    """Keys and values in blocks. A key that repeats counts as its last: such rows are left to the slow path."""
+    """Keys and values in blocks. The last value of a repeated key is valid: such rows are left to the slow path."""
 
     def _build(self, cursors: Cursors, chunks: list[pa.Array], rows: list[Ints], valid: Bools | None) -> pa.Array:
         if len(chunks) > 1:
@@ -553,7 +551,7 @@ class Entries(Items):
 
 
 def reader(node: Node, wanted: Selection | None = None) -> Reader:
-    """The reader of a type; ``wanted``: the fields of the record that it is, or may be, None: all."""
+    """The reader of a type; ``wanted``: the requested fields of its record, None: all."""
     if isinstance(node, Record):
         return RecordReader(node, wanted)
     if isinstance(node, Union):
@@ -568,7 +566,7 @@ def reader(node: Node, wanted: Selection | None = None) -> Reader:
 
 
 class _Fields(Compound):
-    """Fields one behind the other; those that are not wanted are skipped."""
+    """Consecutive fields; those that are not requested are skipped."""
 
     def __init__(self, kind: pa.StructType, steps: list[tuple[Reader, bool]]) -> None:
         self.type = kind
@@ -592,7 +590,7 @@ class _Fields(Compound):
 
 
 class RecordReader(_Fields):
-    """The fields of a record that are wanted (None: all)."""
+    """The requested fields of a record (None: all)."""
 
     def __init__(self, node: Record, wanted: Selection | None) -> None:
         steps: list[tuple[Reader, bool]] = []
@@ -635,7 +633,7 @@ class _Nullable(Compound):
         self._null_at = null_at
 
     def _present(self, cursors: Cursors) -> tuple[Bools | None, int]:
-        """Which rows have a value (None: all), and how many."""
+        """A mask of rows with a value (None: all), and their number."""
         indexes = cursors.indexes()
         if self._null_at:
             indexes ^= 1
@@ -672,7 +670,7 @@ class _Union(Compound):
             self.type = others[0].type
 
     def _present(self, cursors: Cursors) -> Ints:
-        """The member of each row; -1 where there is none, or the row does not take part."""
+        """The member of each row; -1 without one, or if the row is not active."""
         numbers = cursors.numbers()
         wrong = (numbers < 0) | (numbers >= len(self._members))
         if wrong.any():

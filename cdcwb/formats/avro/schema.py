@@ -1,7 +1,7 @@
-"""Avro schemas: their text, the types in it, and which of its fields are wanted.
+"""Avro schemas: their text, the tree of types, and the requested fields.
 
-Replicate writes namespaces with hyphens, records that are named like columns (``long``, or like a record that is there
-already), and types one level too deep (``{"type": {"type": "int"}}``): see docs/formats/qlik-kafka.md §4.
+Replicate writes namespaces with hyphens, records with the names of columns (``long``, or the name of an earlier
+record), and types one level too deep (``{"type": {"type": "int"}}``): see docs/formats/qlik-kafka.md §4.
 
 ============================  ========================================================================================
 Avro                          Arrow
@@ -74,21 +74,21 @@ _LOGICAL: Final = {
 }
 
 MOST_DEPTH: Final = 64
-"""Levels of types in types."""
+"""Maximum depth of nested types."""
 
 MOST_DIGITS: Final = 1000
-"""Digits of a decimal; a type that promises more is read as the bytes it is made of."""
+"""Maximum digits of a decimal; a type with more is read as bytes."""
 
 _MOST_BYTES: Final = (1 << 31) - 1
 
 TOP: Final = "value"
-"""Name of the one field that a schema which is no record is read as."""
+"""Name of the only field for a schema that is not a record."""
 
 _SYMBOL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Acceptable(NamedTuple):
-    """A ``record`` for fastavro and, by name, the true ``symbols`` of the enums that were changed for it.
+    """A ``record`` for fastavro and, by name, the original ``symbols`` of the enums that were changed for it.
 
     ``is_record``: the record is the given schema itself, not one that has the schema as its only field.
     """
@@ -99,11 +99,9 @@ class Acceptable(NamedTuple):
 
 
 def acceptable(schema: Any) -> Acceptable:
-    """A record for fastavro whose values are the same bytes as those of the given schema.
-
-    Names stay as they are where fastavro can work with them. Documentation, aliases, defaults and logical types that
-    do not fit their type are left out; a field whose name repeats gets ``#2``, ``#3``. Raises CaptureError that says
-    where something is wrong.
+    """A record for fastavro whose values have the same bytes as those of the given schema. Names that fastavro accepts
+    are unchanged. Documentation, aliases, defaults and logical types that do not fit their type are left out; a field
+    whose name repeats gets ``#2``, ``#3``. Raises CaptureError with the location of the error.
     """
     found = _Names(frozenset())
     made = found.type(schema, "", "", 0)
@@ -117,8 +115,8 @@ def acceptable(schema: Any) -> Acceptable:
 
 
 class _Names:
-    """One way through a schema. ``unseen`` are names without a namespace that are used inside of one, where fastavro
-    does not find them; a dot in front (``dotted``) makes it look in the right place."""
+    """One pass through a schema. ``unseen`` are names without a namespace that are used inside of one, where fastavro
+    does not find them; a leading dot (``dotted``) makes it find them."""
 
     def __init__(self, dotted: frozenset[str]) -> None:
         self.unseen: set[str] = set()
@@ -129,13 +127,13 @@ class _Names:
         self._taken = {*PRIMITIVES, *_KEYWORDS}
 
     def unused(self, name: str) -> str:
-        """The name, with a number behind it if it is taken."""
+        """The name, with a number appended if it is already used."""
         found = unused_name(name, self._taken)
         self._taken.add(found)
         return found
 
     def type(self, given: Any, namespace: str, path: str, depth: int) -> Any:
-        """The type at ``path``, which stands inside ``namespace``."""
+        """The type at ``path``, inside ``namespace``."""
         if depth > MOST_DEPTH:
             raise _wrong(path, f"at most {MOST_DEPTH} types inside each other", "more")
         if isinstance(given, str):
@@ -172,7 +170,7 @@ class _Names:
         raise _wrong(path, "a type that is already defined", name)
 
     def _define(self, given: Mapping[str, Any], namespace: str, path: str) -> tuple[str, str, bool]:
-        """Namespace and name for fastavro of a type, and whether this very type was there before."""
+        """Namespace and name of a type for fastavro, and whether the same type occurred before."""
         name, space = given.get("name"), given.get("namespace", namespace)
         if not isinstance(name, str) or not name:
             raise _wrong(path, f"a name of the {given['type']}", name)
@@ -228,7 +226,7 @@ class _Names:
 
 
 def _logical(given: Mapping[str, Any], kind: str, size: int | None) -> dict[str, Any]:
-    """The logical type, where it fits the type it stands on; else it means nothing, as the Avro specification says."""
+    """The logical type, if it fits its type; otherwise it is ignored, as the Avro specification requires."""
     logical = given.get("logicalType")
     if logical == "decimal" and kind in ("bytes", "fixed"):
         precision, scale = given.get("precision"), given.get("scale", 0)
@@ -252,10 +250,10 @@ def _wrong(path: str, expected: str, found: Any) -> CaptureError:
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 MARK: Final = b"avro"
-"""Key of the metadata of an Arrow field that needs to be told apart."""
+"""Metadata key of Arrow fields that need a mark."""
 
 MEMBER: Final = b"member"
-"""Mark of the fields that stand for the types of a union."""
+"""Mark of the fields for the types of a union."""
 
 JSON: Final = b"json"
 """Mark of a string that is JSON already."""
@@ -263,8 +261,8 @@ JSON: Final = b"json"
 
 @dataclass(eq=False, kw_only=True)
 class Node:
-    """A type. ``arrow``: of its values; ``least``: bytes that a value takes at least; ``blank``: bytes that it takes
-    where all bytes are 0; ``weight``: number of types in it."""
+    """A type. ``arrow``: the type of its values; ``least``: minimum bytes of a value; ``blank``: bytes of a value whose
+    bytes are all 0; ``weight``: number of types in it."""
 
     arrow: pa.DataType
     least: int = 0
@@ -284,7 +282,7 @@ class Primitive(Node):
 
 @dataclass(eq=False, kw_only=True)
 class Fixed(Node):
-    """So many bytes, maybe a decimal."""
+    """A fixed number of bytes, perhaps a decimal."""
 
     name: str
     size: int
@@ -317,20 +315,21 @@ class Map(Node):
 
 @dataclass(eq=False, kw_only=True)
 class Union(Node):
-    """One of its members, by its number. ``places`` has for each the number among those that are not null, or None."""
+    """One of its members, by its number. ``places`` has for each its number among the members that are not null, or
+    None."""
 
     members: list[Node]
     places: list[int | None]
 
     @property
     def several(self) -> bool:
-        """Is there more than one that is not null?"""
+        """Whether there is more than one that is not null."""
         return sum(place is not None for place in self.places) > 1
 
 
 @dataclass(eq=False, kw_only=True)
 class Record(Node):
-    """Fields one behind the other."""
+    """Consecutive fields."""
 
     name: str
     fields: dict[str, Node] = field(default_factory=dict)
@@ -357,7 +356,7 @@ def _is_json(node: Node) -> bool:
 # --- tree -------------------------------------------------------------------------------------------------------------
 
 _MOST_TYPES: Final = 50_000
-"""Types in a schema with all its names written out: more would be a schema made to fill the memory."""
+"""Maximum types in a schema with all its names expanded, to protect the memory."""
 
 _DECIMAL128: Final = 38
 _DECIMAL256: Final = 76
@@ -385,7 +384,7 @@ _LEAST: Final = {"null": 0, "float": 4, "double": 8}
 
 
 def build(parsed: Any, named: dict[str, Any]) -> Record:
-    """The tree of a record that fastavro has parsed; ``named`` are its named types. Raises CaptureError."""
+    """The tree of a record parsed by fastavro; ``named`` are its named types. Raises CaptureError."""
     found = _Builder(named).node(parsed)
     assert isinstance(found, Record)
     return found
@@ -509,13 +508,12 @@ def _decimal_type(precision: int, scale: int) -> pa.DataType:
 # --- selection --------------------------------------------------------------------------------------------------------
 
 Selection = Mapping[str, "Selection | None"]
-"""The wanted fields of a record, each with those wanted inside it (None: all)."""
+"""The requested fields of a record, each with those requested inside it (None: all)."""
 
 
 def select(record: Record, fields: Iterable[str]) -> Selection:
-    """The selection of fields that are named as ``data``, or ``data.salary`` for one inside of another.
-
-    Raises OptionError for a field that is not there.
+    """The selection of fields such as ``data``, or ``data.salary`` for one inside of another. Raises OptionError for an
+    unknown field.
     """
     found: dict[str, Any] = {}
     for name in fields:
@@ -524,9 +522,9 @@ def select(record: Record, fields: Iterable[str]) -> Selection:
 
 
 def _add(found: dict[str, Any], record: Record, path: str, name: str) -> None:
-    """Adds the field at ``path`` of a record to what is wanted of it; ``name`` is the whole path."""
+    """Adds the field at ``path`` of a record to its selection; ``name`` is the complete path."""
     parts = path.split(".")
-    beginnings = (".".join(parts[:count]) for count in range(len(parts), 0, -1))  # names may have dots in them
+    beginnings = (".".join(parts[:count]) for count in range(len(parts), 0, -1))  # names may contain dots
     label = next((beginning for beginning in beginnings if beginning in record.fields), None)
     if label is None:
         near, there = nearest(path, record.fields), ", ".join(record.fields)
@@ -543,7 +541,7 @@ def _add(found: dict[str, Any], record: Record, path: str, name: str) -> None:
 
 
 def _record_in(node: Node) -> Record | None:
-    """The record that a node is, or that it is if it is not null."""
+    """The record of a node, or of its member that is not null."""
     if isinstance(node, Union):
         others = [member for member, place in zip(node.members, node.places, strict=True) if place is not None]
         node = others[0] if len(others) == 1 else node
@@ -555,12 +553,10 @@ def _record_in(node: Node) -> Record | None:
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """A schema that :func:`parse_schema` has read.
-
-    ``text`` is as given, ``parsed`` fastavro's form of the record that is read. A schema that is no record is read as
-    a record whose only field is called ``value``: the bytes are the same. ``is_record`` says which it is. ``fields``
-    are the names of the record's fields, ``arrow`` is the struct type of all of them, ``root`` the tree of types.
-    Pickles, and is equal to another of the same text.
+    """A schema from :func:`parse_schema`. ``text`` is as given, ``parsed`` the record for fastavro. A schema that is
+    not a record is read as a record with the only field ``value``, which has the same bytes; ``is_record`` is False
+    then. ``fields`` are the names of the record's fields, ``arrow`` is the struct type of all of them, ``root`` the
+    tree of types. Can be pickled, and equals another with the same text.
     """
 
     text: str
@@ -575,7 +571,7 @@ class Schema:
 
     @property
     def arrow(self) -> pa.StructType:
-        """The type of a whole value."""
+        """The type of a complete value."""
         return self.root.arrow
 
     def __eq__(self, other: object) -> bool:
@@ -590,20 +586,19 @@ class Schema:
 
 @lru_cache(maxsize=256)
 def parse_schema(text: str) -> Schema:
-    """The schema that a JSON text describes, or the name of a primitive type.
-
-    Names need not keep the rules of Avro. Raises CaptureError that says where something is wrong.
+    """The schema of a JSON text, or of the name of a primitive type. Names may violate the rules of Avro. Raises
+    CaptureError with the location of the error.
     """
     try:
         bare = text.strip("\ufeff \t\r\n")
         clean = acceptable(bare if bare.isidentifier() else json.loads(bare))
-        json.dumps([clean.record, clean.symbols], ensure_ascii=False).encode()  # fails where a name is no Unicode text
+        json.dumps([clean.record, clean.symbols], ensure_ascii=False).encode()  # fails if a name is not valid Unicode
         parsed: Any = fastavro.parse_schema(clean.record)
     except CaptureError:
         raise
     except (ValueError, RecursionError) as error:
         raise CaptureError(f"the Avro schema cannot be read: expected JSON, {_sentence(error)}: {text:.80}") from error
-    except Exception as error:  # whatever fastavro finds
+    except Exception as error:  # any error of fastavro
         raise CaptureError(f"the Avro schema cannot be read: {_sentence(error)}") from error
     named = parsed["__named_schemas"]
     for name, true in clean.symbols.items():

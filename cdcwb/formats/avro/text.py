@@ -1,17 +1,13 @@
 """Avro values as text: one at a time, and many.
 
 =====================  ===============================================================================================
-int, long              decimal digits
-float, double          the shortest digits that read back, in the form of Python: ``1.0``, ``1e+16``, ``nan``, ``-inf``
-decimal                all digits of its scale: ``12.50``
-boolean                ``true``, ``false``
-bytes, fixed           lower-case hex
-date, time             ``2024-01-31``, ``09:08:07.000`` (milliseconds), ``09:08:07.000000`` (microseconds)
-timestamp              ``2024-01-31T09:08:07.000``, likewise; no zone (it is UTC, or local, by its type)
-string, enum, uuid     as it is
-union of several       the text of the member that is there
-record, array, map     JSON without blanks, every value in it a text or null
-=====================  ===============================================================================================
+int, long              decimal digits float, double          the shortest digits that read back, in the form of Python:
+``1.0``, ``1e+16``, ``nan``, ``-inf`` decimal                all digits of its scale: ``12.50`` boolean
+``true``, ``false`` bytes, fixed           lower-case hex date, time             ``2024-01-31``, ``09:08:07.000``
+(milliseconds), ``09:08:07.000000`` (microseconds) timestamp              ``2024-01-31T09:08:07.000``, likewise; no zone
+(it is UTC, or local, by its type) string, enum, uuid as it is union of several       the text of the member that is
+there record, array, map     JSON without blanks, every value in it a text or null =====================
+===============================================================================================
 """
 
 from __future__ import annotations
@@ -66,7 +62,7 @@ __all__ = [
 # --- values -----------------------------------------------------------------------------------------------------------
 
 Finding = tuple[Problem, str]
-"""What is wrong with a value, as a code and a sentence."""
+"""The error of a value, as a code and a sentence."""
 
 _DAY: Final = 86_400
 _FIRST_DAY: Final = dt.date(1, 1, 1).toordinal() - dt.date(1970, 1, 1).toordinal()
@@ -86,8 +82,8 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "timestamp-micros": _MICROS,
     "local-timestamp-micros": _MICROS,
 }
-"""Least and greatest number of a type or logical type; dates and times are those of the years 1 to 9999 and of a day,
-as far as fastavro reads them."""
+"""Minimum and maximum of a type or logical type; dates and times are in the years 1 to 9999 and in a day, as far as
+fastavro supports them."""
 
 _EXPECTED: Final = {
     "int": "an int of 32 bits",
@@ -102,7 +98,7 @@ _EXPECTED: Final = {
 
 
 def check_number(node: Primitive, number: int) -> Finding | None:
-    """What is wrong with a number as a value of its type."""
+    """The error of a number as a value of its type."""
     name = node.logical or node.kind
     least, most = RANGES.get(name, (number, number))
     if least <= number <= most:
@@ -112,7 +108,7 @@ def check_number(node: Primitive, number: int) -> Finding | None:
 
 
 def check_uuid(text: str) -> Finding | None:
-    """What is wrong with a text as a UUID; it may stand in any form that Python reads."""
+    """The error of a text as a UUID, in any form that Python accepts."""
     try:
         UUID(text)
     except ValueError:
@@ -123,8 +119,8 @@ def check_uuid(text: str) -> Finding | None:
 def decimal_of(node: Primitive | Fixed, raw: bytes) -> tuple[Any, Finding | None]:
     """A decimal from its unscaled number, big-endian in two's complement; no bytes are 0.
 
-    A Decimal, or its text where Arrow has no decimal of so many digits. A number of more digits than its type has is
-    none of it.
+    A Decimal, or its text if Arrow has no decimal with this many digits. A number with more digits than its type is
+    invalid.
     """
     unscaled = int.from_bytes(raw, "big", signed=True)
     if abs(unscaled) >= 10**node.precision:
@@ -135,7 +131,7 @@ def decimal_of(node: Primitive | Fixed, raw: bytes) -> tuple[Any, Finding | None
 
 
 def text_of(node: Node, value: Any) -> str:
-    """The text of a value that is no record, array, map or union: as :func:`cdcwb.formats.avro.text.to_text` has it."""
+    """The text of a value that is not a record, array, map or union, as in :func:`cdcwb.formats.avro.text.to_text`."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -176,12 +172,12 @@ def _moment(logical: str, value: int) -> str:
 
 
 def is_single(node: Node) -> bool:
-    """Is a value one leaf?"""
+    """Whether a value is one leaf."""
     return isinstance(node, (Fixed, Enum)) or (isinstance(node, Primitive) and node.kind not in ("string", "bytes"))
 
 
 def has_text(node: Node) -> bool:
-    """Has it a text of its own?"""
+    """Whether it has a text of its own."""
     if isinstance(node, Union):
         return all(has_text(member) for member in node.members)
     return isinstance(node, (Primitive, Fixed, Enum))
@@ -240,9 +236,8 @@ _MOST_HEX: Final = 1 << 30
 
 
 def to_text(array: pa.Array) -> pa.StringArray:
-    """The text of each value of an array that :class:`cdcwb.formats.avro.Decoder` made; null stays null.
-
-    Raises CaptureError where the hex of all bytes together is more than one array can hold (2 GiB).
+    """The text of each value of an array from :class:`cdcwb.formats.avro.Decoder`; null stays null. Raises CaptureError
+    if the hex of all bytes exceeds the size of an array (2 GiB).
     """
     kind = array.type
     if types.is_string(kind):
@@ -273,7 +268,7 @@ def _where_valid(array: pa.Array, texts: pa.StringArray) -> pa.StringArray:
 
 
 def _based(array: pa.Array) -> pa.Array:
-    """The same values, counted from the beginning of their buffers."""
+    """The same values, with offsets from the start of their buffers."""
     if len(array) == 0 or (array.offset == 0 and _first_offset(array) == 0):
         return array
     return array.take(pa.array(np.arange(len(array))))
@@ -297,7 +292,7 @@ def _integers(array: pa.Array) -> pa.StringArray:
 
 
 def _floats(array: pa.Array) -> pa.StringArray:
-    """Arrow's digits are the same; it leaves out ``.0`` and goes over to exponents at other places."""
+    """Arrow's digits are the same; it omits ``.0`` and uses exponents in other cases."""
     single = array.type == pa.float32()
     texts = pc.cast(array, pa.string())
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -368,12 +363,12 @@ def _mark(one: pa.Field) -> Any:
 
 
 def _members(array: pa.StructArray, texts: list[pa.StringArray]) -> pa.StringArray:
-    """The text of the member that is there."""
+    """The text of the present member."""
     return _where_valid(array, pc.coalesce(*texts))
 
 
 def _json(array: pa.Array, mark: Any = None) -> pa.StringArray:
-    """Each value as JSON; ``null`` where it is null."""
+    """Each value as JSON; ``null`` for null."""
     kind = array.type
     if mark == JSON:
         found = array

@@ -1,8 +1,8 @@
 """One Avro value as a tree of fields, byte by byte.
 
-Numbers are zigzag varints of up to ten bytes, least significant seven bits first; float and double are little-endian; a
-text or a run of bytes follows its length; a union is the number of its member and the member; arrays and maps are
-blocks, each with its count in front (negative: the block's size in bytes follows), up to a block of count 0.
+Numbers are zigzag varints of up to ten bytes, least significant seven bits first; float and double are little-endian;
+texts and bytes follow their length; a union is the number of its member and the member; arrays and maps are blocks,
+each preceded by its count (negative: the block's size in bytes follows), up to a block of count 0.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ __all__ = ["MOST_BLANK", "MOST_NESTED", "Trouble", "Walk", "anatomy", "decode_on
 # --- walk -------------------------------------------------------------------------------------------------------------
 
 MOST_NESTED: Final = 100
-"""Levels of values in values: a record inside itself can go on for ever, and every level takes room on the stack."""
+"""Maximum depth of nested values: a record inside itself is unlimited, and every level needs stack space."""
 
 MOST_BLANK: Final = 16
-"""Items of no bytes (null, an empty record) in one value: their count is checked by nothing else."""
+"""Maximum items without bytes (null, an empty record) in one value, whose count has no other limit."""
 
 MOST_FIELDS: Final = 100_000
-"""Leaves of a tree: what is behind them is left out of it."""
+"""Maximum leaves of a tree; the rest is left out."""
 
 _LONGEST: Final = 10
 _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
 
 class Trouble(NamedTuple):
-    """Something wrong: what, in which field (``data.salary``), at which byte of the value."""
+    """An error: the code and sentence, the field (``data.salary``), and the byte of the value."""
 
     code: Problem
     sentence: str
@@ -78,15 +78,14 @@ class Trouble(NamedTuple):
 
 
 class _Stopped(Exception):  # noqa: N818  (not an error: the walk ends here)
-    """What follows cannot be told apart any more."""
+    """The following bytes cannot be decoded."""
 
 
 class Walk:
-    """A walk through one value, from byte ``at`` on. Takes any bytes.
-
-    ``troubles`` are in the order in which they were met, ``at`` is where the walk ended, ``arrived`` whether that is
-    behind the last field (else the last trouble stopped it), and ``fields`` are the fields of the tree if one is
-    wanted, as far as it goes. ``wanted``: of the other fields, only what tells where they end has to be right.
+    """A walk through one value, from byte ``at``. Accepts any bytes. ``troubles`` are the errors in order, ``at`` is
+    the end of the walk, ``arrived`` whether that is after the last field (else the last error stopped it), and
+    ``fields`` are the fields of the tree, if requested, up to there. ``wanted``: in other fields, only the bytes that
+    give their length are checked.
     """
 
     def __init__(self, value: bytes, at: int = 0, *, tree: bool = False, wanted: Selection | None = None) -> None:
@@ -97,18 +96,18 @@ class Walk:
         self.arrived = False
         self._tree = tree
         self._fields_left = MOST_FIELDS
-        self._wanted = wanted  # of the record that comes next
-        self._unwanted = 0  # fields that are passed over and hold what is read now
+        self._wanted = wanted  # of the next record
+        self._unwanted = 0  # skipped fields that contain the current one
         self._path: list[str] = []
         self._levels = 0
         self._recursions = 0
         self._blank = MOST_BLANK
-        self._text: str | None = None  # of the value that was read last
+        self._text: str | None = None  # of the last value
         if at > len(value):
             self._trouble(Problem.TRUNCATED, f"expected {plural(at, 'byte')} at the beginning, found {len(value)}", 0)
 
     def record(self, record: Record, *, whole: bool = True) -> Any:
-        """The record as pyarrow takes it, None if anything is wrong with it. ``whole``: no byte may be left."""
+        """The record for pyarrow, None if it has an error. ``whole``: no byte may be left."""
         if self.troubles:
             return None
         try:
@@ -128,7 +127,7 @@ class Walk:
         self.troubles.append(Trouble(code, sentence, "".join(self._path).removeprefix("."), at))
 
     def _find(self, finding: Finding, at: int) -> None:
-        """Something is wrong with a value, but what follows is not touched by it."""
+        """Reports an error of a value that does not affect the following bytes."""
         if not self._unwanted:
             self._trouble(*finding, at)
 
@@ -137,7 +136,7 @@ class Walk:
         return _Stopped()
 
     def _leaf(self, name: str, start: int, text: str | None, meaning: str, finding: Finding | None = None) -> None:
-        """Notes the bytes from ``start`` to here as one field."""
+        """Adds the bytes from ``start`` to the current offset as one field."""
         if finding is not None:
             self._find(finding, start)
         if self._tree and self._fields_left == 0:
@@ -150,8 +149,8 @@ class Walk:
 
     @contextmanager
     def _group(self, name: str, meaning: str, *, is_value: bool) -> Iterator[list[str]]:
-        """A field of several parts; a value has the text of what was read last. The list holds the name, which may be
-        put right when it is known."""
+        """A field of several parts; a value has the text of the last part. The list has the name, which may be
+        corrected later."""
         if not self._tree:
             yield [name]
             return
@@ -171,7 +170,7 @@ class Walk:
     # --- numbers and bytes ----------------------------------------------------------------------------------------
 
     def _number(self, what: str) -> int:
-        """The next varint, its zigzag undone."""
+        """The next varint, zigzag-decoded."""
         start, value, bits = self.at, 0, 0
         for place in range(_LONGEST):
             if start + place >= len(self.value):
@@ -189,7 +188,7 @@ class Walk:
         return ~value if bits & 1 else value
 
     def _bytes(self, size: int, what: str, start: int) -> bytes:
-        """The next bytes; ``start`` is where their length stands."""
+        """The next bytes; ``start`` is the offset of their length."""
         left = len(self.value) - self.at
         if size < 0:
             raise self._stop(Problem.MALFORMED, f"expected the length of {what}, found {size}", start)
@@ -199,7 +198,7 @@ class Walk:
         return self.value[self.at - size : self.at]
 
     def _sized(self, what: str) -> bytes:
-        """The next bytes with their length in front, which becomes a part of its own."""
+        """The next bytes and their length, which becomes a part of its own."""
         start = self.at
         size = self._number(f"the length of {what}")
         behind = self.at
@@ -264,7 +263,7 @@ class Walk:
     def _value_leaf(
         self, name: str, start: int, node: Node, value: Any, meaning: str, finding: Finding | None = None
     ) -> Any:
-        """Notes a value, from ``start`` to here; gives it back, or None if it is none."""
+        """Adds a value, from ``start`` to the current offset; returns it, or None if it is invalid."""
         if finding is not None:
             value = None
         if self._tree:
@@ -336,7 +335,7 @@ class Walk:
         return {f"member{place}": value} if node.several else value
 
     def _recursive(self, node: Recursive) -> Any:
-        """A record inside itself: the outermost as JSON, those in it as parts of that."""
+        """A record inside itself: the outermost as JSON, the inner ones as its parts."""
         self._recursions += 1
         value = self._fields(node.record)
         self._recursions -= 1
@@ -405,12 +404,10 @@ def _text(data: bytes) -> tuple[str | None, Finding | None]:
 
 
 def anatomy(schema: Schema, value: bytes, start: int = 0) -> Field:
-    """The fields of one value, each with the bytes that hold it. Takes any bytes; never raises.
-
-    ``start`` bytes in front are not part of it; offsets count from their begin. Leaves follow each other without
-    holes: where the bytes are no value of the schema, the rest of them is one leaf with a problem, and so is what
-    comes after a great many leaves, without one. Numbers of union members, lengths, and the counts and sizes of blocks
-    are leaves of their own.
+    """The fields of one value with their bytes. Accepts any bytes; never raises. The first ``start`` bytes are not part
+    of it; offsets count from their start. Leaves are adjacent: if the bytes are not a value of the schema, the rest of
+    them is one leaf with a problem; the rest after very many leaves is one leaf without a problem. Numbers of union
+    members, lengths, and the counts and sizes of blocks are leaves of their own.
     """
     walk = Walk(value, start, tree=True)
     walk.record(schema.root)
@@ -431,7 +428,7 @@ def anatomy(schema: Schema, value: bytes, start: int = 0) -> Field:
 
 
 def _rest(walk: Walk, at: int) -> Field:
-    """What is not taken apart: bytes that cannot be, bytes behind the value, or too many fields."""
+    """Bytes that are not dissected: undecodable bytes, bytes after the value, or too many fields."""
     rest = walk.value[at:]
     if walk.arrived and at < walk.at:
         name, trouble = "more", next((one for one in walk.troubles if one.offset >= at), None)
@@ -442,10 +439,9 @@ def _rest(walk: Walk, at: int) -> Field:
 
 
 def decode_one(schema: Schema, value: bytes) -> tuple[Any, int]:
-    """One value by fastavro, and how many bytes it took: the reference that the decoder is held against.
-
-    What is wrong with the bytes is found before fastavro sees them, since fastavro reads some damage as if it were
-    none, and some without end. Raises TruncatedRecordError where the bytes end too soon, else MalformedRecordError.
+    """One value by fastavro, and its number of bytes: the reference for the decoder. Errors are detected before
+    fastavro, since it accepts some damage, and reads some without end. Raises TruncatedRecordError if the bytes end too
+    early, else MalformedRecordError.
     """
     walk = Walk(value)
     walk.record(schema.root, whole=False)

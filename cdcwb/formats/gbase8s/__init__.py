@@ -1,7 +1,6 @@
-"""GBase 8s (Informix) CDC record streams, as the rest of cdcwb sees them (docs/formats/gbase8s.md).
-
-Beside the rooms of every format: ``schema`` (the language of schema texts), ``framing`` (where records are, in streams
-and in read buffers), ``values`` (the types of columns), ``first_pass`` (what makes a plan) and ``tree`` (one record).
+"""The format ``gbase8s``: GBase 8s (Informix) CDC record streams (docs/formats/gbase8s.md). In addition to the modules
+of every format: ``schema`` (the language of schema texts), ``framing`` (where records are, in streams and in read
+buffers), ``values`` (the types of columns), ``first_pass`` (makes a plan) and ``tree`` (one record).
 """
 
 from __future__ import annotations
@@ -59,15 +58,15 @@ class GBase8s(BaseFormat):
             source = open_source(path, shape, limit=_HEAD)
             try:
                 sample = source.read(0, source.length)
-                with interpreted():  # nothing is compiled to recognise a file
+                with interpreted():  # recognition compiles no kernels
                     starts = strong_starts(sample)
                     chained = len(starts) > 1 or (starts and record_end(sample, starts[0]) == len(sample))
                 if not starts:
                     continue
                 first = sample[starts[0] : starts[0] + 16].tobytes().hex(" ", 4)
                 offset, _ = source.places(np.array(starts[:1]), np.array([starts[0] + 16]))
-                place = f"{path}: {len(starts)} record headers in the first {len(sample)} wire bytes"
-                evidence = [source.evidence, f"{place}, the first at offset {int(offset[0])}: {first}"]
+                location = f"{path}: {len(starts)} record headers in the first {len(sample)} wire bytes"
+                evidence = [source.evidence, f"{location}, the first at offset {int(offset[0])}: {first}"]
                 return Recognition(0.99 if chained else 0.9, evidence, source.shape)
             finally:
                 source.close()
@@ -82,16 +81,16 @@ class GBase8s(BaseFormat):
         ]
 
     def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """The splits, and the next one, which has the transactions that are open at their end."""
+        """The splits, and the next one, for the transactions that are open at their end."""
         count = len(plan.splits)
-        return [{"splits": Portion(plan.splits, range(one.start, min(one.stop + 1, count)))} for one in ranges]
+        return [{"splits": Portion(plan.splits, range(r.start, min(r.stop + 1, count)))} for r in ranges]
 
     def crossing(self, plan: Plan, split: int) -> frozenset[str]:
         """The transactions that are open at the start of a split, or at its end if another one follows."""
-        return frozenset(name for one in plan.splits[split : split + 2] for name in one.open_before.values())
+        return frozenset(name for s in plan.splits[split : split + 2] for name in s.open_before.values())
 
     def table_versions(self, plan: Plan) -> pa.Table:
-        """Every schema text of every label, in stream order; ``first_position`` is left null."""
+        """Every schema text of every label, in stream order; ``first_position`` is null."""
         rows = [
             {
                 "table_version": f"{version.label}@{version.number}",
@@ -107,24 +106,24 @@ class GBase8s(BaseFormat):
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
-        """Files that are cut off, schema texts of the side file that are not understood (those of the capture are the
-        problems of their events), large objects whose content is not in the stream."""
-        rows = [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in plan.files if one.problem]
+        """Problems of truncated files, of schema texts of the side file that cannot be parsed (those of the capture are
+        problems of their events), and of large objects whose content is not in the stream."""
+        rows = [problem_row(Problem.TRUNCATED, f.problem, file=f.path) for f in plan.files if f.problem]
         for version, schema, names, location in _versions(plan):
-            place: dict[str, Any] = {"table": ".".join(filter(None, names))}
+            origin: dict[str, Any] = {"table": ".".join(filter(None, names))}
             if location:
-                place |= {
+                origin |= {
                     "file": plan.files[version.file_index].path,
                     "offset": version.offset,
                     "length": version.length,
                 }
             else:
-                rows += [problem_row(code, sentence, **place) for code, sentence in schema.problems]
+                rows += [problem_row(code, sentence, **origin) for code, sentence in schema.problems]
             rows += [
                 problem_row(
                     Problem.LOB_NOT_IN_STREAM,
                     f"column {column.name} {column.type}: a locator of 76 bytes; its content is not in the stream",
-                    **place,
+                    **origin,
                 )
                 for column in schema.columns
                 if column.kind == ColumnKind.LOB

@@ -1,8 +1,8 @@
-"""Records to columns of ``events``: header fields, where each column of a row is, images, and what contradicts itself
-(docs/formats/gbase8s.md §2 to §4, §11).
+"""Decodes records to columns of ``events``: header fields, the location of each column of a row, images, and
+contradictions (docs/formats/gbase8s.md §2 to §4, §11).
 
-Kernels read the headers of many records and lay out their rows; each record gets a status of bits. Where a bit is set,
-:func:`problems_of` says what was expected and found. The field tree of one record is made from the same arrays.
+Kernels read the headers of many records and locate their columns; each record gets status bits, which
+:func:`problems_of` turns into sentences. The field tree of one record is made from the same arrays.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _LATEST: Final = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 
 
 def _offsets(*names: str) -> npt.NDArray[np.int64]:
-    """The offset of a header field in each record type, by its number; 0 where it has none."""
+    """The offset of a header field in each record type, by record number; 0 if the type lacks the field."""
     out = np.zeros(256, dtype=np.int64)
     for number, kind in RECORD_TYPES.items():
         out[number] = next((field.offset for field in kind.fields if field.name in names), 0)
@@ -140,10 +140,9 @@ def _read_headers(b: Bytes, starts: Ints, ends: Any, out: Ints, status: Any) -> 
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Header fields of records ``buffer[start:end]``, an array each, in capture order. What a record lacks is 0.
-
-    ``number`` is 0 where it is unknown or the record is too short for its type's header. ``label``: of row records,
-    TRUNCATE and TABSCHEM. ``seconds``: the times of BEGINTX and COMMTX. ``status``: bits of what is wrong.
+    """Header fields of records ``buffer[start:end]``, one array each, in capture order. Missing fields are 0.
+    ``number`` is 0 if it is unknown or the record is too short for its type's header. ``label``: of row records,
+    TRUNCATE and TABSCHEM. ``seconds``: the times of BEGINTX and COMMTX. ``status``: bits of problems.
     """
 
     buffer: Bytes
@@ -160,24 +159,24 @@ class Headers:
 
     @property
     def row(self) -> Bools:
-        """Which are row records."""
+        """A mask of row records."""
         row: Bools = IS_ROW[self.number]
         return row
 
     @property
     def transactional(self) -> Bools:
-        """Which belong to a transaction."""
+        """A mask of records that belong to a transaction."""
         return _TRANSACTION_AT[self.number] > 0
 
     @property
     def header_end(self) -> Ints:
-        """Where the header ends in the buffer: inside the record, whatever the header size says."""
+        """The end of the header in the buffer, limited to the record."""
         end: Ints = np.minimum(self.start + np.maximum(self.header_size, COMMON_HEADER), self.end)
         return end
 
     @property
     def payload_end(self) -> Ints:
-        """Where the payload ends in the buffer."""
+        """The end of the payload in the buffer."""
         end: Ints = np.minimum(self.header_end + self.payload_size, self.end)
         return end
 
@@ -203,7 +202,7 @@ def read_headers(buffer: Bytes, start: Ints, end: Ints) -> Headers:
 
 
 class Tables:
-    """Table schemas as the kernels look them up, each by its place in ``schemas``."""
+    """Table schemas as arrays for the kernels, by their index in ``schemas``."""
 
     def __init__(self, schemas: Sequence[TableSchema]) -> None:
         self.schemas = schemas
@@ -289,9 +288,9 @@ def _size_word(b: Bytes, at: int, little: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the columns of row records are. Of a row: ``words`` (number of size words), ``end`` (what follows it in the
-    payload is undecoded), its values ``[value_ends[r], value_ends[r + 1])``. Of a value: ``column`` (in ``tables``),
-    ``start`` and ``stop`` in the buffer; a length prefix is part of it."""
+    """The locations of the columns of row records. For each row: ``words`` (number of size words), ``end`` (bytes after
+    it in the payload are undecoded), its values ``[value_ends[r], value_ends[r + 1])``. For each value: ``column`` (in
+    ``tables``), ``start`` and ``stop`` in the buffer, including a length prefix."""
 
     headers: Headers
     tables: Tables
@@ -304,13 +303,13 @@ class Rows:
     stop: Ints
 
     def decode(self, settings: Settings) -> Values:
-        """The values, and the bit of the rows that have bad ones set."""
-        found = decode_values(
+        """The decoded values; sets the status bit of rows with invalid ones."""
+        values = decode_values(
             self.headers.buffer, self.start, self.stop, self.column, self.tables.column_table, settings
         )
-        bad = np.flatnonzero(found.status >= BAD)
+        bad = np.flatnonzero(values.status >= BAD)
         self.headers.status[np.searchsorted(self.value_ends, bad, side="right") - 1] |= _VALUE
-        return found
+        return values
 
     def chosen(self, values: npt.NDArray[Any]) -> Rows:
         """The same rows with these values only."""
@@ -321,12 +320,12 @@ class Rows:
 
 
 def lay_out(headers: Headers, tables: Tables, schema: Ints, settings: Settings) -> Rows:
-    """Finds the columns of row records (§3, §4); ``schema`` is the place of the schema in force in ``tables``, -1 where
-    there is none. Sets bits of ``headers.status``.
+    """Finds the columns of row records (§3, §4); ``schema`` is the index of the schema in force in ``tables``, -1 for
+    none. Sets bits of ``headers.status``.
 
-    Fixed-length columns come first, by their sizes; the others take what their size words say, provided that everything
-    together is exactly the payload. Where it is not, the length prefixes are followed instead, and where they do not
-    end with the payload either, the columns that lie wholly inside it are kept.
+    Fixed-length columns come first, by their sizes; the others have the sizes of their size words, if the total is
+    exactly the payload. Otherwise the length prefixes are used; if these do not end with the payload either, only the
+    columns that are completely inside it are decoded.
     """
     count = len(schema)
     room = int(tables.table[schema[schema >= 0], 1].sum())
@@ -354,7 +353,7 @@ def _put_names(column: Ints, names: Bytes, name_ends: Any, out: Bytes, ends: Any
 
 
 def _image(rows: Rows, values: Values, null: Bools, places: Ints) -> pa.Array:
-    """The maps of names and values, at ``places`` of so many records as ``null`` has; null elsewhere."""
+    """The maps of names and values, at the indexes ``places`` of ``len(null)`` records; null elsewhere."""
     lengths = np.diff(rows.tables.name_ends)
     ends = np.zeros(len(rows.column) + 1, np.int32)
     out = np.empty(int(lengths[rows.column].sum()), np.uint8)
@@ -370,8 +369,8 @@ _EXTRA: Final = (b"variable_sizes", b"extra_header", b"undecoded")
 
 
 def _field_table() -> tuple[Ints, Ints, Bytes, Ints]:
-    """Of each record number (0: unknown) its first field and the end of its fields; of each field offset, size and how
-    it is read; the field names one after the other, those of a type followed by :data:`_EXTRA`, and where they end."""
+    """For each record number (0: unknown) the first and the end of its fields; for each field its offset, size and
+    conversion; the concatenated field names, those of a type followed by :data:`_EXTRA`, and their ends."""
     of_type = np.zeros((256, 2), np.int64)
     fields: list[tuple[int, int, int]] = []
     names: list[bytes] = []
@@ -417,7 +416,7 @@ def _put_headers(
             entry += 1
             last += 1
             name_ends[entry], ends[entry] = n + _NAME_ENDS[last] - _NAME_ENDS[first], o
-        n = put_bytes(_NAMES, _NAME_ENDS[first], _NAME_ENDS[last], names, n)  # the names of a record in one go
+        n = put_bytes(_NAMES, _NAME_ENDS[first], _NAME_ENDS[last], names, n)  # all names of a record in one copy
         for extra in range(2):
             before = o
             if extra == 0:
@@ -433,8 +432,8 @@ def _put_headers(
 
 
 def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) -> pa.Array:
-    """``events.headers``: every header field by its own name, in wire order (§2); the size words as ``variable_sizes``,
-    header bytes that no field explains as ``extra_header``, those of a payload as ``undecoded``."""
+    """``events.headers``: every header field by its name, in wire order (§2); the size words as ``variable_sizes``,
+    undefined header bytes as ``extra_header``, undecoded payload bytes as ``undecoded``."""
     count = len(headers.start)
     most = (_MOST_FIELDS + len(_EXTRA)) * count
     map_ends, (name_ends, ends) = np.zeros(count + 1, np.int32), np.zeros((2, most + 1), np.int32)
@@ -471,8 +470,8 @@ def names_of(headers: Headers) -> tuple[pa.Array, pa.Array]:
 
 
 def positions(headers: Headers) -> pa.Array:
-    """Sequence numbers as 16 upper-case hexadecimal digits, so that text order is log order (§6.1); null where a record
-    has none."""
+    """Sequence numbers as 16 upper-case hexadecimal digits, so that text order is log order (§6.1); null for a record
+    without one."""
     matrix = headers.sequence.astype(">u8").view(np.uint8).reshape(-1, 8)
     return from_matrix(hex_digits(matrix, upper=True), 0, 16, _SEQUENCE_AT[headers.number] == 0)
 
@@ -480,14 +479,15 @@ def positions(headers: Headers) -> pa.Array:
 def columns_of(
     headers: Headers, tables: Tables, schema: Ints, settings: Settings, *, images: bool = True, header_map: bool = True
 ) -> dict[str, pa.Array]:
-    """What the records themselves say, as columns of ``events``; ``schema`` as in :func:`lay_out`, for all records.
+    """The columns of ``events`` that need only the records themselves; ``schema`` as in :func:`lay_out`, for all
+    records.
 
     Without ``images`` rows are not decoded: ``before`` and ``after`` are left out, and so are problems of rows.
     """
     record_type = _by_number(headers, ["", *(kind.name for kind in _TYPES)])
     if not headers.number.all():
         raw = headers.buffer[(headers.start[:, None] + np.arange(12, 16))].view(">u4")[:, 0]
-        own = [None if known else record_name(int(one)) for known, one in zip(headers.number, raw, strict=True)]
+        own = [None if known else record_name(int(n)) for known, n in zip(headers.number, raw, strict=True)]
         record_type = pc.coalesce(pa.array(own, pa.string()), record_type)
     position, (kind, operation) = positions(headers), names_of(headers)
     timed = (_TIME_AT[headers.number] > 0) & (headers.status & _TIME == 0)
@@ -503,7 +503,7 @@ def columns_of(
     }
     count = len(headers.start)
     words, row_ends = np.zeros(count, np.int64), headers.payload_end
-    said: dict[int, Problems] = {}
+    problems: dict[int, Problems] = {}
     for name, before in (("before", True), ("after", False)):
         places = np.flatnonzero(IS_ROW[headers.number] & (_IS_BEFORE[headers.number] == before))
         rows = lay_out(headers.take(places), tables, schema[places], settings)
@@ -518,12 +518,12 @@ def columns_of(
         else:
             rows.headers.status[:] &= _NO_SCHEMA - 1
         for r in np.flatnonzero(rows.headers.status).tolist():
-            said[int(places[r])] = problems_of(rows.headers, r, settings, rows, values)
+            problems[int(places[r])] = problems_of(rows.headers, r, settings, rows, values)
     for r in np.flatnonzero((headers.status != 0) & ~headers.row).tolist():
-        said[r] = problems_of(headers, r, settings)
+        problems[r] = problems_of(headers, r, settings)
     index = np.full(count, -1, dtype=np.int64)
-    index[list(said)] = np.where(list(map(bool, said.values())), np.arange(len(said)), -1)
-    texts = [[{"code": str(code), "detail": text} for code, text in found] for found in said.values()]
+    index[list(problems)] = np.where(list(map(bool, problems.values())), np.arange(len(problems)), -1)
+    texts = [[{"code": str(code), "detail": text} for code, text in found] for found in problems.values()]
     lists = pa.array(texts, model.EVENTS.field("problems").type)
     columns["problems"] = lists.take(pa.array(index, mask=index < 0))
     if header_map:
@@ -532,25 +532,24 @@ def columns_of(
 
 
 def event(record: bytes, schema: TableSchema | None = None, settings: Settings = DEFAULTS) -> dict[str, Any]:
-    """What a record of at least 16 bytes says of itself: the columns of ``events`` that need no other record.
-
-    ``schema`` is the one in force for a row record (None: not known, the row stays bytes). A row that cannot be decoded
-    is an empty map, its bytes are the header ``undecoded``. Never raises.
+    """The columns of ``events`` of a record of at least 16 bytes that need no other record. ``schema`` is the one in
+    force for a row record (None: unknown, the row stays bytes). The image of a row that cannot be decoded is an empty
+    map, and its bytes are in the header ``undecoded``. Never raises.
     """
     with interpreted():
         tables = Tables([] if schema is None else [schema])
         columns = columns_of(one_record(record), tables, np.array([0 if schema else -1]), settings)
-    found = {name: column[0].as_py() for name, column in columns.items()}
+    facts = {name: column[0].as_py() for name, column in columns.items()}
     for name in ("before", "after", "headers"):
-        found[name] = None if found[name] is None else dict(found[name])
-    return found
+        facts[name] = None if facts[name] is None else dict(facts[name])
+    return facts
 
 
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 
 def schema_of(record: bytes, version: int = 1, settings: Settings = DEFAULTS) -> TableSchema | None:
-    """The table schema that a TABSCHEM record brings (§5), or None where the record is not one or is too short."""
+    """The table schema of a TABSCHEM record (§5); None for other records and for one that is too short."""
     if len(record) < COMMON_HEADER:
         return None
     headers = one_record(record)
@@ -566,7 +565,8 @@ def _schema_in(headers: Headers, r: int, version: int, settings: Settings) -> Ta
 
 
 def counts_of(headers: Headers, r: int) -> tuple[int, int, int]:
-    """Bytes of the fixed-length columns, and numbers of fixed and of variable columns, of a TABSCHEM record (§2)."""
+    """The bytes of the fixed-length columns, and the numbers of fixed and of variable columns, of a TABSCHEM record
+    (§2)."""
     size, fixed, variable = headers.buffer[headers.start[r] + 24 :][:12].view(">u4").tolist()
     return size, fixed, variable
 
@@ -579,17 +579,17 @@ def one_record(record: bytes) -> Headers:
 def problems_of(
     headers: Headers, r: int, settings: Settings, rows: Rows | None = None, values: Values | None = None
 ) -> Problems:
-    """What is wrong with a record, in the order of its bits; ``rows`` and ``values`` are those of row records, with the
+    """The problems of a record, in the order of its bits; ``rows`` and ``values`` are those of row records, with the
     same index."""
     status, start, end = int(headers.status[r]), int(headers.start[r]), int(headers.end[r])
     header, payload = int(headers.header_size[r]), int(headers.payload_size[r])
-    there = headers.buffer[start : start + 40].tobytes()
-    number = int.from_bytes(there[12:16], "big")
+    head = headers.buffer[start : start + 40].tobytes()
+    number = int.from_bytes(head[12:16], "big")
     kind = RECORD_TYPES.get(number)
     least = COMMON_HEADER if kind is None else kind.header_size
     flags = int(_FLAGS_AT[headers.number[r]])
     facts: dict[str, Any] = {
-        "scheme": int.from_bytes(there[8:12], "big"),
+        "scheme": int.from_bytes(head[8:12], "big"),
         "number": number,
         "least": least,
         "full": least,
@@ -598,13 +598,13 @@ def problems_of(
         "expected": max(header, COMMON_HEADER) + payload,
         "found": end - start,
         "allowed": "0 or 1" if number == 202 else "0",
-        "flags": int.from_bytes(there[flags : flags + 4], "big"),
+        "flags": int.from_bytes(head[flags : flags + 4], "big"),
         "seconds": int(headers.seconds[r]),
         "label": int(headers.label[r]),
     }
     if status & _ERROR:
         lost = facts["flags"] & SESSION_INVALID
-        facts["error"] = explain_error(int.from_bytes(there[20:24], "big", signed=True))
+        facts["error"] = explain_error(int.from_bytes(head[20:24], "big", signed=True))
         facts["session"] = "the session is lost and can only be closed" if lost else "the session continues"
     if rows is not None:
         facts |= _facts_of_row(rows, r, settings)
@@ -630,7 +630,7 @@ def problems_of(
 
 
 def _facts_of_row(rows: Rows, r: int, settings: Settings) -> dict[str, Any]:
-    """What the sentences about a row may name."""
+    """The values for the sentences about a row."""
     headers = rows.headers
     first, stop, at = int(headers.header_end[r]), int(headers.payload_end[r]), int(rows.end[r])
     facts: dict[str, Any] = {"row": stop - first, "decoded": at - first, "rest": stop - at, "words": int(rows.words[r])}
@@ -695,4 +695,4 @@ _SENTENCES: Final = {
     ),
     _LEFT_OVER: (Problem.ROW_SIZE, "expected a row of {decoded} bytes, found {row}"),
 }  # fmt: skip
-"""Code and sentence of each bit of a record's status."""
+"""The code and sentence of each status bit of a record."""

@@ -22,15 +22,15 @@ from cdcwb.model import Kind, OffsetUnit
 __all__ = ["Chunk", "SplitState", "read_chunks", "read_events"]
 
 CHUNK: Final = 32_768
-"""Segments that become one Arrow batch."""
+"""The number of segments in an Arrow batch."""
 
 _KINDS: Final = {0: Kind.CONTROL, **{number: kind.kind for number, kind in RECORD_TYPES.items()}}
 _TIMED: Final = (1, 2)
 _LABELLED: Final = (119, 200)
-_FEW: Final = 16  # places where records and other events meet, up to which batches are cut there
+_FEW: Final = 16  # batches are split between records and other events up to this number
 
 Places = tuple[Ints, Ints, Ints]
-"""File index, offset and length of some segments, an array each."""
+"""File index, offset and length of some segments, one array each."""
 
 
 def read_events(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -57,7 +57,7 @@ class Chunk:
 
 
 def read_chunks(state: SplitState) -> Iterator[Chunk]:
-    """The segments of a split, some thousands at a time, with their transactions and table versions."""
+    """Yields the segments of a split, some thousands at a time, with their transactions and table versions."""
     for segments in state.stream.segments(state.split.start, state.split.stop):
         for first in range(0, len(segments.start), CHUNK):
             last = min(first + CHUNK, len(segments.start))
@@ -72,7 +72,7 @@ def read_chunks(state: SplitState) -> Iterator[Chunk]:
 
 
 class SplitState:
-    """Reads one split: what is in force and open goes from chunk to chunk."""
+    """Reads one split; versions in force and open transactions are carried from chunk to chunk."""
 
     def __init__(self, plan: Plan, stream: Stream, split: SplitEntry, wanted: Wanted) -> None:
         self.plan, self.stream, self.split, self.wanted = plan, stream, split, wanted
@@ -80,7 +80,7 @@ class SplitState:
         self.versions = Versions(plan, split.in_force)
         self.starts: Ints = np.array(stream.starts)  # of the files in the stream, and its end
         self.paths = pa.array([entry.path for entry in plan.files], pa.string())
-        self.text_end = dict.fromkeys(split.closes, 0)  # where the last event of each text file ended
+        self.text_end = dict.fromkeys(split.closes, 0)  # the end of the last event of each text file
         for index in split.closes:
             covered = min(max(split.start - stream.starts[index], 0), plan.files[index].length)
             if covered and plan.mode == "stream":  # the rest of a record that begins in an earlier split
@@ -89,23 +89,23 @@ class SplitState:
     # --- records ------------------------------------------------------------------------------------------------------
 
     def batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """The events of a chunk: its records, and what is between them."""
-        keep = np.flatnonzero(self.kept(chunk))
+        """The events of a chunk: its records, and gaps, fragments and notes."""
+        keep = np.flatnonzero(self.matching(chunk))
         places = self.places(chunk.segments, slice(chunk.first, chunk.last))
-        others = self._others(chunk, places)
-        if not others:
+        other = self._other_events(chunk, places)
+        if not other:
             if len(keep):
                 yield self._records(chunk, keep, places)
             return
-        rest = pa.RecordBatch.from_pylist([row for _, row in others], schema=model.EVENTS)
+        rest = pa.RecordBatch.from_pylist([row for _, row in other], schema=model.EVENTS)
         if not len(keep):
             yield rest
             return
         records = self._records(chunk, keep, places)
-        cuts = np.searchsorted(2 * chunk.records[keep], np.array([key for key, _ in others]))
+        cuts = np.searchsorted(2 * chunk.records[keep], np.array([key for key, _ in other]))
         edges = np.unique(cuts)  # records that precede others
         if len(edges) > _FEW:
-            order = np.insert(np.arange(len(records)), cuts, np.arange(len(records), len(records) + len(others)))
+            order = np.insert(np.arange(len(records)), cuts, np.arange(len(records), len(records) + len(other)))
             both = pa.Table.from_batches([records, rest]).take(pa.array(order))
             yield from both.combine_chunks().to_batches()
             return
@@ -118,8 +118,8 @@ class SplitState:
         if at < len(records):
             yield records.slice(at)
 
-    def kept(self, chunk: Chunk) -> Bools:
-        """Records that the filters let through."""
+    def matching(self, chunk: Chunk) -> Bools:
+        """The records that match the filters."""
         wanted, headers = self.wanted, chunk.headers
         keep = np.ones(len(chunk.records), dtype=bool)
         if wanted.timed:
@@ -129,16 +129,16 @@ class SplitState:
         if wanted.transactions is not None:
             keep &= np.array([*(name in wanted.transactions for name in chunk.names), False])[chunk.transaction]
         if wanted.tables is not None:
-            labels, place = distinct(headers.label)
+            labels, index = distinct(headers.label)
             named = [bool(wanted.tables & self.versions.table_names(label)) for label in labels.tolist()]
-            keep &= np.array(named, dtype=bool)[place]
+            keep &= np.array(named, dtype=bool)[index]
         return keep
 
     def schemas(self, chunk: Chunk, records: Ints) -> tuple[Tables, Ints]:
-        """The table schemas in force at some records of a chunk, and the place of each record's own; -1: none."""
+        """The table schemas in force at some records of a chunk, and the index of each record's schema; -1: none."""
         rows = np.flatnonzero(chunk.headers.row[records])
-        found, table = self.versions.tables(chunk.headers.label[records[rows]], chunk.version[records[rows]])
-        schemas = [self.versions.schema(*one) for one in found]
+        versions, table = self.versions.tables(chunk.headers.label[records[rows]], chunk.version[records[rows]])
+        schemas = [self.versions.schema(*v) for v in versions]
         known = np.array([schema is not None for schema in schemas], dtype=bool)
         place_of = np.where(known, np.cumsum(known) - 1, -1)
         out = np.full(len(records), -1, dtype=np.int64)
@@ -150,7 +150,7 @@ class SplitState:
         count, headers, transaction = len(keep), chunk.headers.take(keep), chunk.transaction[keep]
         labelled = headers.row | np.isin(headers.number, _LABELLED)
         names = self.versions.name_arrays(headers.label, chunk.version[keep], labelled)
-        file_index, offset, length = (one[chunk.records[keep] - chunk.first] for one in places)
+        file_index, offset, length = (values[chunk.records[keep] - chunk.first] for values in places)
         columns: dict[str, pa.Array] = {
             "format": pa.repeat(FORMAT, count),
             "file": self.paths.take(pa.array(file_index)),
@@ -167,33 +167,36 @@ class SplitState:
         }  # fmt: skip
         if self.wanted.raw:
             columns["raw"] = slices(headers.buffer, headers.start, headers.end)
-        arrays = [columns[one.name] if one.name in columns else pa.nulls(count, one.type) for one in model.EVENTS]
+        arrays = [
+            columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in model.EVENTS
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
 
     def places(self, segments: Segments, some: Any) -> Places:
-        """File index, offset and length in their decompressed files of segments, as far as the file they begin in."""
+        """File index, offset and length of segments in their decompressed files, up to the end of the file they begin
+        in."""
         begin, stop = segments.base + segments.start[some], segments.base + segments.end[some]
         index = np.searchsorted(self.starts, begin, side="right") - 1
         first = self.starts[index]
         offset, last = begin - first, np.minimum(stop, self.starts[index + 1]) - first
-        for one in distinct(index)[0].tolist():
-            if self.plan.files[one].shape != "binary":
-                of = index == one
-                offset[of], last[of] = self.stream.source(one).places(offset[of], last[of])
+        for file in distinct(index)[0].tolist():
+            if self.plan.files[file].shape != "binary":
+                of = index == file
+                offset[of], last[of] = self.stream.source(file).places(offset[of], last[of])
         return index, offset, last - offset
 
     # --- what is not a record -----------------------------------------------------------------------------------------
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """What is left of the text files of this split: notes behind their last digit."""
+        """The rest of the text files of this split: notes after their last digit."""
         rows = [row for index in self.split.closes for row in self._notes(index, self.plan.files[index].size)]
         rows = [row for row in rows if self.wanted.allows(row)]
         if rows:
             yield pa.RecordBatch.from_pylist(rows, schema=model.EVENTS)
 
-    def _others(self, chunk: Chunk, places: Places) -> list[tuple[int, dict[str, Any]]]:
-        """Gaps, fragments, and notes between text records: (place, event) in order; the place is twice the index of the
-        segment, and one more for what follows it."""
+    def _other_events(self, chunk: Chunk, places: Places) -> list[tuple[int, dict[str, Any]]]:
+        """Gaps, fragments, and notes between text records, as pairs (index, event) in order; the index is twice that of
+        the segment, plus one for an event after it."""
         segments, (index, offset, length) = chunk.segments, places
         crosses = segments.base + segments.end[chunk.first : chunk.last] > self.starts[index + 1]
         texts = np.array([at in self.text_end for at in range(len(self.plan.files))])
@@ -213,7 +216,8 @@ class SplitState:
         return out
 
     def _enter(self, index: int) -> None:
-        """A file is reached at its start, be it one of a later split: a text's notes there belong to this one."""
+        """Handles the start of a file, also one of a later split: notes at the start of a text file belong to this
+        split."""
         if self.plan.files[index].shape != "binary":
             self.text_end.setdefault(index, 0)
 
@@ -226,7 +230,7 @@ class SplitState:
         }  # fmt: skip
 
     def _notes(self, index: int, upto: int) -> list[dict[str, Any]]:
-        """Text of a file that holds no digits of a record, from where the last event ended up to ``upto``."""
+        """Text of a file without digits of a record, from the end of the last event to ``upto``."""
         if index not in self.text_end or upto <= self.text_end[index]:
             return []
         offset = self.text_end[index]
@@ -243,7 +247,7 @@ class SplitState:
         return row
 
     def _fragments(self, segments: Segments, segment: int, index: int) -> list[dict[str, Any]]:
-        """The parts of a record that are in the files after the one it begins in, and the notes before them."""
+        """The parts of a record in the files after the one it begins in, and the notes that precede them."""
         rows = self._notes(index, self.plan.files[index].size)
         end = segments.base + int(segments.end[segment])
         reason = f"continues the record that begins in {self.plan.files[index].path}"

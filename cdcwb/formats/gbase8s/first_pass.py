@@ -1,9 +1,9 @@
-"""From files to a plan: what the capture is, where it can be split, and what the first pass over all splits finds
+"""Makes a plan from files: framing, splits, and the results of the first pass over all splits
 (docs/formats/gbase8s.md).
 
-The pass reads headers only, runs on every split in parallel, and gives summaries whose size does not grow with the
-records. The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this
-process for small captures and for the data source on its own.
+The pass reads headers only, runs on every split in parallel, and returns summaries whose size does not grow with the
+records. ``run`` maps a function over tasks: in Spark for ``load``, in this process for small captures and for the data
+source on its own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Conclusion = tuple[str, int | None, list[dict[str, Any]]]
 """Mode of a plan, buffer size, rows of ``detected``."""
 
 HEAD: Final = 4 << 20
-"""Wire bytes that are looked at where a whole capture would be too much."""
+"""Wire bytes that are examined if the complete capture is too large."""
 
 _SPLIT_SIZES: Final = (8 << 20, 32 << 20)
 _MANY_FILES: Final = 64
@@ -62,14 +62,13 @@ def assign(
     types: Ints, numbers: Ints, positions: npt.NDArray[np.uint64], open_before: dict[int, str],
     settled: set[int] | None = None,
 ) -> tuple[list[str], Ints]:  # fmt: skip
-    """The transaction of each record (§6.2): names, and the index into them of each record. ``types`` are record
-    numbers, ``numbers`` transaction ids, ``positions`` sequence numbers; in capture order and only of records that
-    belong to a transaction.
+    """The transaction of each record (§6.2): names, and the index of each record's name. ``types`` are record numbers,
+    ``numbers`` transaction ids, ``positions`` sequence numbers, in capture order and only of records in transactions.
 
-    Transactions interleave, and their ids are used again. A transaction is named by its id and the position of its
-    begin, ``39@0000000B01746018``; without a begin by the position of its first record, ``39@~0000000B01746050``.
-    ``open_before`` (id -> name) is brought up to date. ``settled`` gets the ids that begin or end here; where it is
-    given, only what is left open is named.
+    Transactions interleave, and ids are reused. The name of a transaction is its id and the position of its begin,
+    ``39@0000000B01746018``; without a begin the position of its first record, ``39@~0000000B01746050``. ``open_before``
+    (id -> name) is updated. ``settled`` receives the ids that begin or end here; with it, only open transactions are
+    named.
     """
     count = len(types)
     if count == 0:
@@ -86,8 +85,8 @@ def assign(
     tails = np.append(leads[1:], True)
     ids = number[first].tolist()
     named = np.arange(len(ids)) if settled is None else np.flatnonzero(tails & ~ends)
-    said = zip(named.tolist(), begins[named].tolist(), positions[order[first[named]]].tolist(), strict=True)
-    names = {at: f"{ids[at]}{'@' if begin else '@~'}{position:016X}" for at, begin, position in said}
+    begun = zip(named.tolist(), begins[named].tolist(), positions[order[first[named]]].tolist(), strict=True)
+    names = {at: f"{ids[at]}{'@' if begin else '@~'}{position:016X}" for at, begin, position in begun}
     for at in named[(leads & ~begins)[named]].tolist():
         names[at] = open_before.get(ids[at], names[at])
     for at in np.flatnonzero(tails).tolist():
@@ -102,21 +101,21 @@ def assign(
 
 
 def fold(open_before: dict[int, str], opened: dict[int, str], settled: set[int]) -> dict[int, str]:
-    """What is open after a run of records, given what was open before it, and what :func:`assign` left open and settled
-    without knowing that."""
-    after = {one: name for one, name in open_before.items() if one not in settled}
-    return {**after, **{one: after.get(one, name) for one, name in opened.items()}}
+    """The open transactions after a run of records, from those open before it and the ids that :func:`assign` opened
+    and settled without knowing these."""
+    after = {number: name for number, name in open_before.items() if number not in settled}
+    return {**after, **{number: after.get(number, name) for number, name in opened.items()}}
 
 
 # --- one split --------------------------------------------------------------------------------------------------------
 
 _EVIDENCE_ROWS: Final = 20_000
-"""Row records of a split that are looked at for byte order and prefix width."""
+"""Row records of a split that are examined for byte order and prefix width."""
 
 
 @dataclass(slots=True)
 class Votes:
-    """Values that have one of two readings and not the other, counted by reading, with an example."""
+    """The number of values that only one of two interpretations fits, by interpretation, with an example."""
 
     first: int = 0
     second: int = 0
@@ -125,11 +124,11 @@ class Votes:
 
 @dataclass(slots=True)
 class Scan:
-    """What one split says. ``start`` and ``end`` are where its first segment begins and its last one ends.
-
-    ``order``: row records whose size words fit into the payload as little-endian, or as big-endian. ``prefixes``: by
-    label, number of size words and variable column, values whose size word is their length plus one byte, or plus two.
-    ``opened``, ``settled``: as in :func:`fold`. ``first_malformed``: place, file index, offset and reason.
+    """The result of the first pass over a split. ``start`` and ``end``: the start of its first and the end of its last
+    segment. ``order``: votes of row records whose size words fit into the payload as little-endian, or as big-endian.
+    ``prefixes``: by label, number of size words and variable column, votes of values whose size word is their length
+    plus one byte, or plus two. ``opened``, ``settled``: as in :func:`fold`. ``first_malformed``: wire offset, file
+    index, offset and reason.
     """
 
     start: int
@@ -145,14 +144,15 @@ class Scan:
 
 
 def find_start(stream: Stream, start: int, stop: int) -> int:
-    """Where the first record of a split begins, as far as its own bytes tell: the chain of the split before decides."""
+    """The start of the first record of a split, inferred from its own bytes; the end of the preceding split is
+    decisive."""
     position = start
     while position < min(stop, stream.length):
         buffer = stream.read(position, min(position + WINDOW, stop + REACH))
         at_end = position + len(buffer) >= stream.length
-        found = int(first_chain(buffer, at_end))
-        if found >= 0:
-            return min(position + found, stop)
+        at = int(first_chain(buffer, at_end))
+        if at >= 0:
+            return min(position + at, stop)
         if at_end:
             break
         position += len(buffer) - COMMON_HEADER
@@ -162,7 +162,7 @@ def find_start(stream: Stream, start: int, stop: int) -> int:
 def scan_split(
     files: list[FileEntry], mode: str, buffer_size: int | None, charset: str, task: tuple[int, int, bool]
 ) -> Scan:
-    """Scans ``[start, stop)`` of the stream; unless ``exact``, from the first place where a record seems to begin.
+    """Scans ``[start, stop)`` of the stream; unless ``exact``, from the first offset at which a record seems to begin.
     ``task``: start, stop, exact."""
     start, stop, exact = task
     with Stream(files, mode, buffer_size) as stream:
@@ -198,13 +198,13 @@ def _note_malformed(scan: Scan, stream: Stream, segments: Segments) -> None:
     gaps = () if scan.first_malformed is not None else np.flatnonzero(~segments.record).tolist()
     gap = next((gap for gap in gaps if not is_filler(segments, gap)), None)
     if gap is not None:
-        place = segments.base + int(segments.start[gap])
-        index, offset, _ = stream.location(place, place + 1)
-        scan.first_malformed = (place, index, offset, segments.reasons[gap].sentence)
+        at = segments.base + int(segments.start[gap])
+        index, offset, _ = stream.location(at, at + 1)
+        scan.first_malformed = (at, index, offset, segments.reasons[gap].sentence)
 
 
 def is_filler(segments: Segments, gap: int) -> bool:
-    """Is this gap known to carry nothing: stale, or all zero bytes?"""
+    """Whether a gap has no data: stale, or all zero bytes."""
     return segments.reasons[gap].code is None or not segments.buffer[segments.start[gap] : segments.end[gap]].any()
 
 
@@ -213,8 +213,10 @@ def _note_evidence(scan: Scan, stream: Stream, segments: Segments, headers: Head
     rows = np.flatnonzero(headers.row & (words > 0) & (words % SIZE_WORD == 0))[:_EVIDENCE_ROWS]
     for count in np.unique(words[rows] // SIZE_WORD).tolist():
         some = rows[words[rows] == SIZE_WORD * count]
-        there = segments.buffer[headers.start[some][:, None] + np.arange(ROW_HEADER, ROW_HEADER + SIZE_WORD * count)]
-        little, big = there.view("<u4").astype(np.int64), there.view(">u4").astype(np.int64)
+        row_words = segments.buffer[
+            headers.start[some][:, None] + np.arange(ROW_HEADER, ROW_HEADER + SIZE_WORD * count)
+        ]
+        little, big = row_words.view("<u4").astype(np.int64), row_words.view(">u4").astype(np.int64)
         payload = headers.payload_size[some]
         fits_little, fits_big = little.sum(axis=1) <= payload, big.sum(axis=1) <= payload
         scan.order.first += int((fits_little & ~fits_big).sum())
@@ -238,34 +240,34 @@ def _note_prefixes(scan: Scan, buffer: Bytes, headers: Headers, rows: Ints, word
         size = words[:, column]
         at = np.minimum(ends[:, column] - size, len(buffer) - 2)
         first = buffer[at].astype(np.int64)
-        one = (size >= 1) & (first + 1 == size)
-        two = (size >= 2) & (((first << 8) | buffer[at + 1]) + 2 == size)
+        narrow = (size >= 1) & (first + 1 == size)
+        wide = (size >= 2) & (((first << 8) | buffer[at + 1]) + 2 == size)
         for label in np.unique(headers.label[rows]).tolist():
-            clear = (one ^ two) & (headers.label[rows] == label)
+            clear = (narrow ^ wide) & (headers.label[rows] == label)
             votes = scan.prefixes.setdefault((label, words.shape[1], column), Votes())
-            votes.first += int((one & clear).sum())
-            votes.second += int((two & clear).sum())
+            votes.first += int((narrow & clear).sum())
+            votes.second += int((wide & clear).sum())
             if clear.any() and not votes.example:
-                place = int(np.argmax(clear))
-                value = buffer[at[place] : at[place] + 4].tobytes().hex()
-                votes.example = f"a value of {size[place]} bytes that begins with {value}"
+                at_first = int(np.argmax(clear))
+                value = buffer[at[at_first] : at[at_first] + 4].tobytes().hex()
+                votes.example = f"a value of {size[at_first]} bytes that begins with {value}"
 
 
 # --- records or read buffers ------------------------------------------------------------------------------------------
 
 _SAMPLE: Final = 1 << 18
 _MOST_SIZES: Final = 16  # buffer sizes that are tried
-_MOST_GAPS: Final = 1000  # runs of unused bytes that are looked at for the size
+_MOST_GAPS: Final = 1000  # runs of unused bytes that are examined for the size
 
 
 def detect_reads(stream: Stream, reads: str, size: int | None) -> Conclusion:
-    """Does a capture hold records one after the other, or complete read buffers (§1.2)? Detected from its beginning.
+    """Detects from the beginning of a capture whether it has consecutive records or complete read buffers (§1.2).
     ``reads`` and ``size`` are the options ``reads`` and ``buffer_size``."""
-    given = "given as an option"
+    option = "given as an option"
     if size is not None:
-        return "reads", size, [detected_row("buffer_size", str(size), given, True)]
+        return "reads", size, [detected_row("buffer_size", str(size), option, True)]
     if reads != "auto":
-        return "reads" if reads == "line" else "stream", None, [detected_row("reads", reads, given, True)]
+        return "reads" if reads == "line" else "stream", None, [detected_row("reads", reads, option, True)]
     framed = list(iter_segments(stream.read, 0, _SAMPLE, stream.length, boundaries=stream.boundaries))
     sample = stream.read(0, max((segments.base + int(segments.end[-1]) for segments in framed), default=0))
     known = len(sample) - COMMON_HEADER
@@ -274,7 +276,7 @@ def detect_reads(stream: Stream, reads: str, size: int | None) -> Conclusion:
     shape = stream.files[0].shape
     unit = {"binary": "file", "hex": "line"}.get(shape, "dump")
     hits = sum(header_at(sample, start) == STRONG for start in starts)
-    mode, setting, value, found = "reads", "reads", "line", None
+    mode, setting, value, read_size = "reads", "reads", "line", None
     if len(starts) > len(files) and hits >= 0.8 * len(starts):
         evidence = f"{hits} of {len(starts)} {unit}s begin with a record"
     elif all(segments.record.all() for segments in framed) and not repeats(framed):
@@ -283,25 +285,25 @@ def detect_reads(stream: Stream, reads: str, size: int | None) -> Conclusion:
         evidence = (
             f"{stale} bytes at the ends of {len(starts)} {unit}s equal the bytes of earlier ones at the same offset"
         )
-    elif (found := buffer_size(sample, framed, [entry.length for entry in stream.files])) is not None:
-        setting, value = "buffer_size", str(found)
-        evidence = f"the bytes that follow records equal those {found} bytes earlier"
+    elif (read_size := buffer_size(sample, framed, [entry.length for entry in stream.files])) is not None:
+        setting, value = "buffer_size", str(read_size)
+        evidence = f"the bytes that follow records equal those {read_size} bytes earlier"
     elif stale := _stale(sample, None):
         mode, value = "inferred", "inferred"
         evidence = f"{stale} bytes that follow records equal those of an earlier read at the same offset of the buffer"
     else:
         mode, value, evidence = "stream", "none", "no repeating read buffer was found"
-    return mode, found, [detected_row(setting, value, evidence, False)]
+    return mode, read_size, [detected_row(setting, value, evidence, False)]
 
 
 def _stale(sample: Bytes, starts: Ints | None) -> int:
-    """Bytes that are stale if reads begin at ``starts``; 0 where more than a tenth as many stay unexplained."""
+    """The number of stale bytes if reads begin at ``starts``; 0 if more than a tenth as many are unaccounted for."""
     bad, stale = explained(walk_reads(sample, starts))
     return stale if 10 * bad <= stale else 0
 
 
 def explained(segments: Segments) -> tuple[int, int]:
-    """Bytes of a walk that are neither record nor stale, and bytes that are stale."""
+    """The numbers of bytes that are neither record nor stale, and of stale bytes."""
     sizes = {True: 0, False: 0}
     for gap, reason in segments.reasons.items():
         sizes[reason.code is None] += int(segments.end[gap] - segments.start[gap])
@@ -309,30 +311,29 @@ def explained(segments: Segments) -> tuple[int, int]:
 
 
 def repeats(framed: Iterable[Segments]) -> list[int]:
-    """For every record with a sequence number that was there before, byte for byte: how far before."""
+    """For every record with a sequence number that repeats an earlier one byte for byte: the distance."""
     latest: dict[bytes, int] = {}
     out: list[int] = []
     for segments in framed:
         complete = segments.record & (segments.end - segments.start >= KEY)
         start, end = segments.start[complete], segments.end[complete]
         keys = bytes_of(segments.buffer, start, KEY)
-        # a transaction may go back to the same savepoint twice, so a DISCARD may well be there twice
+        # a transaction may roll back to the same savepoint twice, so a DISCARD may repeat
         sequenced = np.isin(keys[:, 15], SEQUENCED) & (keys[:, 15] != _DISCARD) & keys[:, 16:24].any(axis=1)
         for first, last in zip(start[sequenced].tolist(), end[sequenced].tolist(), strict=True):
-            there = segments.buffer[first:last].tobytes()
-            if there in latest:
-                out.append(segments.base + first - latest[there])
-            latest[there] = segments.base + first
+            record = segments.buffer[first:last].tobytes()
+            if record in latest:
+                out.append(segments.base + first - latest[record])
+            latest[record] = segments.base + first
     return out
 
 
 def buffer_size(sample: Bytes, framed: Sequence[Segments], lengths: Iterable[int]) -> int | None:
-    """The size of the read buffers that a capture consists of, or None where it does not look like that.
-
-    ``sample`` is the beginning of the stream, ``framed`` what it holds if records simply follow each other, ``lengths``
-    are those of all files. What a read leaves unused equals the read before at the same offset of the buffer, so the
-    distance to where the same bytes were before is the size. It counts only if next to nothing is left unexplained
-    with it; where every byte is in a record without it, files must hold complete buffers besides.
+    """The size of the read buffers of a capture; None if it does not consist of read buffers. ``sample`` is the
+    beginning of the stream, ``framed`` its segments as consecutive records, ``lengths`` those of all files. The unused
+    tail of a read equals the preceding read at the same offset of the buffer, so the distance between the equal bytes
+    is the size. It is accepted only if nearly all bytes are accounted for; if every byte is in a record without it,
+    files must also have complete buffers.
     """
     data = sample.tobytes()
     votes = Counter(repeats(framed))
@@ -340,12 +341,12 @@ def buffer_size(sample: Bytes, framed: Sequence[Segments], lengths: Iterable[int
     for segments in framed:
         for gap in np.flatnonzero(~segments.record)[:_MOST_GAPS].tolist():
             first = segments.base + int(segments.start[gap])
-            there = data[first : min(segments.base + int(segments.end[gap]), first + KEY)]
-            before = data.rfind(there, max(0, first - len(data) // 2), first) if there.strip(b"\0") else -1
+            unused = data[first : min(segments.base + int(segments.end[gap]), first + KEY)]
+            before = data.rfind(unused, max(0, first - len(data) // 2), first) if unused.strip(b"\0") else -1
             if before >= 0:
                 votes[first - before] += 1
     sizes = [size for size, _ in votes.most_common() if not clean or not any(length % size for length in lengths)]
-    widths: dict[int, int] = {}  # by the bytes that stay unexplained
+    widths: dict[int, int] = {}  # by the number of bytes unaccounted for
     for width in sizes[:_MOST_SIZES]:
         usable = len(data) // width * width
         if width >= COMMON_HEADER and usable >= 2 * width:
@@ -361,7 +362,7 @@ def buffer_size(sample: Bytes, framed: Sequence[Segments], lengths: Iterable[int
 
 
 def probe(task: tuple[str, str]) -> FileEntry:
-    """What one file is: (path, shape or ``auto``) -> its entry."""
+    """The entry of a file, from (path, shape or ``auto``)."""
     path, shape = task
     source = open_source(path, shape)
     try:
@@ -373,10 +374,10 @@ def probe(task: tuple[str, str]) -> FileEntry:
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
     """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
 
-    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first bytes that are no record.
+    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first bytes that are not a record.
     """
     paths = capture_files(paths)
-    names, named = options.names_of(paths)  # before any work: a file of names may be broken
+    names, named = options.names_of(paths)  # first of all, since a file of names may be invalid
     files = run(probe, [(path, options.shape) for path in paths])
     with Stream(files) as stream:
         mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
@@ -388,7 +389,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     splits: list[SplitEntry] = []
     still_open: dict[int, str] = {}
     for (_, stop, closes), scan, now in zip(cuts, scans, in_force, strict=True):
-        # what seems damaged may be complete once more of the stream is there; complete records stay what they are
+        # apparent damage may be resolved by the rest of the stream; complete records are final
         reach = scan.end + COMMON_HEADER if scan.first_malformed is None else -1
         splits.append(SplitEntry(scan.start, stop, still_open, now, closes, reach))
         still_open = fold(still_open, scan.opened, scan.settled)
@@ -400,8 +401,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
 
 
 def detect(files: list[FileEntry], options: Options, near: int) -> Plan:
-    """A plan without splits for looking at what is around the wire byte ``near``: settings and schemas as the stream's
-    first :data:`HEAD` bytes and the ones before ``near`` give them."""
+    """A plan without splits for inspecting the surroundings of the wire byte ``near``: settings and schemas from the
+    stream's first :data:`HEAD` bytes and from those that precede ``near``."""
     with Stream(files) as stream:
         mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
         tasks = [(0, min(HEAD, stream.length), True)]
@@ -424,8 +425,8 @@ def _shape_row(files: list[FileEntry], options: Options) -> dict[str, Any]:
 
 
 def _cut(files: list[FileEntry], mode: str, split_size: int | None) -> list[tuple[int, int, list[int]]]:
-    """Runs of the stream, with the text files whose notes belong to each. Only plain binary files are cut; of many
-    files, small ones that follow each other are one run."""
+    """Runs of the stream, with the text files whose notes belong to each. Only uncompressed binary files are split;
+    consecutive small files are one run."""
     if mode != "stream":
         texts = [index for index, entry in enumerate(files) if entry.shape != "binary"]
         return [(0, sum(entry.length for entry in files), texts)]
@@ -447,7 +448,7 @@ def _cut(files: list[FileEntry], mode: str, split_size: int | None) -> list[tupl
 
 
 def _scan_all(scan: Callable[[Any], Scan], cuts: list[tuple[int, int, list[int]]], run: Run) -> list[Scan]:
-    """Scans every split at once, and again those that did not begin where the chain of the split before ended."""
+    """Scans all splits in parallel, and again those that did not begin at the end of the preceding split."""
     tasks = [(start, stop, at == 0) for at, (start, stop, _) in enumerate(cuts)]
     scans: list[Scan] = run(scan, tasks)
     while True:
@@ -463,12 +464,12 @@ def _scan_all(scan: Callable[[Any], Scan], cuts: list[tuple[int, int, list[int]]
             expected = max(begin, scans[at].end)
         if not again:
             return scans
-        for at, found in zip(again, run(scan, [tasks[at] for at in again]), strict=True):
-            scans[at] = found
+        for at, rescan in zip(again, run(scan, [tasks[at] for at in again]), strict=True):
+            scans[at] = rescan
 
 
 def _facts(files: list[FileEntry], scans: list[Scan], still_open: dict[int, str]) -> dict[str, Any]:
-    """Bytes, records and where a client would restart (docs/formats/gbase8s.md §6.7)."""
+    """Bytes, records and the restart position of a client (docs/formats/gbase8s.md §6.7)."""
     begins = sorted(name.partition("@")[2] for name in still_open.values())
     highest = max((scan.highest_commit for scan in scans), default=-1)
     commit = f"{highest:016X}" if highest >= 0 else None
@@ -491,7 +492,7 @@ def _facts(files: list[FileEntry], scans: list[Scan], still_open: dict[int, str]
 
 
 def _versions(scans: list[Scan], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
-    """All table versions, and which are in force at the start of each split."""
+    """All table versions, and those in force at the start of each split."""
     versions = [
         Version(label, 1, text.rstrip("\0"), NO_COUNTS, "side file") for label, text in sorted(options.schemas.items())
     ]
@@ -503,26 +504,26 @@ def _versions(scans: list[Scan], options: Options) -> tuple[list[Version], list[
     in_force: list[dict[int, int]] = []
     for scan in scans:
         in_force.append(dict(now))
-        for one in scan.schemas:
-            known = same.setdefault((one.label, one.text), [])
-            found = next((version for version in known if version.counts in (one.counts, NO_COUNTS)), None)
-            if found is None:
-                numbers[one.label] = one.number = numbers.get(one.label, 0) + 1
-                known.append(one)
-                versions.append(one)
-            elif found.counts == NO_COUNTS:  # the side file's, which the capture itself confirms here
-                one.number = found.number
-                versions[versions.index(found)] = known[known.index(found)] = one
+        for schema in scan.schemas:
+            known = same.setdefault((schema.label, schema.text), [])
+            match = next((version for version in known if version.counts in (schema.counts, NO_COUNTS)), None)
+            if match is None:
+                numbers[schema.label] = schema.number = numbers.get(schema.label, 0) + 1
+                known.append(schema)
+                versions.append(schema)
+            elif match.counts == NO_COUNTS:  # that of the side file, confirmed by the capture
+                schema.number = match.number
+                versions[versions.index(match)] = known[known.index(match)] = schema
             else:
-                one.number = found.number
-            now[one.label] = one.number
+                schema.number = match.number
+            now[schema.label] = schema.number
     return versions, in_force
 
 
 def _settings(scans: list[Scan], versions: list[Version], options: Options) -> tuple[Settings, list[dict[str, Any]]]:
-    given = "given as an option"
+    option = "given as an option"
     little, big, example = _counted(scan.order for scan in scans)
-    order, order_shown = options.byte_order or ("big" if big > little else "little"), given
+    order, order_shown = options.byte_order or ("big" if big > little else "little"), option
     if options.byte_order is None:
         order_shown = "no row record has size words that show it; little-endian is assumed"
         if little + big:
@@ -531,36 +532,36 @@ def _settings(scans: list[Scan], versions: list[Version], options: Options) -> t
                 f"{example}"
             )
     varchars = _varchars(versions)
-    votes = (found for scan in scans for key, found in sorted(scan.prefixes.items()) if key in varchars)
-    one, two, example = _counted(votes)
-    width, width_shown = options.prefix_width or (1 if one > two else 2), given
+    votes = (counted for scan in scans for key, counted in sorted(scan.prefixes.items()) if key in varchars)
+    narrow, wide, example = _counted(votes)
+    width, width_shown = options.prefix_width or (1 if narrow > wide else 2), option
     if options.prefix_width is None:
         width_shown = "no VARCHAR value shows it; two bytes are assumed"
-        if one + two:
-            width_shown = f"size word = length + 1 in {one} VARCHAR values, length + 2 in {two}; {example}"
+        if narrow + wide:
+            width_shown = f"size word = length + 1 in {narrow} VARCHAR values, length + 2 in {wide}; {example}"
     chosen = "charset" in options.given
     return Settings(byte_order=order, prefix_width=width, charset=options.charset), [
         detected_row("byte_order", order, order_shown, options.byte_order is not None),
         detected_row("prefix_width", str(width), width_shown, options.prefix_width is not None),
-        detected_row("charset", options.charset, given if chosen else "the stream does not give it; assumed", chosen),
+        detected_row("charset", options.charset, option if chosen else "the stream does not give it; assumed", chosen),
     ]
 
 
 def _counted(votes: Iterable[Votes]) -> tuple[int, int, str]:
     every = list(votes)
-    example = next((one.example for one in every if one.example), "")
-    return sum(one.first for one in every), sum(one.second for one in every), example
+    example = next((v.example for v in every if v.example), "")
+    return sum(v.first for v in every), sum(v.second for v in every), example
 
 
 def _varchars(versions: list[Version]) -> set[tuple[int, int, int]]:
-    """Label, number of variable columns and place among them of the columns that some version calls VARCHAR."""
-    found: set[tuple[int, int, int]] = set()
+    """Label, number of variable columns and index among them of the columns that are VARCHAR in some version."""
+    labels: set[tuple[int, int, int]] = set()
     for version in versions:
         try:
             variable = [column for column in parse_columns(version.text) if not column.fixed]
-        except SchemaTextError:  # has no vote; its version reports the problem
+        except SchemaTextError:  # not counted; its version reports the problem
             continue
-        found.update(
-            (version.label, len(variable), at) for at, one in enumerate(variable) if one.kind == ColumnKind.VARCHAR
+        labels.update(
+            (version.label, len(variable), at) for at, c in enumerate(variable) if c.kind == ColumnKind.VARCHAR
         )
-    return found
+    return labels

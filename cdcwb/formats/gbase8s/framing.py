@@ -1,4 +1,4 @@
-"""Where the records of a GBase 8s CDC stream begin and end (docs/formats/gbase8s.md §1).
+"""The framing of a GBase 8s CDC stream: the start and end of its records (docs/formats/gbase8s.md §1).
 
 A record is a 16-byte common header (four big-endian 32-bit words: header size, payload size, packetization scheme,
 record number), the rest of its header, and its payload; the next record starts directly after. Nothing else marks a
@@ -45,24 +45,24 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Read = Callable[[int, int], Bytes]
-"""Gives the wire bytes ``[start, stop)`` of a stream."""
+"""Returns the wire bytes ``[start, stop)`` of a stream."""
 
 GAP_PIECE: Final = 1 << 20
-"""A gap is reported in pieces of at most this many bytes, counted from its start, so that no event grows without bound;
-framing begins anew after each of them."""
+"""A gap is reported in pieces of at most this many bytes, counted from its start, so that events are bounded; framing
+restarts after each of them."""
 
 REACH: Final = 1 << 16
 """Bytes after the end of a split that are read with it, unless its last record is longer."""
 
 WINDOW: Final = 8 << 20
-"""Bytes framed at a time; a record longer than that widens the window for itself."""
+"""Bytes framed at a time; a longer record widens the window."""
 
 _MAX_WORDS: Final = 32767  # columns of a table
 GAP, WEAK, STRONG = 0, 1, 2
 _GAP, _RECORD, _DAMAGED = 0, 1, 2  # of a segment; damaged: a gap that begins with a header whose size is wrong
 _UNKNOWN: Final = -1
 
-# of each record number: bytes of its header (0: not known), whether it has a payload, whether it is a row
+# by record number: bytes of its header (0: unknown), whether it has a payload, whether it is a row
 HEADER_SIZE: Final = np.zeros(256, np.int64)
 HAS_PAYLOAD: Final = np.zeros(256, np.bool_)
 IS_ROW: Final = np.isin(np.arange(256), ROWS)
@@ -71,7 +71,7 @@ for _number, _kind in RECORD_TYPES.items():
 
 
 class Reason(NamedTuple):
-    """Why bytes are not a record: the code of the problem (None: they are known to carry nothing) and the sentence."""
+    """The reason why bytes are not a record: the code of the problem (None: they have no data) and the sentence."""
 
     code: Problem | None
     sentence: str
@@ -79,10 +79,10 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Consecutive runs of a stream, in order, without holes: records and gaps.
+    """Consecutive records and gaps of a stream, in order, without holes.
 
     ``start`` and ``end`` count wire bytes from the start of ``buffer``, which itself begins at ``base`` in the stream.
-    ``record``: which are records. ``reasons`` says of a gap (by its index) what was expected and found.
+    ``record``: a mask of records. ``reasons``: the reason of a gap, by its index.
     """
 
     buffer: Bytes
@@ -114,13 +114,13 @@ def header_at(b: Bytes, at: int) -> Any:
 
 @kernel
 def record_end(b: Bytes, at: int) -> Any:
-    """Where the record that begins at ``at`` ends: start + header size + payload size."""
+    """The end of the record that begins at ``at``: start + header size + payload size."""
     return at + big_endian(b, at, 4) + big_endian(b, at + 4, 4)
 
 
 @kernel
 def next_strong(b: Bytes, at: int, stop: int) -> Any:
-    """The first strong candidate of ``[at, stop)``; ``stop`` where there is none."""
+    """The first strong candidate of ``[at, stop)``; ``stop`` if there is none."""
     while at < stop and header_at(b, at) != STRONG:
         at += 1
     return min(at, stop)
@@ -128,8 +128,8 @@ def next_strong(b: Bytes, at: int, stop: int) -> Any:
 
 @kernel
 def first_chain(b: Bytes, at_end: int) -> Any:
-    """Where reading can be taken up in the middle of a stream: the first strong candidate that is followed by another
-    candidate (or, at the stream's end, by nothing), else the first strong one; -1 where the buffer holds none."""
+    """The offset at which reading can begin in the middle of a stream: the first strong candidate that is followed by
+    another candidate (or by the end of the stream), else the first strong one; -1 if the buffer has none."""
     count, first = len(b), np.int64(-1)
     at = next_strong(b, 0, count)
     while at < count:
@@ -154,11 +154,10 @@ def strong_starts(buffer: Bytes) -> list[int]:
 def _frame(
     b: Bytes, at: int, count: int, landing: int, stop: int, rest: int, piece: int, starts: Ints, ends: Ints, kinds: Any
 ) -> Any:
-    """Adds the segments from ``at`` on to the ``count`` that there are; ``rest``: bytes from the window to the end of
-    the stream. ``landing``: does the record at ``at`` end where another begins (0: no, -1: not known)?
-
-    Returns their number, where they end, and what stopped it: 0 nothing; an offset after the window, at which a record
-    must begin if one ends there; the negative number of bytes that the window must have."""
+    """Appends the segments from ``at`` to the existing ``count``; ``rest``: bytes from the window to the end of the
+    stream. ``landing``: whether the record at ``at`` ends where another begins (0: no, -1: unknown). Returns their
+    number, their end, and why it stopped: 0 for the end; an offset after the window at which a record must begin if one
+    ends there; the negative number of bytes that the window must have."""
     size = len(b)
     complete = size == rest
     limit = size if complete else size - COMMON_HEADER  # of headers that begin in the window
@@ -203,8 +202,8 @@ def iter_segments(
 ) -> Iterator[Segments]:
     """The records and gaps that begin in ``[start, stop)`` of a stream of ``length`` bytes, window by window.
 
-    ``boundaries`` are the places where another file begins: no gap reaches across one. ``start`` must be the end of the
-    segment before (0 at first). The last segment may end behind ``stop``: its end is where the next split goes on.
+    ``boundaries`` are the offsets at which another file begins: no gap crosses one. ``start`` must be the end of the
+    preceding segment (0 at first). The last segment may end after ``stop``: the next split begins at its end.
     """
     position, size, reach = start, window, REACH
     while position < min(stop, length):
@@ -224,8 +223,8 @@ def iter_segments(
             size, reach = max(2 * size, longer), max(2 * reach, longer)
             continue
         size, reach = window, REACH
-        found = starts[:count].copy(), ends[:count].copy(), kinds[:count]
-        yield cut_gaps(_segments(buffer, position, *found, length), boundaries)
+        framed = starts[:count].copy(), ends[:count].copy(), kinds[:count]
+        yield cut_gaps(_segments(buffer, position, *framed, length), boundaries)
         position += used
 
 
@@ -239,18 +238,18 @@ def _segments(buffer: Bytes, base: int, start: Ints, end: Ints, kind: Bytes, len
     return Segments(buffer, base, start, end, kind == _RECORD, reasons)
 
 
-def _begins(read: Read, place: int, length: int) -> bool:
-    """Could a record begin at this place of the stream?"""
-    return bool(header_at(read(place, min(place + COMMON_HEADER, length)), 0) != GAP)
+def _begins(read: Read, at: int, length: int) -> bool:
+    """Whether a record can begin at this offset of the stream."""
+    return bool(header_at(read(at, min(at + COMMON_HEADER, length)), 0) != GAP)
 
 
 def _length_damage(buffer: Bytes, at: int, base: int, length: int) -> Reason:
-    """What is wrong with the size of a record that begins at ``at`` of a buffer; the buffer begins at ``base`` of a
-    stream of ``length`` bytes."""
+    """The problem of the size of a record at ``at`` of a buffer; the buffer begins at ``base`` of a stream of
+    ``length`` bytes."""
     header, payload = buffer[at : at + 8].view(">u4").tolist()
-    there = length - base - at
-    if header + payload > there:
-        sentence = f"truncated: a record of {header} + {payload} bytes was expected, {there} bytes are there"
+    rest = length - base - at
+    if header + payload > rest:
+        sentence = f"truncated: a record of {header} + {payload} bytes was expected, {rest} bytes are there"
         return Reason(Problem.TRUNCATED, sentence)
     size = f"{header} + {payload} bytes"
     return Reason(
@@ -259,12 +258,12 @@ def _length_damage(buffer: Bytes, at: int, base: int, length: int) -> Reason:
     )
 
 
-def _gap_damage(there: Bytes) -> Reason:
-    if len(there) < COMMON_HEADER:
-        sentence = f"truncated: a common header of 16 bytes was expected, {len(there)} bytes are there"
+def _gap_damage(gap: Bytes) -> Reason:
+    if len(gap) < COMMON_HEADER:
+        sentence = f"truncated: a common header of 16 bytes was expected, {len(gap)} bytes are there"
         return Reason(Problem.TRUNCATED, sentence)
-    header, payload, scheme, number = there.view(">u4").tolist()
-    if not there.any():
+    header, payload, scheme, number = gap.view(">u4").tolist()
+    if not gap.any():
         sentence = "zero bytes where a record was expected"
     elif scheme != SCHEME:
         sentence = f"a record header was expected, with packetization scheme 66; found {scheme}"
@@ -274,7 +273,7 @@ def _gap_damage(there: Bytes) -> Reason:
 
 
 def cut_gaps(segments: Segments, boundaries: Ints | None) -> Segments:
-    """The same segments with gaps cut at file boundaries and into pieces of :data:`GAP_PIECE` bytes."""
+    """The same segments with gaps split at file boundaries and into pieces of :data:`GAP_PIECE` bytes."""
     gaps = np.flatnonzero(~segments.record)
     if len(gaps) == 0:
         return segments
@@ -301,17 +300,16 @@ SEQUENCED: Final = tuple(
 """Record numbers of the types that have a sequence number."""
 
 KEY: Final = 24
-"""Bytes that tell records apart: the common header and the sequence number."""
+"""The bytes that identify a record: the common header and the sequence number."""
 
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
 _STALE: Final = Reason(None, "stale bytes of an earlier read at this offset of the buffer")
 
 
 def iter_reads(read: Read, starts: Ints, length: int, window: int = WINDOW) -> Iterator[Segments]:
-    """The records, stale tails and damage of a capture of ``length`` bytes that holds read buffers, window by window.
-
-    ``starts`` are the places where reads begin, in rising order. A window holds complete reads; one that is too small
-    for a read or a record grows.
+    """The records, stale tails and damage of a capture of ``length`` bytes that consists of read buffers, window by
+    window. ``starts`` are the ascending offsets of reads. A window has complete reads; it grows if it is too small for
+    a read or a record.
     """
     walk = _Reads(read, length, [0, *(int(start) for start in starts if 0 < start < length), length])
     at, size = 0, window
@@ -329,8 +327,8 @@ def iter_reads(read: Read, starts: Ints, length: int, window: int = WINDOW) -> I
 
 
 def walk_reads(buffer: Bytes, starts: Ints | None) -> Segments:
-    """As :func:`iter_reads`, for a complete stream in one piece; with ``starts`` None a read is taken to begin wherever
-    a record follows unframed bytes."""
+    """Like :func:`iter_reads`, for a complete stream in one buffer; with ``starts`` None a read begins wherever a
+    record follows unframed bytes."""
     if starts is not None and len(buffer):
         (segments,) = iter_reads(lambda start, stop: buffer[start:stop], starts, len(buffer), len(buffer))
         return segments
@@ -341,42 +339,42 @@ def walk_reads(buffer: Bytes, starts: Ints | None) -> Segments:
 
 
 class _TooShortError(Exception):
-    """The window ends inside a record, or before it can be told whether it is one."""
+    """The window ends inside a record, or before it is clear whether it is one."""
 
 
 class _Reads:
-    """Goes through the reads of a stream. All places count from the stream's start."""
+    """Walks through the reads of a stream. All offsets count from the stream's start."""
 
     def __init__(self, read: Read, length: int, edges: list[int]) -> None:
         self.read, self.length = read, length
-        self.edges = edges  # where reads begin, and the end
+        self.edges = edges  # the offsets of reads, and the end
         self.image = bytearray()  # of the read buffer
-        self.seen: dict[int, bytes] = {}  # which record was last read at each offset of it
-        self.position = 0  # what precedes it belongs to a segment
-        self.same_from = -1  # offset in the present read from which it equals the buffer; -1: its end is not known
+        self.seen: dict[int, bytes] = {}  # the record that was last read at each offset of it
+        self.position = 0  # the bytes that precede it belong to a segment
+        self.same_from = -1  # offset in the current read from which it equals the buffer; -1: its end is unknown
 
     def load(self, first: int, last: int) -> None:
         """Makes the bytes ``[first, last)`` the window."""
         self.base, self.stop = first, last
-        # a header that begins in the window may end behind it
+        # a header that begins in the window may end after it
         self.bytes = self.read(first, min(last + COMMON_HEADER, self.length))
         self.data = self.bytes.tobytes()
-        self.found: list[tuple[int, int, Reason | None]] = []  # start, end, and why it is not a record
+        self.found: list[tuple[int, int, Reason | None]] = []  # start, end, and the reason if it is not a record
 
     def segments(self) -> Segments:
-        """What was found in the window."""
-        found = [one for one in self.found if one[0] < one[1]]
-        start, end = np.array([one[:2] for one in found], np.int64).reshape(-1, 2).T - self.base
-        reasons = {at: reason for at, (_, _, reason) in enumerate(found) if reason is not None}
-        record = np.array([reason is None for _, _, reason in found], bool)
+        """The segments of the window."""
+        spans = [s for s in self.found if s[0] < s[1]]
+        start, end = np.array([s[:2] for s in spans], np.int64).reshape(-1, 2).T - self.base
+        reasons = {at: reason for at, (_, _, reason) in enumerate(spans) if reason is not None}
+        record = np.array([reason is None for _, _, reason in spans], bool)
         return Segments(self.bytes, self.base, start, end, record, reasons)
 
     def take(self, first: int, last: int) -> bool:
-        """One read, ``[first, last)``; False, and nothing is changed, where the window is too short for it."""
+        """Processes a read ``[first, last)``; False, without any change, if the window is too short for it."""
         position, before = self.position, len(self.found)
-        there = self._at(first, last)
-        size = min(len(there), len(self.image))
-        differs = np.flatnonzero(np.frombuffer(there[:size], np.uint8) != np.frombuffer(self.image[:size], np.uint8))
+        data = self._at(first, last)
+        size = min(len(data), len(self.image))
+        differs = np.flatnonzero(np.frombuffer(data[:size], np.uint8) != np.frombuffer(self.image[:size], np.uint8))
         self.same_from = int(differs[-1]) + 1 if len(differs) else 0
         try:
             genuine = self._records(first, last)
@@ -384,19 +382,19 @@ class _Reads:
             self.position = position
             del self.found[before:]
             return False
-        for place in genuine:
-            key = self._at(place, place + KEY)
+        for at in genuine:
+            key = self._at(at, at + KEY)
             if len(key) == KEY:
-                self.seen[place - first] = key
-        self._overwrite(there)
+                self.seen[at - first] = key
+        self._overwrite(data)
         return True
 
-    def _overwrite(self, there: bytes) -> None:
-        self.image[: min(len(there), _MAX_IMAGE)] = there[:_MAX_IMAGE]
+    def _overwrite(self, data: bytes) -> None:
+        self.image[: min(len(data), _MAX_IMAGE)] = data[:_MAX_IMAGE]
 
     def _records(self, first: int, last: int) -> list[int]:
         """The records of one read."""
-        position = max(first, self.position)  # a record of the read before may go on here
+        position = max(first, self.position)  # a record of the preceding read may continue here
         genuine: list[int] = []
         while position < last:
             kind, end = self._candidate(position)
@@ -415,7 +413,7 @@ class _Reads:
         return genuine
 
     def inferred(self) -> None:
-        """Reads whose starts are not known: a read ends where unframed bytes are followed by a record."""
+        """Processes reads with unknown starts: a read ends where a record follows unframed bytes."""
         first = 0
         while self.position < self.length:
             kind, end = self._candidate(self.position)
@@ -429,7 +427,8 @@ class _Reads:
             self.position = first = last
 
     def _tail(self, position: int, first: int, last: int) -> int:
-        """Bytes that frame as no record, up to the end of the read ``[first, last)``; returns where to go on."""
+        """Adds bytes that are not a record, up to the end of the read ``[first, last)``; returns the offset to continue
+        at."""
         stop = last
         if self._is_stale(position, first, last):
             reason = _STALE
@@ -446,73 +445,73 @@ class _Reads:
         return stop
 
     def _is_record(self, kind: int, position: int, end: int, first: int, last: int) -> bool:
-        """Is this candidate a record of the read ``[first, last)``?"""
+        """Whether a candidate is a record of the read ``[first, last)``."""
         if kind == GAP or (end > last and (end > self.length or kind == WEAK)):
             return False
         holds_another = self._next_strong(position + 1, end) < end
-        if end <= last:  # a weak candidate, or one that holds another, must be followed by something known
+        if end <= last:  # a weak candidate, or one that contains another, must be followed by a known record
             known = (kind == STRONG and not holds_another) or end == last or self._begins(end)
             return known or self._is_stale(end, first, last) or self._is_zero(end, last)
-        if holds_another:  # goes on in the next read, unless that begins with a record
+        if holds_another:  # continues in the next read, unless that begins with a record
             return not self._is_stale(position, first, last) and self._ends_later(end)
         if end > self.stop:
             raise _TooShortError
         return True
 
     def _ends_later(self, end: int) -> bool:
-        """Is what follows a record that goes on in a later read a record, nothing, or stale?"""
+        """Whether a record, the end, or stale bytes follow a record that continues in a later read."""
         read = bisect_left(self.edges, end)
         first, last = self.edges[read - 1], self.edges[read]
         if end == last or self._begins(end):
             return True
-        full = self.edges[read - 2]  # the read before is full of that record, so it is what the buffer holds
+        full = self.edges[read - 2]  # the preceding read is full of that record, so it is the content of the buffer
         at = full + end - first
         size = min(last - end, first - at)
         return size > 0 and self._at(end, end + size) == self._at(at, at + size)
 
     def _is_ghost(self, position: int, end: int, first: int, last: int) -> bool:
-        """Did an earlier read leave this record here, and everything behind it in the read ``[first, last)``?"""
-        place = position - first
-        if len(self.image) < place + min(end, last) - position or not self._is_stale(position, first, last):
+        """Whether an earlier read left this record and all bytes after it in the read ``[first, last)``."""
+        at = position - first
+        if len(self.image) < at + min(end, last) - position or not self._is_stale(position, first, last):
             return False
-        there = self._at(position, position + KEY)
-        if there[15] not in SEQUENCED or any(there[12:15]) or not any(there[16:24]):  # no sequence that could be new
-            return place > 0  # a read holds at least one record
-        return self.seen.get(place) == there
+        record = self._at(position, position + KEY)
+        if record[15] not in SEQUENCED or any(record[12:15]) or not any(record[16:24]):  # no sequence that could be new
+            return at > 0  # a read has at least one record
+        return self.seen.get(at) == record
 
     def _is_stale(self, start: int, first: int, last: int) -> bool:
-        """Do the bytes from ``start`` to the end of the read ``[first, last)`` equal what earlier reads left? What
-        follows what they left is not compared."""
-        place = start - first
+        """Whether the bytes from ``start`` to the end of the read ``[first, last)`` equal those of earlier reads; bytes
+        after those are not compared."""
+        at = start - first
         if self.same_from >= 0:
-            return self.same_from <= place < len(self.image)
-        there = self._at(start, min(last, first + len(self.image)))
-        known = self.image[place : place + len(there)]
-        return len(known) > 0 and there.startswith(known)
+            return self.same_from <= at < len(self.image)
+        data = self._at(start, min(last, first + len(self.image)))
+        known = self.image[at : at + len(data)]
+        return len(known) > 0 and data.startswith(known)
 
     def _is_zero(self, start: int, stop: int) -> bool:
-        if any(self._at(start, min(stop, start + KEY))):  # one look tells most of them apart
+        if any(self._at(start, min(stop, start + KEY))):  # decides most cases at once
             return False
         return self.data.count(0, start - self.base, stop - self.base) == stop - start
 
     def _at(self, start: int, stop: int) -> bytes:
-        """The bytes ``[start, stop)``, clipped to the stream, wherever the window is."""
+        """The bytes ``[start, stop)``, clipped to the stream, inside the window or not."""
         stop = min(stop, self.length)
         if self.base <= start and stop <= self.base + len(self.data):
             return self.data[start - self.base : stop - self.base]
         return self.read(start, stop).tobytes()
 
     def _candidate(self, position: int) -> tuple[int, int]:
-        """What begins at a place of the window, and where it would end."""
+        """The kind of candidate at an offset of the window, and its end."""
         kind = int(header_at(self.bytes, position - self.base))
         return kind, int(record_end(self.bytes, position - self.base)) + self.base if kind != GAP else -1
 
-    def _begins(self, place: int) -> bool:
-        if place < self.stop:
-            return self._candidate(place)[0] != GAP
-        return _begins(self.read, place, self.length)
+    def _begins(self, at: int) -> bool:
+        if at < self.stop:
+            return self._candidate(at)[0] != GAP
+        return _begins(self.read, at, self.length)
 
     def _next_strong(self, position: int, stop: int) -> int:
-        """The first strong candidate of ``[position, stop)`` in the window; ``stop`` where there is none."""
-        found = int(next_strong(self.bytes, position - self.base, min(stop - self.base, len(self.bytes)))) + self.base
-        return found if found < self.base + len(self.bytes) else stop
+        """The first strong candidate of ``[position, stop)`` in the window; ``stop`` if there is none."""
+        at = int(next_strong(self.bytes, position - self.base, min(stop - self.base, len(self.bytes)))) + self.base
+        return at if at < self.base + len(self.bytes) else stop

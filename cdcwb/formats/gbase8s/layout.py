@@ -1,4 +1,4 @@
-"""The wire facts of a GBase 8s CDC stream as data: record types, header fields, error numbers and column types
+"""Constants of a GBase 8s CDC stream: record types, header fields, error numbers and column types
 (docs/formats/gbase8s.md).
 
 All header integers are big-endian; only the size words that end a row header are not (§3). Offsets count bytes from the
@@ -24,10 +24,10 @@ __all__ = [
 FORMAT: Final = "gbase8s"
 
 COMMON_HEADER: Final = 16
-"""Bytes of the header that every record begins with (§1.1)."""
+"""Bytes of the common header of every record (§1.1)."""
 
 SCHEME: Final = 66
-"""``CDC_PKTSCHEME_LRECBINARY``, the only packetization scheme that is documented (§1.1)."""
+"""``CDC_PKTSCHEME_LRECBINARY``, the only documented packetization scheme (§1.1)."""
 
 SIZE_WORD: Final = 4
 """Bytes of one size word; a row header ends with one for each variable-length column (§3)."""
@@ -37,7 +37,7 @@ SESSION_INVALID: Final = 0x1
 
 
 class HeaderField(NamedTuple):
-    """One big-endian integer of a header: its place in the record, its bytes and how to read them."""
+    """A big-endian integer of a header: its offset in the record, its bytes and its interpretation."""
 
     offset: int
     size: int
@@ -46,10 +46,8 @@ class HeaderField(NamedTuple):
 
 
 class RecordType(NamedTuple):
-    """What a record number stands for. ``header_size`` counts the common header, but no size words (§2).
-
-    ``fields`` are those behind the common header, in wire order, without holes. ``operation`` is None where none
-    applies.
+    """A record type. ``header_size`` includes the common header, without size words (§2). ``fields`` are those after
+    the common header, in wire order, without holes. ``operation`` is None if none applies.
     """
 
     number: int
@@ -62,12 +60,12 @@ class RecordType(NamedTuple):
 
     @property
     def is_row(self) -> bool:
-        """Does it carry a row image, and so size words behind its header (§3)?"""
+        """Whether it has a row image, and so size words after its header (§3)."""
         return self.number in ROWS
 
     @property
     def has_payload(self) -> bool:
-        """Does a payload belong to it (§2)?"""
+        """Whether it has a payload (§2)."""
         return self.is_row or self.number == 200
 
 
@@ -75,7 +73,7 @@ ROWS: Final = (40, 41, 42, 43)
 """Record numbers of INSERT, DELETE, UPDBEF and UPDAFT."""
 
 BEFORE_IMAGES: Final = (41, 42)
-"""Record numbers of DELETE and UPDBEF: their row is the one before the change."""
+"""Record numbers of DELETE and UPDBEF, whose row is the before image."""
 
 _SIZES: Final = {"sequence_number": 8, "start_time": 8, "commit_time": 8}
 _UNSIGNED: Final = frozenset(("sequence_number", "flags", "fixed_length_bytes", "fixed_columns", "variable_columns"))
@@ -149,17 +147,17 @@ RECORD_TYPES: Final[dict[int, RecordType]] = {
         _type(202, "ERROR", Kind.ERROR, None, "the server reports an error", "flags", "error_code"),
     )
 }
-"""Every record type there is, by its number (§2)."""
+"""All record types, by number (§2)."""
 
 
 def record_name(number: int) -> str:
-    """The source's name of a record number: ``CDC_REC_INSERT``; ``CDC_REC_77`` for a number that is not known (§2)."""
+    """The source's name of a record number: ``CDC_REC_INSERT``; ``CDC_REC_77`` for an unknown number (§2)."""
     known = RECORD_TYPES.get(number)
     return known.name if known else f"CDC_REC_{number}"
 
 
 class ErrorCode(NamedTuple):
-    """Symbolic name and meaning of an error number (§7). The vendor promises the names, not the numbers."""
+    """Symbolic name and meaning of an error number (§7). The vendor guarantees the names, not the numbers."""
 
     name: str
     explanation: str
@@ -190,11 +188,11 @@ ERROR_CODES: Final[dict[int, ErrorCode]] = {
         "SQL -19816", "not allowed while the table is captured (altering it, or turning off full-row logging)"
     ),
 }
-"""Error numbers that a public source names (§7)."""
+"""Error numbers from public sources (§7)."""
 
 
 def explain_error(code: int) -> str:
-    """What an error number means: ``-83713 CDC_E_LSN: the log no longer holds …`` (§7)."""
+    """The meaning of an error number: ``-83713 CDC_E_LSN: the log no longer holds …`` (§7)."""
     known = ERROR_CODES.get(code)
     if known is not None:
         return f"{code} {known.name}: {known.explanation}"
@@ -207,7 +205,7 @@ def explain_error(code: int) -> str:
 
 
 class ColumnKind(StrEnum):
-    """How the bytes of a column are read (§4); ``UNKNOWN`` where no public source describes the encoding (§4.7)."""
+    """The encoding of a column (§4); ``UNKNOWN`` if no public source describes it (§4.7)."""
 
     SMALLINT = "smallint"
     INTEGER = "integer"  # and SERIAL
@@ -218,7 +216,7 @@ class ColumnKind(StrEnum):
     SMALLFLOAT = "smallfloat"
     BOOLEAN = "boolean"
     CHAR = "char"  # and NCHAR
-    DECIMAL = "decimal"  # NUMERIC and MONEY too
+    DECIMAL = "decimal"  # also NUMERIC and MONEY
     DATETIME = "datetime"
     INTERVAL = "interval"
     VARCHAR = "varchar"  # and NVARCHAR
@@ -228,7 +226,7 @@ class ColumnKind(StrEnum):
 
 
 QUALIFIERS: Final = {"year": 0, "month": 2, "day": 4, "hour": 6, "minute": 8, "second": 10, "fraction": 12}
-"""Fields of DATETIME and INTERVAL by their codes, which rise from large to small (§4.4)."""
+"""Fields of DATETIME and INTERVAL by their codes, which ascend from large to small (§4.4)."""
 
 MOST_PACKED: Final = 17
 """Bytes of the longest packed decimal: exponent and 32 digits (§4.3)."""
@@ -256,12 +254,12 @@ ENCODINGS: Final = {
     ColumnKind.LVARCHAR: "length, flag and text, the flag 01 is NULL",
     ColumnKind.LOB: "locator of a large object; its content is not in the stream",
 }
-"""How a value of each kind is written (§4.1 to §4.5)."""
+"""The text format of each kind of value (§4.1 to §4.5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the stream does not say of itself.
+    """Settings that the stream does not state.
 
     ``byte_order`` of the size words is ``little`` or ``big`` (§3), ``prefix_width`` of a VARCHAR's length 1 or 2 bytes
     (§4.2), ``charset`` the Python name of the database's character set.
@@ -276,11 +274,10 @@ class Settings:
 class Column:
     """One column of a table schema.
 
-    ``ordinal`` counts from 1. ``type`` is as the text spells it, constraints left out. ``size`` is what a fixed-length
-    column takes in a row, in bytes (None: unknown, or of variable length). ``length`` is the most bytes that a value
-    may take, as declared (None: not declared). ``scale`` is None for a floating decimal. ``start`` and ``end`` are
-    codes of :data:`QUALIFIERS`, ``fraction`` the digits of a fraction (0: none), ``lead`` those of an INTERVAL's first
-    field.
+    ``ordinal`` counts from 1. ``type`` is as the text spells it, constraints left out. ``size``: bytes of a
+    fixed-length column in a row (None: unknown, or of variable length). ``length``: the declared maximum of bytes of a
+    value (None: not declared). ``scale`` is None for a floating decimal. ``start`` and ``end`` are codes of
+    :data:`QUALIFIERS`, ``fraction`` the digits of a fraction (0: none), ``lead`` those of an INTERVAL's first field.
     """
 
     ordinal: int

@@ -1,9 +1,7 @@
-"""What has to be known before a capture can be read in splits: options, files, settings, table versions and names, and
-what crosses splits (docs/formats/gbase8s.md).
-
-A plan is made once by :mod:`cdcwb.formats.gbase8s.first_pass` and travels to the workers as one text. Everything in it
-is small: it grows with the number of files, splits, schema texts and transactions that are open at a split's start,
-never with the number of records.
+"""The plan of a capture: options, files, settings, table versions and names, splits, and state that crosses splits
+(docs/formats/gbase8s.md). A plan is made once by :mod:`cdcwb.formats.gbase8s.first_pass` and sent to the workers as one
+text. Its size grows with the number of files, splits, schema texts and transactions that are open at a split's start,
+not with the number of records.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 Names = dict[int, tuple[str | None, str]]
-"""Label -> schema (None: not given) and table."""
+"""Label -> schema (None: unknown) and table."""
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
@@ -55,13 +53,13 @@ OPTIONS: Final[dict[str, str]] = {
     "images": "false: headers only",
     "keys": "key columns: schema.table:c1+c2",
 }
-"""Every option of the format and what it means."""
+"""The description of every option of the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a capture, checked. None: to be detected. ``labels_given``: the option ``labels`` as it was given,
-    of which ``labels`` is the meaning (None: the files beside the capture name the tables)."""
+    """The checked options of a capture. None: to be detected. ``labels_given``: the option ``labels`` as given,
+    ``labels`` its parsed value (None: the files next to the capture name the tables)."""
 
     charset: str = "utf-8"
     byte_order: str | None = None
@@ -78,7 +76,7 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
+        """Checked options from names and values. Raises OptionError, which names the error and the known options."""
         opt.check_names(given, OPTIONS, "gbase8s")
         values = {name: value for name, value in given.items() if value is not None and value != ""}
 
@@ -110,15 +108,15 @@ class Options:
     def names_of(self, paths: Iterable[str]) -> tuple[Names, list[dict[str, Any]]]:
         """The names of the tables of these files (§6.8), and the rows of ``detected`` about them.
 
-        Raises OptionError for a file that cannot be used, and for two that give one label different names.
+        Raises OptionError for an unusable file, and for two files that give one label different names.
         """
         if self.labels is not None:
-            given = self.labels_given
-            if isinstance(given, Mapping):
-                text = json.dumps(given, ensure_ascii=False) if given else "none"
+            labels = self.labels_given
+            if isinstance(labels, Mapping):
+                text = json.dumps(labels, ensure_ascii=False) if labels else "none"
             else:
-                here = is_file(str(given)) and not is_remote(str(given))
-                text = str(Path(given).absolute()) if here else str(given)
+                here = is_file(str(labels)) and not is_remote(str(labels))
+                text = str(Path(labels).absolute()) if here else str(labels)
             return self.labels, [detected_row("labels", text, "given as an option", True)]
         names: Names = {}
         rows: list[dict[str, Any]] = []
@@ -136,22 +134,22 @@ class Options:
         return names, rows
 
 
-def _schemas(given: Any) -> dict[int, str]:
-    if not isinstance(given, Mapping):
-        return read_side_file(str(given))
+def _schemas(option: Any) -> dict[int, str]:
+    if not isinstance(option, Mapping):
+        return read_side_file(str(option))
     try:
-        return {int(label): str(text) for label, text in given.items()}
+        return {int(label): str(text) for label, text in option.items()}
     except ValueError:
-        wrong = ", ".join(repr(label) for label in given)
+        wrong = ", ".join(repr(label) for label in option)
         raise OptionError(f"option schemas: expected whole numbers as labels, found {wrong}") from None
 
 
-def _labels(given: Any) -> Names | None:
-    word = given.strip().lower() if isinstance(given, str) else ""
+def _labels(option: Any) -> Names | None:
+    word = option.strip().lower() if isinstance(option, str) else ""
     if word == "auto":
         return None
     names: Names = {}
-    for label, name in ({} if word == "none" else opt.as_names("labels", given)).items():
+    for label, name in ({} if word == "none" else opt.as_names("labels", option)).items():
         schema, _, table = name.rpartition(".")
         try:
             names[int(label)] = (schema or None, table)
@@ -174,24 +172,24 @@ def _read_labels(path: str) -> Names:
 
 
 def labels_files(paths: Iterable[str]) -> list[str]:
-    """The files that name the tables of these files: of each the nearest ``NAME.labels.json``, where NAME is the file's
-    name (with or without its extension) or that of a folder it is in, and which is beside that file or folder."""
+    """The files that name the tables of these files: for each the nearest ``NAME.labels.json`` next to the file or a
+    folder that contains it, where NAME is the name of that file (with or without its extension) or folder."""
     known: dict[str, bool] = {}
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for path in paths:
         folder, slash, name = path.rpartition("/")
         for base in (path, f"{folder}{slash}{Path(name).stem}", *folders_of(path)):
-            beside = f"{base}.labels.json"
-            if beside not in known:
-                known[beside] = Path(base).name != "" and is_file(beside)
-            if known[beside]:
-                found[beside] = None
+            candidate = f"{base}.labels.json"
+            if candidate not in known:
+                known[candidate] = Path(base).name != "" and is_file(candidate)
+            if known[candidate]:
+                files[candidate] = None
                 break
-    return list(found)
+    return list(files)
 
 
 def capture_files(paths: Sequence[str]) -> list[str]:
-    """The files without those that name the tables of others."""
+    """The files without files of table names."""
     side = set(labels_files(paths))
     return [path for path in paths if path not in side] or list(paths)
 
@@ -208,7 +206,7 @@ class FileEntry:
     compression: str | None
     size: int
     length: int
-    problem: str | None = None  # what is wrong with the file itself (a compressed one that is cut off)
+    problem: str | None = None  # the problem of the file itself (a truncated compressed one)
 
 
 NO_COUNTS: Final = (None, None, None)
@@ -217,7 +215,7 @@ NO_COUNTS: Final = (None, None, None)
 @dataclass(slots=True)
 class Version:
     """One schema text of one label. ``counts``: fixed bytes, fixed and variable columns by the header, None for a side
-    file. ``file_index``, ``offset``, ``length``: the TABSCHEM that brought it, in its decompressed file; -1: none."""
+    file. ``file_index``, ``offset``, ``length``: the location of its TABSCHEM in the decompressed file; -1: none."""
 
     label: int
     number: int
@@ -234,8 +232,8 @@ class SplitEntry:
     """A run of the stream, ``[start, stop)`` in wire bytes over all files: the segments that begin in it.
 
     ``open_before``: transactions open at its start (id -> name). ``in_force``: label -> number of the version in force
-    there. ``closes``: indices of the text files whose notes (text between the digits of records) belong to this split.
-    ``reach``: no byte of the stream from there on says anything about it; -1 where that is not known.
+    at the start. ``closes``: indices of the text files whose notes (text between the digits of records) belong to this
+    split. ``reach``: bytes of the stream from this offset on have no influence on it; -1 if unknown.
     """
 
     start: int
@@ -248,8 +246,8 @@ class SplitEntry:
 
 @dataclass(slots=True)
 class Plan(PlanText):
-    """How a capture is read. ``mode`` is ``stream`` (records follow each other), ``reads`` (read buffers with known
-    starts) or ``inferred`` (read buffers whose starts follow from their unframed tails)."""
+    """The plan of a capture. ``mode`` is ``stream`` (consecutive records), ``reads`` (read buffers with known starts)
+    or ``inferred`` (read buffers with starts inferred from their unframed tails)."""
 
     files: list[FileEntry]
     mode: str
@@ -269,8 +267,7 @@ class Plan(PlanText):
 class Stream:
     """The files of a capture as one run of wire bytes, in which a record may begin in one file and end in another.
 
-    A file is opened when its bytes are first asked for. ``boundaries`` are the places where each file but the first
-    begins.
+    A file is opened when its bytes are first requested. ``boundaries`` are the offsets of each file but the first.
     """
 
     def __init__(self, files: Sequence[FileEntry], mode: str = "stream", buffer_size: int | None = None) -> None:
@@ -283,17 +280,17 @@ class Stream:
         self._open: dict[int, Source] = {}
 
     def source(self, index: int) -> Source:
-        """The opened file of that index."""
+        """The open file at an index."""
         if index not in self._open:
             self._open[index] = open_source(self.files[index].path, self.files[index].shape)
         return self._open[index]
 
-    def file_at(self, place: int) -> int:
-        """Index of the file that holds the wire byte at ``place``."""
-        return bisect.bisect_right(self.starts, place, hi=len(self.files)) - 1
+    def file_at(self, at: int) -> int:
+        """The index of the file with the wire byte at ``at``."""
+        return bisect.bisect_right(self.starts, at, hi=len(self.files)) - 1
 
     def read(self, start: int, stop: int) -> Bytes:
-        """The wire bytes ``[start, stop)``, clipped to the stream; over file ends they are joined."""
+        """The wire bytes ``[start, stop)``, clipped to the stream; bytes of several files are joined."""
         stop = min(stop, self.length)
         parts: list[Bytes] = []
         while start < stop:
@@ -303,11 +300,11 @@ class Stream:
             parts.append(self.source(index).read(start - first, end - first))
             start = end
         joined = parts[0].view() if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.uint8)])
-        joined.flags.writeable = False  # a kernel would be compiled for each of both
+        joined.flags.writeable = False  # a kernel would be compiled for each of the two types
         return joined
 
     def segments(self, start: int, stop: int) -> Iterator[Segments]:
-        """The segments that begin in ``[start, stop)`` of the stream; in the modes that know reads, all of them."""
+        """The segments that begin in ``[start, stop)`` of the stream; in the modes with reads, all of them."""
         if self.mode == "stream":
             yield from iter_segments(self.read, start, stop, self.length, boundaries=self.boundaries)
         elif self.mode == "inferred":
@@ -317,8 +314,8 @@ class Stream:
                 yield cut_gaps(segments, self.boundaries)
 
     def read_starts(self, upto: int) -> list[int]:
-        """Where reads begin, in files that begin before ``upto``: at each file's start and its lines, dump restarts or
-        multiples of the buffer size."""
+        """The offsets of reads in files that begin before ``upto``: at each file's start and its lines, dump restarts
+        or multiples of the buffer size."""
         starts: set[int] = set()
         for index, entry in enumerate(self.files):
             first = self.starts[index]
@@ -340,8 +337,7 @@ class Stream:
         return sorted(starts)
 
     def location(self, start: int, end: int) -> tuple[int, int, int]:
-        """File index, offset and length in the decompressed file of a run of the stream, as far as its first file
-        goes."""
+        """File index, offset and length of a run of the stream in its first decompressed file."""
         index = self.file_at(start)
         first = self.starts[index]
         offset, stop = self.span(index, start - first, min(end, self.starts[index + 1]) - first)
@@ -362,16 +358,15 @@ class Stream:
 
 
 def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
-    """What the events of each split follow from, so that those of an earlier run can be kept.
-
-    Records run on from file to file, so the files are all that the split reaches into: all behind it where its records
-    are damaged or its last one ends with the stream. Places count from the first of these files on, for what precedes
-    it has no part in the events but for what it left in force and open.
+    """The provenance of each split, so that its events from an earlier run can be reused. Records continue from file to
+    file, so it includes all files that the split reaches into: all following files if its records are damaged or its
+    last one ends with the stream. Offsets count from the first of these files, since earlier ones influence events only
+    by versions in force and open transactions.
     """
     starts = Stream(plan.files).starts
     for split in plan.splits:
         first, last = 0, len(plan.files) - 1
-        if plan.mode == "stream":  # else the whole of the stream tells where reads begin
+        if plan.mode == "stream":  # else the starts of reads depend on the complete stream
             first = min([bisect.bisect_right(starts, split.start, hi=last + 1) - 1, *split.closes])
             if 0 <= split.reach <= starts[-1]:
                 last = max([first, bisect.bisect_left(starts, split.reach, hi=last + 1) - 1, *split.closes])
@@ -388,9 +383,7 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
             "in_force": sorted(split.in_force.items()),
             "closes": [plan.files[index].path for index in split.closes],
             "versions": [
-                (one.label, one.number, one.text, *one.counts, one.origin)
-                for one in plan.versions
-                if one.file_index <= last
+                (v.label, v.number, v.text, *v.counts, v.origin) for v in plan.versions if v.file_index <= last
             ],
         }
         yield [Piece(tuple(entry.path for entry in involved), json.dumps(context))]
@@ -400,7 +393,7 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
 
 
 class Versions:
-    """The versions of a plan, and the number that is in force for each label as the reading goes on (§5)."""
+    """The versions of a plan, and the number in force for each label during reading (§5)."""
 
     def __init__(self, plan: Plan, in_force: Mapping[int, int]) -> None:
         self._charset, self._labels, self._in_force = plan.settings.charset, plan.labels, dict(in_force)
@@ -412,13 +405,18 @@ class Versions:
             self._by_text.setdefault((version.label, version.text), []).append(version)
 
     def schema(self, label: int, number: int) -> TableSchema | None:
-        """The version of that number, or None. Its text is read when it is first asked for: a split may need few."""
+        """The version with a number, or None. Its text is parsed on first use, since a split may need few."""
         key = (label, number)
         if key not in self._schemas and key in self._versions:
-            one = self._versions[key]
-            size, fixed, variable = one.counts
+            schema_text = self._versions[key]
+            size, fixed, variable = schema_text.counts
             self._schemas[key] = table_schema(
-                *key, one.text, fixed_bytes=size, fixed_columns=fixed, variable_columns=variable, origin=one.origin
+                *key,
+                schema_text.text,
+                fixed_bytes=size,
+                fixed_columns=fixed,
+                variable_columns=variable,
+                origin=schema_text.origin,
             )
         return self._schemas.get(key)
 
@@ -427,58 +425,59 @@ class Versions:
         return self._labels.get(label, (None, str(label)))
 
     def table_names(self, label: int) -> frozenset[str]:
-        """The texts by which a filter may name the table of a label."""
+        """The names of a label's table in filters."""
         schema, table = self.names(label)
         return frozenset([table] if schema is None else [table, f"{schema}.{table}"])
 
     def of_records(self, headers: Headers) -> Ints:
-        """The number of the version in force at each row, TRUNCATE and TABSCHEM record; 0 where there is none."""
+        """The number of the version in force at each row, TRUNCATE and TABSCHEM record; 0 for none."""
         out = np.zeros(len(headers.start), dtype=np.int64)
         opened: dict[int, tuple[list[int], list[int]]] = {}
         for record in np.flatnonzero(headers.number == 200).tolist():
             label = int(headers.label[record])
             text, counts = schema_text(headers.payload(record), self._charset), counts_of(headers, record)
-            same = (one.number for one in self._by_text.get((label, text), ()) if one.counts in (counts, NO_COUNTS))
+            same = (v.number for v in self._by_text.get((label, text), ()) if v.counts in (counts, NO_COUNTS))
             out[record] = next(same, 0)
             places, numbers = opened.setdefault(label, ([-1], [self._in_force.get(label, 0)]))
             places.append(record)
             numbers.append(int(out[record]))
         uses = np.flatnonzero(headers.row | (headers.number == 119))
-        found, place = distinct(headers.label[uses])
-        for at, one in enumerate(found.tolist()):
-            some = uses[place == at]
-            places, numbers = opened.get(one, ([-1], [self._in_force.get(one, 0)]))
+        labels, index = distinct(headers.label[uses])
+        for at, table_label in enumerate(labels.tolist()):
+            some = uses[index == at]
+            places, numbers = opened.get(table_label, ([-1], [self._in_force.get(table_label, 0)]))
             out[some] = np.array(numbers)[np.searchsorted(np.array(places), some, side="right") - 1]
         self._in_force |= {label: numbers[-1] for label, (_, numbers) in opened.items()}
         return out
 
     def tables(self, label: Ints, version: Ints) -> tuple[list[tuple[int, int]], Ints]:
-        """The different (label, version) of many records, and for each record the place of its own among them."""
-        keys, place = distinct(label * self._base + version)
-        return [divmod(key, self._base) for key in keys.tolist()], place
+        """The distinct (label, version) of many records, and the index of each record's own."""
+        keys, index = distinct(label * self._base + version)
+        return [divmod(key, self._base) for key in keys.tolist()], index
 
     def name_arrays(self, label: Ints, version: Ints, labelled: Bools) -> list[pa.Array]:
-        """Schema name, table name and table version of many records; null where ``labelled`` is false."""
+        """Schema name, table name and table version of many records; null if ``labelled`` is false."""
         tables, table = self.tables(label, version)
-        texts = [(*self.names(one), f"{one}@{number}" if number else None) for one, number in tables]
+        texts = [
+            (*self.names(table_label), f"{table_label}@{number}" if number else None) for table_label, number in tables
+        ]
         index = pa.array(table, mask=~labelled)
-        return [pa.array([one[at] for one in texts], pa.string()).take(index) for at in range(3)]
+        return [pa.array([t[at] for t in texts], pa.string()).take(index) for at in range(3)]
 
 
 _CLOSE: Final = 1 << 16
 
 
 def distinct(values: Ints) -> tuple[Ints, Ints]:
-    """The different values, rising, and for each of ``values`` its place among them.
-
-    Record numbers, labels and file indices are close together; counting them is several times as fast as sorting.
+    """The distinct values, ascending, and the index of each of ``values``. Record numbers, labels and file indices are
+    dense, so counting them is several times as fast as sorting.
     """
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if high - low >= _CLOSE:
-        found, place = np.unique(values, return_inverse=True)
-        return found, place
+        different, index = np.unique(values, return_inverse=True)
+        return different, index
     from_low = values - low
-    found = np.flatnonzero(np.bincount(from_low))
+    different = np.flatnonzero(np.bincount(from_low))
     places = np.zeros(high - low + 1, dtype=np.int64)
-    places[found] = np.arange(len(found))
-    return low + found, places[from_low]
+    places[different] = np.arange(len(different))
+    return low + different, places[from_low]

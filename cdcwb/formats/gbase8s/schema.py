@@ -1,8 +1,6 @@
-"""Table schemas: the column list of a TABSCHEM record, and how many bytes each column takes in a row
-(docs/formats/gbase8s.md §4, §5).
-
-The text is what stands between the parentheses of a CREATE TABLE, ``c1 integer, c2 varchar(20,0)``, fixed-length
-columns first. It is checked against the counts of the record's header; what disagrees becomes a problem of the
+"""Table schemas: the column list of a TABSCHEM record, and the size of each column in a row (docs/formats/gbase8s.md
+§4, §5). The text is that between the parentheses of a CREATE TABLE, ``c1 integer, c2 varchar(20,0)``, fixed-length
+columns first. It is checked against the counts in the record's header; a contradiction becomes a problem of the
 :class:`TableSchema`, and its rows stay bytes.
 """
 
@@ -32,7 +30,7 @@ __all__ = [
 _DEFAULT_FRACTION: Final = 3
 _MOST_FRACTION: Final = 5
 _MOST_DIGITS: Final = 32  # precision of a decimal
-_FLOATING: Final = 255  # scale by which the catalogue marks a floating decimal
+_FLOATING: Final = 255  # scale of a floating decimal in the catalogue
 _LVARCHAR_DEFAULT: Final = 2048
 _LARGEST: Final = 2**31 - 1
 
@@ -54,8 +52,8 @@ _SIMPLE: Final[dict[str, tuple[ColumnKind, int, bool]]] = {
     "blob": (ColumnKind.LOB, 76, False),
     "clob": (ColumnKind.LOB, 76, False),
 }
-"""Types of a size that no argument changes: kind, bytes in a row, and whether there may be one argument (a first value,
-a number of digits) (§4.1)."""
+"""Types of fixed size: kind, bytes in a row, and whether an argument is allowed (a first value, a number of digits)
+(§4.1)."""
 
 _FIXED_TEXT: Final = ("char", "character", "nchar")
 _VARYING: Final = ("varchar", "nvarchar", "character varying")
@@ -66,7 +64,7 @@ _QUALIFIED: Final = re.compile(r"(datetime|interval) (\w+)(?:\(([0-9])\))? to (\
 
 
 def _decimal(money: bool, first: int | None, second: int | None) -> dict[str, Any]:
-    """DECIMAL and MONEY (§4.3): the point falls between two base-100 digits, so an odd scale may cost one more."""
+    """DECIMAL and MONEY (§4.3): the point is between two base-100 digits, so an odd scale may need one more."""
     precision = 16 if first is None else first
     scale = 2 if second is None and money else None if second == _FLOATING else second
     if not 1 <= precision <= _MOST_DIGITS or (scale or 0) > precision:
@@ -77,18 +75,18 @@ def _decimal(money: bool, first: int | None, second: int | None) -> dict[str, An
 
 def _qualified(column: Column, spelling: str) -> dict[str, Any]:
     """DATETIME and INTERVAL (§4.4, §4.5)."""
-    found = _QUALIFIED.fullmatch(spelling)
-    if found is None:
+    match = _QUALIFIED.fullmatch(spelling)
+    if match is None:
         return {}
-    kind, first, lead_text, last, digits = found.groups()
+    kind, first, lead_text, last, digits = match.groups()
     interval = kind == "interval"
     start, end = QUALIFIERS.get(first), QUALIFIERS.get(last)
     if start is None or end is None or start > end or (digits is not None and end != FRACTION):
         return {}
     if lead_text is not None and (not interval or start == FRACTION):
-        return {}  # a fraction has no digits in front
+        return {}  # a fraction has no leading digits
     if interval and start <= QUALIFIERS["month"] < end:
-        return {}  # months and days do not mix
+        return {}  # months and days cannot be combined
     lead = int(lead_text or (4 if start == 0 else 2)) if interval and start != FRACTION else 0
     fraction = int(digits or _DEFAULT_FRACTION) if end == FRACTION else 0
     if (interval and start != FRACTION and lead == 0) or (end == FRACTION and not 1 <= fraction <= _MOST_FRACTION):
@@ -98,18 +96,17 @@ def _qualified(column: Column, spelling: str) -> dict[str, Any]:
 
 
 def with_type(column: Column, spelling: str) -> Column:
-    """The column with what its type says; as it was (UNKNOWN) where the type or its arguments are not known.
-
-    ``spelling`` is the type in lower case, with one space between words and none around parentheses and commas, but for
-    one after a closing parenthesis that a word follows: ``decimal(12,2)``, ``interval day(3) to second``.
+    """The column with the facts of its type; unchanged (UNKNOWN) if the type or its arguments are unknown. ``spelling``
+    is the type in lower case, with one space between words, none around parentheses and commas, and one between a
+    closing parenthesis and a word: ``decimal(12,2)``, ``interval day(3) to second``.
     """
-    found = _WITH_ARGUMENTS.fullmatch(spelling)
+    match = _WITH_ARGUMENTS.fullmatch(spelling)
     typed: dict[str, Any] = {}
     if spelling.startswith(("datetime ", "interval ")):
         typed = _qualified(column, spelling)
-    elif found is not None:
-        name = found[1]
-        first, second = (None if argument is None else int(argument) for argument in (found[2], found[3]))
+    elif match is not None:
+        name = match[1]
+        first, second = (None if argument is None else int(argument) for argument in (match[2], match[3]))
         valid = first is None or 1 <= first <= _LARGEST
         if name in _SIMPLE and (first is None or (_SIMPLE[name][2] and second is None)):
             kind, size, _ = _SIMPLE[name]
@@ -129,7 +126,7 @@ def with_type(column: Column, spelling: str) -> Column:
 
 
 class SchemaTextError(CaptureError):
-    """A column list cannot be read; ``offset`` is the character at which it went wrong, from 0."""
+    """A column list cannot be parsed; ``offset`` is the index of the wrong character, from 0."""
 
 
 class _Token(NamedTuple):
@@ -158,23 +155,23 @@ _CONSTRAINTS: Final = frozenset(
         "comment",
     ]
 )
-"""Words that end a column's type; what follows says nothing about its bytes."""
+"""Words that end a column's type; the following ones have no influence on its bytes."""
 
 
 def _tokens(text: str) -> Iterator[_Token]:
     at = 0
     while at < len(text):
-        found = _TOKENS.match(text, at)
-        if found is None:
+        match = _TOKENS.match(text, at)
+        if match is None:
             raise SchemaTextError(f"the quotation mark {text[at]} is not closed", offset=at)
-        kind = found.lastgroup or ""
+        kind = match.lastgroup or ""
         if kind != "space":
-            yield _Token(found.group() if kind == "sign" else kind, found.group(), at, found.end())
-        at = found.end()
+            yield _Token(match.group() if kind == "sign" else kind, match.group(), at, match.end())
+        at = match.end()
 
 
 def _items(text: str) -> Iterator[list[_Token]]:
-    """The tokens of each column: what stands between commas that are in no parentheses."""
+    """The tokens of each column, separated by commas outside parentheses."""
     item: list[_Token] = []
     opened: list[int] = []
     for token in _tokens(text):
@@ -199,17 +196,17 @@ def _items(text: str) -> Iterator[list[_Token]]:
 
 
 def _type_of(tokens: list[_Token]) -> list[_Token]:
-    """The tokens before the first constraint."""
+    """The tokens that precede the first constraint."""
     depth = 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         depth += (token.kind == "(") - (token.kind == ")")
-        if place and not depth and token.kind == "word" and token.text.lower() in _CONSTRAINTS:
-            return tokens[:place]
+        if index and not depth and token.kind == "word" and token.text.lower() in _CONSTRAINTS:
+            return tokens[:index]
     return tokens
 
 
 def _spelling(tokens: list[_Token]) -> str:
-    """A type in one spelling: lower case, one space between words and after a parenthesis, none elsewhere."""
+    """A type in canonical spelling: lower case, one space between words and after a parenthesis, none elsewhere."""
     text = ""
     for token in tokens:
         if text and token.kind in _NAMES and text[-1] not in "(,":
@@ -219,13 +216,12 @@ def _spelling(tokens: list[_Token]) -> str:
 
 
 def parse_columns(text: str) -> tuple[Column, ...]:
-    """The columns of a column list, in its order (§5).
+    """The columns of a column list, in order (§5). Any case, extra white space, trailing NULs, nested parentheses,
+    ``"delimited"`` names and constraints are accepted. A repeated name gets ``#2``, ``#3``. An unknown type gives a
+    column of kind UNKNOWN; it counts as fixed unless a column of variable length precedes it or its name implies
+    variable length (:func:`table_schema` uses the header).
 
-    Any case, extra white space, trailing NULs, nested parentheses, ``"delimited"`` names and constraints are read. A
-    name that repeats gets ``#2``, ``#3``. A type that is not known gives a column of kind UNKNOWN; it counts as fixed
-    unless a column of variable length precedes it or its name says otherwise (:func:`table_schema` asks the header).
-
-    Raises SchemaTextError, with the character at which the text stops making sense, where it is no column list.
+    Raises SchemaTextError, with the wrong character, if it is not a column list.
     """
     columns: list[Column] = []
     for item in _items(text.rstrip("\0 \t\r\n")):
@@ -253,9 +249,9 @@ def parse_columns(text: str) -> tuple[Column, ...]:
 class TableSchema:
     """One version of a captured table (§5). ``label`` is the client's number for the table, ``version`` counts from 1.
 
-    ``fixed_bytes``, ``fixed_columns`` and ``variable_columns`` are the header's, or computed where there is none.
-    ``problems`` says what of the text was not understood or disagrees. ``decodable`` is how many leading columns can be
-    decoded: all of them when all is well, none where text and header disagree.
+    ``fixed_bytes``, ``fixed_columns`` and ``variable_columns`` are the header's, or computed without one. ``problems``:
+    parts of the text that were not understood, and contradictions. ``decodable`` is the number of leading columns that
+    can be decoded: all for a valid text, none if text and header disagree.
     """
 
     label: int
@@ -271,7 +267,7 @@ class TableSchema:
 
     @property
     def fixed_bytes_known(self) -> bool:
-        """False where neither header nor types say how long a row's fixed part is (side file and unknown type)."""
+        """False if neither header nor types give the size of a row's fixed part (side file with an unknown type)."""
         sizes = [column.size for column in self.columns if column.fixed]
         return None not in sizes or self.fixed_bytes != sum(size or 0 for size in sizes)
 
@@ -279,15 +275,14 @@ class TableSchema:
 def schema_text(payload: bytes, charset: str) -> str:
     """The text of a TABSCHEM payload without its trailing NULs (§5), in the character set of :func:`text_codec`.
 
-    Bytes that fit none are read as ISO 8859-1, so that the types can be read even where a name cannot.
+    Undecodable bytes are read as ISO 8859-1, so that the types can be parsed even if a name cannot.
     """
     return payload.rstrip(b"\0").decode(text_codec(payload, charset) or "iso-8859-1")
 
 
 def text_codec(payload: bytes, charset: str) -> str | None:
-    """The character set of a TABSCHEM payload; None where it is in none of them (§5).
-
-    UTF-8, as the vendor says, else ``charset``, since texts in the server's own character set have been seen.
+    """The character set of a TABSCHEM payload; None if none fits (§5). UTF-8, as documented by the vendor, else
+    ``charset``, since texts in the server's character set exist.
     """
     for codec in ("utf-8", charset):
         try:
@@ -299,9 +294,8 @@ def text_codec(payload: bytes, charset: str) -> str | None:
 
 
 def _fit_sizes(columns: tuple[Column, ...], fixed_bytes: int) -> tuple[tuple[Column, ...], str | None, bool]:
-    """Columns whose sizes agree with the header's ``fixed_bytes``, a sentence where they did not, whether they do now.
-
-    The size of an INTERVAL rests on few sources (§4.5): where there is one and nothing else is uncertain, the header
+    """Columns whose sizes agree with the header's ``fixed_bytes``, a sentence if they did not, and whether they agree
+    now. Few sources give the size of an INTERVAL (§4.5): if there is one and nothing else is uncertain, the header
     decides.
     """
     fixed = [column for column in columns if column.fixed]
@@ -311,12 +305,14 @@ def _fit_sizes(columns: tuple[Column, ...], fixed_bytes: int) -> tuple[tuple[Col
         return columns, None, True
     intervals = [column for column in fixed if column.kind is ColumnKind.INTERVAL]
     if len(intervals) == 1 and not uncertain:
-        one = intervals[0]
-        size = fixed_bytes - total + (one.size or 0)
+        interval = intervals[0]
+        size = fixed_bytes - total + (interval.size or 0)
         if 2 <= size <= MOST_PACKED:
-            fitted = tuple(replace(column, size=size, length=size) if column is one else column for column in columns)
-            takes = f"{plural(one.size or 0, 'byte')} by its type, {size} by the header; {size} is used"
-            return fitted, f"column {one.ordinal} {one.name} {one.type} takes {takes}", True
+            fitted = tuple(
+                replace(column, size=size, length=size) if column is interval else column for column in columns
+            )
+            takes = f"{plural(interval.size or 0, 'byte')} by its type, {size} by the header; {size} is used"
+            return fitted, f"column {interval.ordinal} {interval.name} {interval.type} takes {takes}", True
     takes = f"at least {total} bytes" if uncertain else plural(total, "byte")
     return columns, f"fixed-length columns take {takes} by the text, {fixed_bytes} by the header", False
 
@@ -327,8 +323,8 @@ def table_schema(
 ) -> TableSchema:  # fmt: skip
     """A table schema from its text, checked against the header of its TABSCHEM record (§2, §5).
 
-    ``fixed_bytes``, ``fixed_columns`` and ``variable_columns`` are the header's; None (a side file) has them computed.
-    Never raises: what is wrong becomes a problem.
+    ``fixed_bytes``, ``fixed_columns`` and ``variable_columns`` are the header's; with None (a side file) they are
+    computed. Never raises: errors become problems.
     """
     problems: list[tuple[Problem, str]] = []
     columns: tuple[Column, ...] = ()
@@ -371,33 +367,32 @@ def table_schema(
 
 
 def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
-    """Schema texts by label, from a file beside the capture (§5): a JSON object ``{"111": "c1 integer, …"}``, or lines
-    ``111: c1 integer, …`` in which empty ones and those that begin with ``#`` do not count. UTF-8.
-
-    Raises CaptureError where the file cannot be read or a label is not a 32-bit number or comes twice.
+    """Schema texts by label, from a file next to the capture (§5): a JSON object ``{"111": "c1 integer, …"}``, or lines
+    ``111: c1 integer, …`` without empty ones and those that begin with ``#``. UTF-8. Raises CaptureError if the file
+    cannot be read, or a label is not a 32-bit number or repeats.
     """
-    place = os.fspath(path)
+    file = os.fspath(path)
     try:
-        content = read_text(place)
+        content = read_text(file)
         is_json = content.lstrip().startswith("{")
         pairs: list[tuple[str, Any]] = json.loads(content, object_pairs_hook=list) if is_json else []
     except (OSError, UnicodeDecodeError) as error:
-        raise CaptureError(f"the schema file cannot be read: {error}", path=place) from error
+        raise CaptureError(f"the schema file cannot be read: {error}", path=file) from error
     except (ValueError, RecursionError) as error:
-        raise CaptureError(f"the schema file is not JSON: {error}", path=place) from error
+        raise CaptureError(f"the schema file is not JSON: {error}", path=file) from error
     for number, line in enumerate([] if is_json else content.splitlines(), start=1):
         label, colon, text = line.partition(":")
         if line.strip() and not line.lstrip().startswith("#"):
             if not colon:
-                raise CaptureError(f"line {number} must read `label: column list`", path=place)
+                raise CaptureError(f"line {number} must read `label: column list`", path=file)
             pairs.append((label, text.strip()))
     schemas: dict[int, str] = {}
     for label, text in pairs:
         if not isinstance(text, str):
-            raise CaptureError(f"the schema of label {label} must be a text", path=place)
+            raise CaptureError(f"the schema of label {label} must be a text", path=file)
         if not re.fullmatch(r"\s*-?[0-9]{1,10}\s*", label) or not -(2**31) <= int(label) < 2**31:
-            raise CaptureError(f"the label {label.strip()!r} is not a 32-bit number", path=place)
+            raise CaptureError(f"the label {label.strip()!r} is not a 32-bit number", path=file)
         if int(label) in schemas:
-            raise CaptureError(f"the label {int(label)} has two schemas", path=place)
+            raise CaptureError(f"the label {int(label)} has two schemas", path=file)
         schemas[int(label)] = text
     return schemas

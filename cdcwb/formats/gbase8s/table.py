@@ -1,4 +1,4 @@
-"""One table as typed columns, straight from the bytes: what ``Capture.table`` gives."""
+"""One table as typed columns, decoded directly from the bytes, for ``Capture.table``."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ _TYPES: Final = {
 
 
 def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
-    """Columns of :func:`read_table`: where the row is, then ``before`` and ``after`` as structures of typed columns.
+    """The columns of :func:`read_table`: the location of the row, then ``before`` and ``after`` as structures of typed
+    columns.
 
-    A column whose type differs between versions is text. Raises CaptureError naming what there is for a table or column
-    that is not there.
+    A column whose type differs between versions is text. Raises CaptureError, which lists the known ones, for an
+    unknown table or column.
     """
     return request_schema(_column_types(plan, request), request)
 
@@ -46,10 +47,10 @@ def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
 def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
     versions = Versions(plan, {})
     labels = sorted({version.label for version in plan.versions})
-    mine = [label for label in labels if request.name in versions.table_names(label)]
-    if not mine:
+    of_table = [label for label in labels if request.name in versions.table_names(label)]
+    if not of_table:
         raise no_table(request, (name for label in labels for name in versions.table_names(label)), " with a schema")
-    schemas = [versions.schema(version.label, version.number) for version in plan.versions if version.label in mine]
+    schemas = [versions.schema(version.label, version.number) for version in plan.versions if version.label in of_table]
     types: dict[str, pa.DataType] = {}
     for schema in versions_of(schemas, request):
         for column in schema.columns[: schema.decodable] if schema else ():
@@ -59,15 +60,15 @@ def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
     return chosen_columns(types, request)
 
 
-def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The wider of two whole-number types; text where no type holds both without loss."""
-    if pa.types.is_integer(one) and pa.types.is_integer(other):
-        return one if one.bit_width > other.bit_width else other
+def _common_type(first: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The wider of two whole-number types; text if no type has both without loss."""
+    if pa.types.is_integer(first) and pa.types.is_integer(other):
+        return first if first.bit_width > other.bit_width else other
     return pa.string()
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The type that ``Capture.table`` gives a column.
+    """The type of a column in ``Capture.table``.
 
     Partial DATETIMEs, INTERVALs and floating DECIMALs have no type in Spark that loses nothing, so they stay text.
     """
@@ -86,7 +87,7 @@ def read_table(plan: Plan, split: int, request: TableRequest) -> Iterator[pa.Rec
     with plan.stream() as stream:
         state = SplitState(plan, stream, plan.splits[split], wanted)
         for chunk in read_chunks(state):
-            records = np.flatnonzero(state.kept(chunk) & chunk.headers.row)
+            records = np.flatnonzero(state.matching(chunk) & chunk.headers.row)
             if len(records):
                 yield pa.RecordBatch.from_arrays(_columns(state, chunk, records, types, request), schema=schema)
 
@@ -99,17 +100,17 @@ def _columns(
     row_of = np.repeat(np.arange(len(records)), np.diff(rows.value_ends))
     columns: list[pa.Array] = []
     for name, kind in types.items():
-        mine = np.array([column.name == name for column in rows.tables.columns], dtype=bool)
-        chosen = np.flatnonzero(mine[rows.column])
+        named = np.array([column.name == name for column in rows.tables.columns], dtype=bool)
+        chosen = np.flatnonzero(named[rows.column])
         values = rows.chosen(chosen).decode(settings)
         text = values.text
-        if not pa.types.is_string(kind):  # the hex of bytes that are not a value is of no other type
+        if not pa.types.is_string(kind):  # invalid values are hex, which only text can store
             text = pc.if_else(pa.array(values.status < BAD), text, pa.scalar(None, pa.string()))
         typed = _as(text, kind)
         if len(typed) < len(records):
-            place = np.full(len(records), -1, dtype=np.int64)
-            place[row_of[chosen]] = np.arange(len(chosen))
-            typed = typed.take(pa.array(place, mask=place < 0))
+            index = np.full(len(records), -1, dtype=np.int64)
+            index[row_of[chosen]] = np.arange(len(chosen))
+            typed = typed.take(pa.array(index, mask=index < 0))
         columns.append(typed)
     fields = [pa.field(name, kind) for name, kind in types.items()]
     images = [
@@ -126,11 +127,11 @@ def _columns(
 
 
 def _as(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Text as the given type; null where it is not a value of it."""
+    """Text as the given type; null if it is not a value of it."""
     if pa.types.is_string(kind):
         return text
     if pa.types.is_binary(kind):
-        return pa.array([None if one is None else bytes.fromhex(one) for one in text.to_pylist()], kind)
+        return pa.array([None if value is None else bytes.fromhex(value) for value in text.to_pylist()], kind)
     try:
         return pc.cast(text, kind)
     except pa.ArrowInvalid:

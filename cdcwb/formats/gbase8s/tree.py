@@ -1,5 +1,5 @@
-"""One record of a capture, found by its location in the decompressed file without reading the rest twice, as a tree of
-fields with offset, bytes, value and meaning, from the decoder's arrays (docs/formats/gbase8s.md)."""
+"""Dissects one record of a capture, located by its offset in the decompressed file: a tree of fields with offset,
+bytes, value and meaning, from the decoder's arrays (docs/formats/gbase8s.md)."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def lsn(sequence: int) -> str:
-    """A sequence number as the log position that it has been seen to be (§6.1): ``LSN 11:0x1746018 (log …)``."""
+    """A sequence number as a log position, as observed (§6.1): ``LSN 11:0x1746018 (log …)``."""
     if not sequence:
         return "no log position"
-    log, place = sequence >> 32, sequence & 0xFFFFFFFF
-    return f"LSN {log}:0x{place:x} (log {log}, page {place >> 12}, offset {place & 0xFFF})"
+    log, at = sequence >> 32, sequence & 0xFFFFFFFF
+    return f"LSN {log}:0x{at:x} (log {log}, page {at >> 12}, offset {at & 0xFFF})"
 
 
 def dissect(record: bytes, schema: TableSchema | None = None, settings: Settings = DEFAULTS) -> Field:
     """The field tree of one record of at least 16 bytes.
 
-    ``schema`` is the one in force for a row record (None: the row stays one field). Children fill their node without
-    holes, in byte order, whatever the bytes are; offsets count from its start. ``problem`` marks the field that is
-    wrong; a problem of the record's length marks the record. Never raises.
+    ``schema`` is the one in force for a row record (None: the row stays one field). Children cover their node without
+    holes, in byte order, for any bytes; offsets count from its start. ``problem`` is set on the invalid field; a
+    problem of the length is set on the record. Never raises.
     """
     with interpreted():
         headers = one_record(record)
@@ -113,7 +113,7 @@ class _Tree:
             payload,
             self.leaf("trailing bytes", self.payload_end, len(self.record), None, unowned, Problem.MALFORMED),
         )
-        # an empty row is shown where something is wrong with it
+        # an empty row is shown if it has a problem
         children = tuple(part for part in parts if part.length or (part is payload and payload.problem))
         meaning = RECORD_TYPES[number].meaning if number in RECORD_TYPES else "a record of an unknown type"
         problem = self.first(Problem.TRUNCATED)
@@ -186,11 +186,11 @@ class _Tree:
         return self.leaf(field.name, field.offset, field.offset + field.size, text, meaning, problem)
 
     def size_words(self) -> Field:
-        """One number for each variable-length column."""
+        """The size words, one for each variable-length column."""
         columns = [c for c in self.schema.columns if not c.fixed] if self.schema and self.schema.decodable else []
         order, children = self.settings.byte_order, []
-        for place, start in enumerate(range(self.words_at, self.words_end, SIZE_WORD)):
-            name = columns[place].name if place < len(columns) else f"variable-length column {place + 1}"
+        for number, start in enumerate(range(self.words_at, self.words_end, SIZE_WORD)):
+            name = columns[number].name if number < len(columns) else f"variable-length column {number + 1}"
             raw = self.record[start : start + SIZE_WORD]
             word = str(int.from_bytes(raw, "little" if order == "little" else "big"))
             meaning = f"{order}-endian: bytes of {name} in the row, including its length prefix"
@@ -201,7 +201,7 @@ class _Tree:
     # --- payload ------------------------------------------------------------------------------------------------------
 
     def payload(self) -> Field:
-        """What follows the header."""
+        """The payload."""
         start, stop = self.header_end, self.payload_end
         if self.kind is None or not self.kind.has_payload:
             problem = self.first(Problem.UNEXPECTED_PAYLOAD)
@@ -246,7 +246,7 @@ class _Tree:
         return self.node(column.name, start, stop, value.text, meaning, children, value.problem)
 
     def variable_parts(self, column: Column, start: int, stop: int, value: Value) -> tuple[Field, ...]:
-        """Length prefix, flag of an LVARCHAR, and what is left (§4.2)."""
+        """The length prefix, the flag of an LVARCHAR, and the data (§4.2)."""
         width = prefix_width(column, self.settings)
         edges = [("length", min(start + width, stop), "big-endian: bytes that follow")]
         if column.kind is ColumnKind.LVARCHAR:
@@ -292,33 +292,32 @@ _MEANINGS: Final[dict[str, Callable[[int], str]]] = {
 
 
 def inspect_record(path: str, offset: int, options: Options) -> Inspection:
-    """The record (or gap) that holds ``offset`` of the decompressed file.
-
-    In a large file the settings are those that its first bytes tell, and the schema is the last TABSCHEM of the label
-    in what was looked at: the start of the file and the bytes before the record. What that lacks is looked for in the
-    folder's first file and in the one before. Raises CaptureError where the file ends before ``offset``.
+    """The record (or gap) at ``offset`` of the decompressed file. In a large file the settings are detected from its
+    first bytes, and the schema is the last TABSCHEM of the label in the examined bytes: the start of the file and the
+    bytes that precede the record. If it is not there, the folder's first file and the preceding file are examined.
+    Raises CaptureError if the file ends before ``offset``.
     """
     entry = probe((path, options.shape))
     if not 0 <= offset < entry.size:
         raise CaptureError(f"the file has {entry.size} bytes", path=path, offset=offset)
-    inspection, whole = _inspect([entry], offset, options)
-    earlier = [] if whole else _earlier(path)
+    inspection, complete = _inspect([entry], offset, options)
+    earlier = [] if complete else _earlier(path)
     if earlier:
         with contextlib.suppress(CaptureError):
-            inspection, _ = _inspect([*(probe((one, options.shape)) for one in earlier), entry], offset, options)
+            inspection, _ = _inspect([*(probe((file, options.shape)) for file in earlier), entry], offset, options)
     return inspection
 
 
 def _earlier(path: str) -> list[str]:
-    """The first file of the folder and the one before this, since the files of a folder continue one stream."""
+    """The first file of the folder and the preceding file, since the files of a folder continue one stream."""
     names = list_files(folders_of(path)[0])
     own = next((index for index, name in enumerate(names) if same_file(name, path)), 0)
     return sorted({names[0], names[own - 1]}, key=names.index) if own else []
 
 
 def _inspect(files: list[FileEntry], offset: int, options: Options) -> tuple[Inspection, bool]:
-    """The inspection of a place in the last of the files, and whether it needs no earlier file: for a table schema, or
-    for the beginning of a record."""
+    """The inspection of an offset in the last of the files, and whether it needs no earlier file for a table schema or
+    the beginning of a record."""
     entry, index = files[-1], len(files) - 1
     with Stream(files) as stream:
         low, within = 0, entry.length  # the wire byte at the offset; the next one for notes between digits
@@ -328,54 +327,54 @@ def _inspect(files: list[FileEntry], offset: int, options: Options) -> tuple[Ins
                 low = middle + 1
             else:
                 within = middle
-        last = stream.span(index, within - 1, within)[1] if within else 0  # where the digits before it end
+        last = stream.span(index, within - 1, within)[1] if within else 0  # the end of the preceding digits
         if within == entry.length:
             return _note(entry.path, last, entry.size), True
-        place, first = stream.starts[index] + within, stream.span(index, within, within + 1)[0]
-    plan = detect(files, options, place)
+        wire, first = stream.starts[index] + within, stream.span(index, within, within + 1)[0]
+    plan = detect(files, options, wire)
     with plan.stream() as stream:
-        segments, at = _segment_at(stream, place)
-        if offset < first and (within == 0 or place == segments.base + int(segments.start[at])):
+        segments, at = _segment_at(stream, wire)
+        if offset < first and (within == 0 or wire == segments.base + int(segments.start[at])):
             return _note(entry.path, last, first), True
         return _inspection(stream, plan, segments, at)
 
 
-def _segment_at(stream: Stream, place: int) -> tuple[Segments, int]:
+def _segment_at(stream: Stream, wire: int) -> tuple[Segments, int]:
     start, head = 0, first_pass.HEAD
-    if stream.mode == "stream" and place >= 2 * head:
-        start = find_start(stream, place - head, place)
-    for segments in stream.segments(start, place + 1):
-        found = int(np.searchsorted(segments.base + segments.end, place, side="right"))
-        if found < len(segments.start):
-            return segments, found
-    raise CaptureError("no record was found there", path=stream.files[-1].path, offset=place)
+    if stream.mode == "stream" and wire >= 2 * head:
+        start = find_start(stream, wire - head, wire)
+    for segments in stream.segments(start, wire + 1):
+        index = int(np.searchsorted(segments.base + segments.end, wire, side="right"))
+        if index < len(segments.start):
+            return segments, index
+    raise CaptureError("no record was found there", path=stream.files[-1].path, offset=wire)
 
 
 def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tuple[Inspection, bool]:
     start, end = int(segments.start[at]), int(segments.end[at])
-    there = segments.buffer[start:end].tobytes()
+    record = segments.buffer[start:end].tobytes()
     index, offset, length = stream.location(segments.base + start, segments.base + end)
     path = plan.files[index].path
     if not segments.record[at]:
         kind, reason = "filler" if is_filler(segments, at) else "malformed", segments.reasons[at].sentence
-        field = Field(kind, 0, len(there), there, None, reason)
+        field = Field(kind, 0, len(record), record, None, reason)
         complete = kind == "filler" or offset > 0
-        return Inspection(path, offset, length, there, field, {"kind": kind, "reason": reason}, reason), complete
+        return Inspection(path, offset, length, record, field, {"kind": kind, "reason": reason}, reason), complete
     headers = read_headers(segments.buffer, segments.start[at : at + 1], segments.end[at : at + 1])
-    before = [one for one in plan.versions if (one.file_index, one.offset) <= (index, offset)]
-    versions = Versions(plan, {one.label: one.number for one in before})
+    before = [v for v in plan.versions if (v.file_index, v.offset) <= (index, offset)]
+    versions = Versions(plan, {v.label: v.number for v in before})
     label, number = int(headers.label[0]), int(versions.of_records(headers)[0])
     schema = versions.schema(label, number)
     note = ""
     if headers.row[0] and schema is None:
         note = f"no table schema of label {label} was seen"
     elif headers.row[0]:
-        origins = (plan.files[one.file_index].path for one in before if one.label == label and one.file_index >= 0)
+        origins = (plan.files[v.file_index].path for v in before if v.label == label and v.file_index >= 0)
         origin = next(origins, path)
         table = f" of {'.'.join(filter(None, versions.names(label)))}" if label in plan.labels else ""
         note = f"decoded with table version {label}@{number}{table}" + (f" from {origin}" if origin != path else "")
-    field, row = dissect(there, schema, plan.settings), event(there, schema, plan.settings)
-    return Inspection(path, offset, length, there, field, row, note), schema is not None or not headers.row[0]
+    field, row = dissect(record, schema, plan.settings), event(record, schema, plan.settings)
+    return Inspection(path, offset, length, record, field, row, note), schema is not None or not headers.row[0]
 
 
 def _note(path: str, start: int, stop: int) -> Inspection:

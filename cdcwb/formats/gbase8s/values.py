@@ -1,8 +1,7 @@
-"""Column values: the bytes of a row payload to text that loses nothing (docs/formats/gbase8s.md §4).
-
-Kernels decode many values of any columns in one go, each to its text and a status; :func:`detail` makes a sentence from
-the status. There is no null bitmap: NULL is a pattern of its own in every type. Integers and floats are big-endian.
-Bytes that are not a value of their type are lower-case hex with a problem.
+"""Decodes column values of a row payload to text without loss (docs/formats/gbase8s.md §4). Kernels decode many values
+of any columns in one call, each to its text and a status; :func:`detail` makes a sentence from the status. There is no
+null bitmap: NULL is a pattern of its own in every type. Integers and floats are big-endian. Bytes that are not a value
+of their type are lower-case hex with a problem.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def signed_number(b: Bytes, at: int, size: int) -> Any:
 @kernel
 def put_digits(out: Bytes, o: int, value: int, size: int) -> Any:
     """Writes the last ``size`` decimal digits of a number that is not negative."""
-    rest, ten = np.uint64(value), np.uint64(10)  # unsigned: a division by a constant is then a multiplication
+    rest, ten = np.uint64(value), np.uint64(10)  # unsigned, so a division by a constant becomes a multiplication
     for k in range(size - 1, -1, -1):
         tenth = rest // ten
         out[o + k] = 48 + np.int64(rest - tenth * ten)
@@ -117,7 +116,7 @@ def put_bytes(b: Bytes, start: int, stop: int, out: Bytes, o: int) -> Any:
 
 @kernel
 def _put_text(b: Bytes, start: int, stop: int, out: Bytes, o: int, ascii_based: int) -> Any:
-    """Copies text; whether the character set holds it is decided later where a byte is not ASCII."""
+    """Copies text; if a byte is not ASCII, the character set is checked later."""
     status = OK if ascii_based or start == stop else _ENCODED
     for k in range(start, stop):
         if b[k] >= 128:
@@ -156,7 +155,7 @@ def _put_date(b: Bytes, at: int, out: Bytes, o: int) -> Any:
 def _unpack(b: Bytes, at: int, size: int, digits: Ints) -> Any:
     """A packed decimal, sign * 0.d1d2d3… x 100**exponent (§4.3); returns (negative, exponent, used, status, found).
 
-    The first byte holds the sign (bit 7 set: positive) and the exponent plus 64. A negative number is the complement of
+    The first byte has the sign (bit 7 set: positive) and the exponent plus 64. A negative number is the complement of
     its magnitude: the exponent's bits inverted, each digit taken from 99, the last that is not zero from 100.
     ``digits`` gets the base-100 digits of the magnitude, ``used`` of them, without zeros at either end.
     """
@@ -193,19 +192,19 @@ def _put_decimal(b: Bytes, at: int, size: int, precision: int, scale: int, digit
     negative, exponent, used, status, found = _unpack(b, at, size, digits)
     if status != OK:
         return o, status, found
-    whole = 2 * exponent - (digits[0] < 10) if exponent > 0 else 0  # digits before the point
+    integer_digits = 2 * exponent - (digits[0] < 10) if exponent > 0 else 0  # digits before the point
     places = 2 * (used - exponent) - (digits[used - 1] % 10 == 0) if used > max(exponent, 0) else 0
     if scale >= 0:
-        if whole > precision - scale or places > scale:
+        if integer_digits > precision - scale or places > scale:
             return o, _PRECISION, 0
         places = scale
     if negative:
         out[o] = 45
         o += 1
-    if whole == 0:
+    if integer_digits == 0:
         out[o] = 48
         o += 1
-    for k in range(-whole, places):
+    for k in range(-integer_digits, places):
         if k == 0:
             out[o] = 46
             o += 1
@@ -223,26 +222,26 @@ def _put_clock(
 ) -> Any:  # fmt: skip
     """DATETIME (§4.4) and INTERVAL (§4.5): only its own fields in ISO 8601; an interval's first without leading zeros.
 
-    Leading zero pairs are not written and lower the exponent, which therefore says where the digits belong: in a time
-    of day whose hour is 00 the first digit is the minutes.
+    Leading zero pairs are omitted and lower the exponent, which therefore gives the position of the digits: in a time
+    of day with hour 00 the first digit is the minutes.
     """
-    first, end, fraction, whole = columns[column, 4], columns[column, 5], columns[column, 6], columns[column, 7]
+    first, end, fraction, integer_pairs = columns[column, 4], columns[column, 5], columns[column, 6], columns[column, 7]
     negative, exponent, used, status, found = _unpack(b, at, size, digits)
     if status != OK:
         return o, status, found
-    if exponent > whole or used - exponent > (fraction + 1) // 2:
+    if exponent > integer_pairs or used - exponent > (fraction + 1) // 2:
         return o, _PLACES, 0
-    place = exponent - whole  # of the next digit; those before the first one are zero
+    next_digit = exponent - integer_pairs  # of the next digit; those before the first one are zero
     count = (min(end, SECOND) - first) // 2 + 1 if first < FRACTION else 0
     for f in range(count):
         value = np.int64(0)
-        for _ in range(whole - count + 1 if f == 0 else 1):
-            value = 100 * value + (digits[place] if 0 <= place < used else 0)
-            place += 1
+        for _ in range(integer_pairs - count + 1 if f == 0 else 1):
+            value = 100 * value + (digits[next_digit] if 0 <= next_digit < used else 0)
+            next_digit += 1
         fields[f] = value
     parts = np.int64(0)
     for k in range((fraction + 1) // 2):
-        parts = 100 * parts + (digits[place + k] if 0 <= place + k < used else 0)
+        parts = 100 * parts + (digits[next_digit + k] if 0 <= next_digit + k < used else 0)
     if fraction % 2 and parts % 10:
         return o, _PARTIAL_DIGIT, parts
     if negative:
@@ -294,7 +293,7 @@ def _put_value(
     b: Bytes, at: int, stop: int, columns: Ints, c: int, prefix: int, ascii_based: int, digits: Ints, fields: Ints,
     float_ends: Ints, float_text: Bytes, f: int, out: Bytes, o: int,
 ) -> Any:  # fmt: skip
-    """The text of one value at ``out[o:]``; returns (its end, status, the number that the status is about)."""
+    """The text of one value at ``out[o:]``; returns (its end, status, the number for the status)."""
     kind, size = columns[c, 0], stop - at
     if kind <= _BIGINT:
         value: int = signed_number(b, at, size)
@@ -366,8 +365,8 @@ def put_values(
     b: Bytes, starts: Ints, stops: Ints, column: Ints, columns: Ints, prefix: int, ascii_based: int, float_ends: Ints,
     float_text: Bytes, digits: Ints, fields: Ints, out: Bytes, ends: Any, status: Any, found: Ints,
 ) -> Any:  # fmt: skip
-    """The texts of many values at ``out``, one after the other, each ``ends`` at its place; bad ones as hex. Returns
-    how many are text that has to be looked at in its character set."""
+    """Writes the concatenated texts of many values to ``out``, with their ``ends``; invalid ones as hex. Returns the
+    number of texts to be checked in their character set."""
     o, f, encoded = 0, 0, 0
     for v in range(len(starts)):
         c, first = column[v], o
@@ -386,8 +385,8 @@ def put_values(
 
 
 class Values(NamedTuple):
-    """Decoded values: ``text`` (an Arrow string array; NULL and, of bad ones, hex), ``status`` (from :data:`BAD` on a
-    problem) and the number that a problem's sentence is about."""
+    """Decoded values: ``text`` (an Arrow string array; null for NULL, hex for invalid ones), ``status`` (a problem from
+    :data:`BAD` on) and the number for a problem's sentence."""
 
     text: pa.Array
     status: npt.NDArray[np.int8]
@@ -395,7 +394,7 @@ class Values(NamedTuple):
 
 
 def column_table(columns: Sequence[Column]) -> Ints:
-    """What the kernels look up of each column: kind, size, precision, scale (-1: floating), codes of the first and the
+    """The facts of each column for the kernels: kind, size, precision, scale (-1: floating), codes of the first and the
     last field, digits of the fraction, base-100 digits before the point."""
     rows = [
         (
@@ -410,7 +409,7 @@ def column_table(columns: Sequence[Column]) -> Ints:
 
 def decode_values(buffer: Bytes, starts: Ints, stops: Ints, column: Ints, columns: Ints, settings: Settings) -> Values:
     """The values ``buffer[starts:stops]``, each of the column (a row of :func:`column_table`) with its index in
-    ``column``. Of a variable-length value the length prefix is part of its bytes."""
+    ``column``. The bytes of a variable-length value include its length prefix."""
     count = len(starts)
     float_ends, float_text = _floats(buffer, starts, columns[column, 0])
     sizes = stops - starts
@@ -430,18 +429,18 @@ def decode_values(buffer: Bytes, starts: Ints, stops: Ints, column: Ints, column
 
 
 def string_array(out: Bytes, ends: npt.NDArray[np.int32], valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """The texts that a kernel wrote at ``out``, null where they are not valid."""
+    """The texts that a kernel wrote to ``out``, null if not valid."""
     count = len(ends) - 1
     bits = None
     if valid is not None and not valid.all():
         bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    data = pa.py_buffer(out[: ends[-1]].copy())  # the buffer was made for the longest texts that there could be
+    data = pa.py_buffer(out[: ends[-1]].copy())  # the buffer has the size of the longest possible texts
     return pa.Array.from_buffers(pa.string(), count, [bits, pa.py_buffer(ends), data])
 
 
 def _floats(buffer: Bytes, starts: Ints, kinds: Ints) -> tuple[Ints, Bytes]:
-    """The shortest texts that read back of all FLOAT and SMALLFLOAT values, one after the other, as Arrow writes them;
-    and where they end."""
+    """The shortest exact texts of all FLOAT and SMALLFLOAT values, concatenated, as Arrow writes them; and their
+    ends."""
     eight, four = kinds == _FLOAT, kinds == _SMALLFLOAT
     if not eight.any() and not four.any():
         return np.zeros(1, np.int64), np.zeros(1, np.uint8)
@@ -457,7 +456,7 @@ def _floats(buffer: Bytes, starts: Ints, kinds: Ints) -> tuple[Ints, Bytes]:
 
 
 def _in_charset(text: pa.Array, status: npt.NDArray[np.int8], found: Ints, charset: str, codec: str) -> pa.Array:
-    """The texts in their character set; the hex of those that are not in it, whose status says so."""
+    """The texts in their character set; undecodable ones as hex, with a status."""
     chosen = np.flatnonzero(status == _ENCODED)
     status[chosen] = OK
     raw = text.view(pa.binary())
@@ -490,16 +489,15 @@ _ASCII_BASED: Final = _UTF_8 | frozenset(
     ["ascii", "gbk", "gb2312", "gb18030", "cp936", "big5", "iso-8859-1", "iso8859-1", "latin-1", "latin1",
      "iso-8859-15", "cp1252"]
 )  # fmt: skip
-"""Character sets in which a byte below 80 that follows no other byte is ASCII."""
+"""Character sets in which a byte below 80 (hex) that is not part of a longer character is ASCII."""
 
 
 # --- one value --------------------------------------------------------------------------------------------------------
 
 
 class Value(NamedTuple):
-    """A decoded value. ``text`` None is SQL NULL.
-
-    Where ``problem`` is set, ``text`` is lower-case hex and ``detail`` says what was expected and found.
+    """A decoded value. ``text`` None is SQL NULL. If ``problem`` is set, ``text`` is lower-case hex and ``detail`` has
+    the expected and the actual.
     """
 
     text: str | None
@@ -508,7 +506,7 @@ class Value(NamedTuple):
 
 
 def decode_value(column: Column, raw: bytes, settings: Settings) -> Value:
-    """The value of a column from all its bytes in the row, the length prefix of a variable-length one included."""
+    """The value of a column from all its bytes in the row, including the length prefix of a variable-length one."""
     buffer, place = np.frombuffer(raw or b"\0", np.uint8), np.zeros(1, np.int64)
     decoded = decode_values(buffer, place, place + len(raw), place, column_table([column]), settings)
     return value_of(column, raw, decoded, 0, settings)
@@ -543,7 +541,7 @@ _SENTENCES: Final = {
     _FLAG: (Problem.VALUE, "expected the flag 00, or 01 without data, found {found:02x}{with_data}"),
     _CHARSET: (Problem.CHARSET, "expected text in {charset}, found other bytes{where}"),
 }
-"""Code and sentence of each status that is a problem."""
+"""The code and sentence of each status that is a problem."""
 
 _FIELDS: Final = {code: name for name, code in QUALIFIERS.items()}
 _LIMITS: Final = {
@@ -558,12 +556,12 @@ def prefix_width(column: Column, settings: Settings) -> int:
 
 
 def _facts(column: Column, raw: bytes, status: int, found: int, settings: Settings) -> dict[str, Any]:
-    """What the sentences may name."""
+    """The values for the sentences."""
     high = found >> 32 & 0xFFFF
     least, most = _LIMITS.get(column.kind, {}).get(high, (0, 0))
     width = prefix_width(column, settings)
     number = ""
-    if status == _PRECISION:  # what it would be without limits
+    if status == _PRECISION:  # its value without limits
         floating = Column(1, "", "", ColumnKind.DECIMAL, True, column.size)
         number = (decode_value(floating, raw, settings).text or "").removeprefix("-")
         number += "" if "." in number else ".0"

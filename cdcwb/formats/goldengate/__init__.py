@@ -43,18 +43,17 @@ __all__ = ["GoldenGate"]
 
 
 _WHOLE: Final = 256 << 20  # so large may a file be for all of it to be looked at
-_BEFORE: Final = 256 << 20  # bytes of a larger one that are looked at before a record, for what it needs
+_BEFORE: Final = 256 << 20  # bytes of a larger one that are examined before a record
 _BEHIND: Final = 1 << 16
 _FILLER: Final = "lines that belong to no record"
 _UNDEFINED: Final = "no definition of its table was found: columns are named by their index, value types are inferred"
 
 
 def inspect_record(path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-    """The record, or the run of filler, that holds ``offset`` of the decompressed file; of a table of rows, the row.
+    """The record, or the filler, at ``offset`` of the decompressed file; for a table of rows, the row.
 
-    The event is the one of ``events``, and names and types are those in force there, in a file that is not too large;
-    of a larger one they are what the bytes around ``offset`` say. Raises CaptureError where the file ends before
-    ``offset``.
+    The event is the one of ``events``, with the names and types in force there; for a large file they come from the
+    bytes around ``offset``. Raises CaptureError if the file ends before ``offset``.
     """
     given = replace(Options.parse(options), mode="PERMISSIVE", images=True)
     entry = probe(([path], given))[0]
@@ -86,7 +85,7 @@ def inspect_record(path: str, offset: int, options: Mapping[str, Any]) -> Inspec
 
 
 def _there(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What an event has, without the columns that are null."""
+    """An event without the columns that are null."""
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -174,8 +173,8 @@ class GoldenGate(BaseFormat):
         yield from exports.read(export, part.file, part.start, part.stop, to_utc_of(plan.settings), wanted)
 
     def in_splits(self, plan: Plan) -> bool:
-        """Not where records are continued by fragments or undo others, where a half of an update without a transaction
-        waits at a border, and where exports, which have no order of their own, are in several splits."""
+        """False if fragments continue records, if records undo others, if a half of an update without a transaction
+        waits at a border, and if exports, which have no order of their own, are in several splits."""
         if plan.facts["fragments"] or plan.facts["undo_records"]:
             return False
         stretches = (stretch for part in plan.parts for stretch in part.stretches)
@@ -229,5 +228,5 @@ def _head(path: str) -> bytes:
 
 
 def to_utc_of(settings: Settings) -> exports.ToUtc | None:
-    """How printed times of JSON and XML files become UTC; None where their zone is not known."""
+    """The conversion of printed times of JSON and XML files to UTC; None if their zone is unknown."""
     return None if settings.time_zone is None else partial(to_utc, zone=parse_zone(settings.time_zone))

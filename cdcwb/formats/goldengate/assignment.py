@@ -1,9 +1,9 @@
-"""What each record of a part is: its kind, transaction, table version, trail file and time, and the records that
+"""Assigns to each record of a part its kind, transaction, table version, trail file and time, and the records that
 continue it (docs/formats/goldengate.md §5.5 and §6).
 
-Everything here is in arrays over the part's records, made once; batches are then filled from it. A fragment continues
-the nearest record before it that is none, its *head*. What follows a head makes chains, each to its first record with
-Continued = N: the rest of the head's own body, and a chain of LargeObject records for each large object.
+The results are arrays over the part's records, made once, from which batches are filled. A fragment continues the
+nearest preceding record that is not a fragment, its *head*. The fragments of a head form chains, each up to its first
+record with Continued = N: the rest of the head's own body, and a chain of LargeObject records for each large object.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ __all__ = ["KINDS", "OPERATIONS", "Assigned", "Behind", "assign", "names_of", "p
 
 
 class Piece(NamedTuple):
-    """A fragment: is it of a large object, does it say that another one follows, how many it says there are (at least
-    1), the index of its large object's column where that is printed, and its bytes as far as they are shown."""
+    """A fragment: whether it is of a large object, whether it is continued, the stated number of fragments (at least
+    1), the column index of its large object, if printed, and its printed bytes."""
 
     is_lob: bool
     goes_on: bool
@@ -66,7 +66,7 @@ def read_pieces(records: Records, marks: Marks, chosen: Ints) -> list[Piece]:
 
 
 def shown_body(records: Records, record: int) -> bytes:
-    """The data of a record as far as it is shown and was decoded."""
+    """The decoded data of a record, as far as it is printed."""
     printed = records.extras.get(record)
     if printed is not None and printed.body is not None:
         return printed.body
@@ -77,7 +77,7 @@ def shown_body(records: Records, record: int) -> bytes:
 @dataclass(slots=True)
 class Head:
     """A record that others continue. ``body``: those with the rest of its own body; ``lobs``: those of each large
-    object; ``gaps``: a sentence for each chain that is not whole."""
+    object; ``gaps``: a sentence for each incomplete chain."""
 
     record: int
     body: list[Piece] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Head:
 
     @property
     def pieces(self) -> int:
-        """Number of records that were put together, its own included."""
+        """The number of combined records, including its own."""
         return 1 + len(self.body) + sum(len(lob) for lob in self.lobs)
 
 
@@ -114,7 +114,7 @@ def _chains(head: Head, own: Piece, pieces: Sequence[Piece]) -> Head:
     goes_on = own.goes_on
     for piece in pieces:
         if piece.is_lob:
-            goes_on = False  # what follows is the large object
+            goes_on = False  # the large object follows
             if lob is None:
                 lob = []
                 head.lobs.append(lob)
@@ -159,7 +159,7 @@ _OPERATION_OF: Final = np.full(_TYPES + 1, _UNKNOWN, dtype=np.int64)
 for _number, _type in IO_TYPES.items():
     _KIND_OF[_number] = _KIND[str(_type.kind)]
     _OPERATION_OF[_number] = -1 if _type.operation is None else OPERATIONS.index(str(_type.operation))
-_KIND_OF[RESTART_ABEND] = _CONTROL  # a rollback where there is something to roll back
+_KIND_OF[RESTART_ABEND] = _CONTROL  # a rollback, if a transaction is open
 _CLOSES: Final = (2, 3)
 _GOES_ON: Final = (1, 2)
 _EARLIEST: Final = -62_135_596_800_000_000
@@ -168,7 +168,7 @@ _LATEST: Final = 253_402_300_799_999_999
 
 @dataclass(slots=True)
 class Assigned:
-    """The records of a part and what was concluded of each, in arrays of ``n``.
+    """The records of a part and their assigned facts, in arrays of ``n``.
 
     * ``kind``: index into KINDS; ``operation``: into OPERATIONS, one more for a type that is not known, -1 for none
     * ``file``: index into ``files`` (trail files), -1 for filler
@@ -203,7 +203,7 @@ class Assigned:
     problems: dict[int, list[tuple[Problem, str]]] = field(default_factory=dict)
 
     def body(self, index: int) -> bytes:
-        """The data of one record as far as it is shown, decoded where the part was read without bodies."""
+        """The printed data of one record, decoded now if the part was read without bodies."""
         records = self.records
         first, last = int(records.start[index]) - self.base, int(records.stop[index]) - self.base
         return shown_body(records, index) or printed_of(records.text[first:last].tobytes()).body or b""
@@ -214,7 +214,7 @@ class Assigned:
 
 
 class Behind:
-    """Gives the fragments that stand in other parts. ``read(file index, first, last+1)`` gives bytes of a file."""
+    """Returns the fragments in other parts. ``read(file index, first, last+1)`` gives bytes of a file."""
 
     def __init__(self, read: Callable[[int, int, int], Bytes], charset: str, bodies: bool) -> None:
         self._read = read
@@ -356,7 +356,7 @@ def _stretch(
 
 
 def _transactions(out: Assigned, stretch: Stretch, order: Ints, part: Part) -> Ints:
-    """Gives the records their transactions; returns the run of each record of the part, -1 for those in none."""
+    """Assigns transactions to the records; returns the run of each record of the part, -1 for those in none."""
     marks, records = out.marks, out.records
     found = runs(marks, order, stretch.before is not None)
     count = len(found.first)
@@ -391,12 +391,12 @@ def _place(out: Assigned, stretch: Stretch, index: int, part: Part) -> str:
 
 
 def place_text(trail: TrailFile, rba: int, file_index: int, offset: int) -> str:
-    """What a record is named by: its position, else its place in the capture."""
+    """The name of a record: its position, else its location in the capture."""
     return position_text(trail.shown, rba) if rba != MISSING else f"{file_index}:{offset}"
 
 
 def _first_tokens(out: Assigned, index: Ints, of: Ints, count: int) -> tuple[list[str | None], list[str | None]]:
-    """The first CSN and the first id that the records of each run say."""
+    """The first CSN and the first id of the records of each run."""
     both: list[list[str | None]] = []
     for values in (out.marks.csn, out.marks.xid):
         texts: list[str | None] = [None] * count
@@ -410,7 +410,7 @@ def _first_tokens(out: Assigned, index: Ints, of: Ints, count: int) -> tuple[lis
 
 
 def _conflicts(out: Assigned, index: Ints, of: Ints, first_number: int) -> None:
-    """Tokens that say something else than the first one of their transaction."""
+    """Tokens that contradict the first one of their transaction."""
     for values, what in ((out.marks.csn, "LOGCSN"), (out.marks.xid, "TRANID")):
         encoded = values.dictionary_encode()
         texts = [token_text(one) for one in encoded.dictionary.to_pylist()]
@@ -433,7 +433,7 @@ def _conflicts(out: Assigned, index: Ints, of: Ints, first_number: int) -> None:
 
 
 def _halves(out: Assigned, cores: Ints, run_of: Ints, stretch: Stretch) -> None:
-    """Which updates are the halves of one: a before image, and the after image directly behind it."""
+    """The updates that are halves of one: a before image, and the after image directly after it."""
     marks = out.marks
     if not len(cores) or not marks.half[cores].any():
         return
@@ -448,10 +448,10 @@ def _halves(out: Assigned, cores: Ints, run_of: Ints, stretch: Stretch) -> None:
 
 
 def _continues(out: Assigned, stretch: Stretch, mine: Ints, some: Bools, part: Part) -> None:
-    """Tells each fragment among the members of a stretch which record it continues."""
+    """Assigns to each fragment among the members of a stretch the record that it continues."""
     if not some.any():
         return
-    cores = np.cumsum(~some)  # 0: the record stands before the stretch
+    cores = np.cumsum(~some)  # 0: the record precedes the stretch
     begins = np.append(-1, mine[~some])
     wanted = np.unique(cores[some])
     first = len(out.places)

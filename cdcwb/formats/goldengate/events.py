@@ -1,5 +1,5 @@
-"""``events`` from Logdump text: the records of a split as Arrow batches, with every header field that is printed,
-tokens, and what was concluded of the transaction (docs/formats/goldengate.md §9).
+"""``events`` from Logdump text: the records of a split as Arrow batches, with every printed header field, tokens, and
+the assigned transaction (docs/formats/goldengate.md §9).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def fill_headers(batch: EventBatch, given: Assigned, rows: Ints, charset: str) -
 
 
 def _printed_times(given: Assigned, rows: Ints, texts: pa.Array) -> pa.Array:
-    """Printed times: that of the header block where the record line has another one."""
+    """Printed times: that of the header block if it differs from the record line."""
     extras = given.records.extras
     other = {
         at: printed.io_time
@@ -139,7 +139,7 @@ def _printed_times(given: Assigned, rows: Ints, texts: pa.Array) -> pa.Array:
 
 
 def _coded(put: _Put, at: int, first: Ints, codes: Ints) -> None:
-    """Texts that records name by their number, -1 for none."""
+    """Texts by their number in records, -1 for none."""
     base = int(first[0]) if len(first) else 0
     put(at, codes >= 0, base + np.maximum(codes, 0))
 
@@ -150,7 +150,7 @@ def _valid(texts: pa.Array) -> Bools:
 
 
 def _until_zero(texts: pa.Array) -> pa.Array:
-    """Values of tokens without what stands behind a zero byte, and without blanks at their end."""
+    """Values of tokens up to a zero byte, without trailing blanks."""
     if pc.any(pc.match_substring(texts, "\0")).as_py():
         texts = pc.replace_substring_regex(texts, r"(?s)\x00.*$", "")
     return pc.ascii_rtrim(texts, " ")
@@ -165,7 +165,7 @@ def _group(
     absent: Bools,
     charset: str,
 ) -> None:
-    """Puts records together whose maps have the same names."""
+    """Groups records whose maps have the same names."""
     if not len(told):
         return
     more = {
@@ -212,13 +212,13 @@ def _transaction_lines(given: Assigned) -> Ints:
 
 
 def _odd(given: Assigned) -> Ints:
-    """Records that may have more headers than the arrays hold."""
+    """Records that may have more headers than the arrays have."""
     special = np.flatnonzero((given.records.shape == Shape.FILE_HEADER) | (given.marks.io == DDL)).tolist()
     return np.array(sorted({*given.records.extras, *given.heads, *given.syskeys, *special}), dtype=np.int64)
 
 
 def _more(given: Assigned, index: int, charset: str) -> list[tuple[str, str | None]]:
-    """What else is printed of a record, or was concluded of it."""
+    """Further printed or inferred facts of a record."""
     out: list[tuple[str, str | None]] = []
     head = given.heads.get(index)
     if head is not None and head.pieces > 1:
@@ -258,7 +258,7 @@ def _tokens(given: Assigned, index: int, printed: Printed, charset: str) -> list
 
 
 def value_text(value: bytes, charset: str) -> str:
-    """A token's value: text where it is one, its parts (which zero bytes end) with a blank between; else hex."""
+    """A token's value: text if decodable, its zero-terminated parts separated by a blank; else hex."""
     try:
         text = value.rstrip(b"\0").decode(charset)
     except UnicodeDecodeError:
@@ -295,7 +295,7 @@ class Files:
         return self._open[file_index].read(start, stop)
 
     def close(self) -> None:
-        """Lets them go."""
+        """Releases them."""
         for source in self._open.values():
             source.close()
         self._open.clear()
@@ -320,7 +320,7 @@ def part_readers(plan: Plan, parts: Sequence[Part], wanted: Wanted = EVERYTHING)
 
 
 class PartReader:
-    """Reads one part: what its records are, and batches of any of them."""
+    """Reads one part: the facts of its records, and batches of any of them."""
 
     def __init__(self, plan: Plan, part: Part, lookup: Lookup, files: Files, wanted: Wanted) -> None:
         self.plan = plan
@@ -342,13 +342,13 @@ class PartReader:
             self.bodies = Bodies(self.given, self.file, plan, self.charset)
 
     def chunks(self) -> Iterator[Ints]:
-        """The records that are wanted, so many at a time."""
+        """The requested records, a limited number at a time."""
         rows = np.flatnonzero(self._kept())
         for first in range(0, len(rows), CHUNK):
             yield rows[first : first + CHUNK]
 
     def _kept(self) -> np.ndarray:
-        """Records that the filters let through, as far as that is known before they are decoded."""
+        """Records that match the filters, as far as known before they are decoded."""
         given, wanted = self.given, self.wanted
         keep = np.ones(len(given.kind), dtype=np.bool_)
         if wanted.kinds is not None:
@@ -359,7 +359,7 @@ class PartReader:
             good = np.array([*(one.name in wanted.transactions for one in given.named), False])
             keep &= good[given.transaction]
         if wanted.tables is not None:
-            # where no name is printed, something else tells the table
+            # if no name is printed, the table comes from the version
             named = [
                 table is None or table in wanted.tables or f"{schema}.{table}" in wanted.tables
                 for schema, table in self.names
@@ -448,7 +448,7 @@ class PartReader:
         versions = self.plan.versions
         keys = pa.array([one.key for one in versions], pa.string())
         batch.put("table_version", keys.take(pa.array(version, mask=(version < 0) | given.repeated[rows])))
-        # by name where one is printed, else by version
+        # by name if printed, else by version
         schemas = [*(schema for schema, _ in self.names[:-1]), *(one.schema for one in versions), None]
         tables = [*(name for _, name in self.names[:-1]), *(one.table for one in versions), None]
         empty = np.array([name is None for _, name in self.names])[table]

@@ -1,9 +1,8 @@
-"""Exports of trail records as files: what one is, where it can be cut, its events and its summary
-(docs/formats/goldengate.md §8).
+"""Exports of trail records as files: detection, splitting, events and summary (docs/formats/goldengate.md §8).
 
 Events: ``table_version`` is ``schema.table@1``. ``transaction_id`` is that of the tokens or of ``xid``; a FORMATXML
 transaction without one is ``~<file_index>:<offset>``. ``headers`` has every field and token by its own name, and
-``csn``, ``xid`` and ``TransInd`` (0 first, 1 between, 2 last, 3 only) where the record or its transaction tells.
+``csn``, ``xid`` and ``TransInd`` (0 first, 1 middle, 2 last, 3 only) if the record or its transaction has them.
 """
 
 from __future__ import annotations
@@ -71,8 +70,8 @@ _MOST: Final = 38  # digits of a decimal
 
 @dataclass(slots=True)
 class ColumnFacts:
-    """What all values of a column are: kinds are ``text``, ``number`` and ``boolean``. ``whole`` and ``fraction`` are
-    the most digits of numbers before and behind the point, ``exponent``: one of them has an exponent."""
+    """The types of all values of a column: kinds are ``text``, ``number`` and ``boolean``. ``whole`` and ``fraction``
+    are the maximum digits of numbers before and after the point, ``exponent``: one of them has an exponent."""
 
     kinds: set[str] = field(default_factory=set)
     whole: int = 0
@@ -80,7 +79,7 @@ class ColumnFacts:
     exponent: bool = False
 
     def add(self, other: ColumnFacts) -> None:
-        """Takes in what other values of the column are."""
+        """Merges the types of other values of the column."""
         self.kinds |= other.kinds
         self.whole, self.fraction = max(self.whole, other.whole), max(self.fraction, other.fraction)
         self.exponent |= other.exponent
@@ -105,7 +104,7 @@ class ColumnFacts:
         return pa.decimal128(digits, self.fraction) if digits <= _MOST else pa.string()
 
     def texts(self, values: pa.StringArray) -> None:
-        """Takes in values that have no type of their own: numbers if all of them are."""
+        """Adds values without a type: numbers if all of them are."""
         there = values.drop_null()
         if not len(there):
             return
@@ -117,7 +116,7 @@ class ColumnFacts:
             self.kinds.add("text")
 
     def numbers(self, texts: Iterable[str]) -> None:
-        """Takes in numbers by their digits."""
+        """Adds numbers by their digits."""
         self.kinds.add("number")
         for text in set(texts):
             found = _POINT.match(text)
@@ -128,7 +127,7 @@ class ColumnFacts:
                 self.fraction = max(self.fraction, len(found[2] or ""))
 
     def values(self, values: Sequence[Any]) -> None:
-        """Takes in the values of a JSON text."""
+        """Adds the values of a JSON text."""
         for kind in set(map(type, values)):
             if kind is bool:
                 self.kinds.add("boolean")
@@ -141,19 +140,19 @@ class ColumnFacts:
                 self.kinds.add("text")
 
     def to_list(self) -> list[Any]:
-        """As a list that JSON can hold."""
+        """As a list for JSON."""
         return [sorted(self.kinds), self.whole, self.fraction, self.exponent]
 
     @classmethod
     def from_list(cls, raw: Sequence[Any]) -> ColumnFacts:
-        """What :meth:`to_list` gave."""
+        """The inverse of :meth:`to_list`."""
         return cls(set(raw[0]), raw[1], raw[2], raw[3])
 
 
 @dataclass(slots=True)
 class TableFacts:
-    """One table: its ``columns`` in the order in which they were first seen, its key columns (None: not told), and how
-    many records it has."""
+    """One table: its ``columns`` in order of appearance, its key columns (None: unknown), and the number of its
+    records."""
 
     names: Names
     columns: dict[str, ColumnFacts] = field(default_factory=dict)
@@ -165,7 +164,7 @@ class TableFacts:
         return self.columns.setdefault(name, ColumnFacts())
 
     def add(self, other: TableFacts) -> None:
-        """Takes in what another stretch says of the table."""
+        """Merges the facts of another stretch about the table."""
         for name, facts in other.columns.items():
             self.column(name).add(facts)
         self.keys = self.keys if self.keys is not None else other.keys
@@ -174,11 +173,9 @@ class TableFacts:
 
 @dataclass(slots=True)
 class Summary:
-    """What is in a stretch of an export.
-
-    ``tables`` by label. ``first`` and ``last`` are the least and the greatest position, None where there is none.
-    ``records`` counts changes, ``timed`` those with a printed time, ``zoned`` those whose time has a zone of its own.
-    ``malformed``: place, length and sentence of the first stretch that cannot be understood.
+    """The summary of a stretch of an export. ``tables`` by label. ``first`` and ``last`` are the lowest and the highest
+    position, None without any. ``records`` counts changes, ``timed`` those with a printed time, ``zoned`` those whose
+    time has a zone of its own. ``malformed``: location, length and sentence of the first malformed stretch.
     """
 
     tables: dict[str, TableFacts] = field(default_factory=dict)
@@ -190,7 +187,7 @@ class Summary:
     malformed: tuple[int, int, str] | None = None
 
     def add(self, other: Summary) -> None:
-        """Takes in the summary of a later stretch."""
+        """Merges the summary of a later stretch."""
         for label, table in other.tables.items():
             self.tables.setdefault(label, TableFacts(table.names)).add(table)
         for position in (other.first, other.last):
@@ -201,13 +198,13 @@ class Summary:
         self.malformed = self.malformed or other.malformed
 
     def see(self, position: str | None) -> None:
-        """Takes in a position."""
+        """Adds a position."""
         if position is not None:
             self.first = position if self.first is None else min(self.first, position)
             self.last = position if self.last is None else max(self.last, position)
 
     def take(self, records: Sequence[Record], typed: bool) -> None:
-        """Takes in complete records. ``typed``: values are those of JSON, else they are texts."""
+        """Adds complete records. ``typed``: values are those of JSON, else they are texts."""
         self.records += len(records)
         images: dict[tuple[Names, tuple[str, ...]], list[Any]] = {}
         for record in records:
@@ -236,7 +233,7 @@ class Summary:
 
 
 OPTIONS: Final[dict[str, str]] = dict(containers.OPTIONS)
-"""Every option of exports and what it means: those of the containers that messages come in."""
+"""The description of every option of exports: those of the containers of messages."""
 
 _HEAD: Final = 1 << 16
 _MESSAGES: Final = 64
@@ -251,10 +248,10 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 class ExportFile:
     """One file with an export.
 
-    ``kind`` is json or xml. ``unit`` says what places count: ``byte`` of the decompressed file, or ``row`` (``count``
-    of them; None where bytes count). ``size``: bytes of the decompressed file; ``problem``: what is wrong with the file
-    as such; ``evidence``: why it is an export, in a sentence. JSON: ``container`` holds the messages; ``literals``:
-    they stand in Python bytes literals. XML: ``encoding`` is the one the file declares, None where it declares none.
+    ``kind`` is json or xml. ``unit`` of offsets: ``byte`` of the decompressed file, or ``row`` (``count`` of them; None
+    for bytes). ``size``: bytes of the decompressed file; ``problem``: the problem of the file itself; ``evidence``: why
+    it is an export, in a sentence. JSON: ``container`` of the messages; ``literals``: they are in Python bytes
+    literals. XML: ``encoding`` is that declared in the file, None without one.
     """
 
     path: str
@@ -271,7 +268,7 @@ class ExportFile:
 
     @property
     def shape(self) -> str:
-        """What holds the records, in a word."""
+        """The container of the records, in a word."""
         return self.container.kind if self.container is not None else "xml"
 
 
@@ -279,7 +276,7 @@ class ExportFile:
 
 
 def recognise(path: str, options: Mapping[str, Any]) -> Recognition:
-    """How sure it is that a file is an export, from its beginning. Never raises for what is in the file."""
+    """The confidence that a file is an export, from its beginning. Never raises for its content."""
     try:
         with open_source(path, "binary", _ENOUGH) as source:
             head = source.read(0, _HEAD).tobytes()
@@ -297,7 +294,7 @@ def recognise(path: str, options: Mapping[str, Any]) -> Recognition:
 
 
 def _xml(head: bytes) -> str | None:
-    """Why a file is an XML export; None where it is none."""
+    """Why a file is an XML export; None if it is not one."""
     if head.removeprefix(MARK).lstrip()[:1] == b"{":
         return None
     for token in TOKEN.finditer(head):
@@ -314,7 +311,7 @@ def _xml(head: bytes) -> str | None:
 
 
 def _container(path: str, options: Mapping[str, Any], head: bytes, limit: int | None = None) -> tuple[Container, bool]:
-    """What holds the messages of a file, and whether they stand in bytes literals."""
+    """The container of the messages of a file, and whether they are in bytes literals."""
     given = {name: value for name, value in options.items() if name in OPTIONS}
     if str(given.get("container", "auto")) in ("auto", "lines", "") and _in_literals(head):
         found = containers.probe(path, {"container": "lines", "encoding": "text"}, limit)
@@ -327,8 +324,8 @@ def _container(path: str, options: Mapping[str, Any], head: bytes, limit: int | 
 
 
 def _with_joined(found: Container, given: Mapping[str, Any], head: bytes, limit: int | None) -> Container:
-    """The container of a file in whose lines objects stand one behind the other: the first of them may have been taken
-    for a key, or what stands before them for no part of the lines."""
+    """The container of a file with several objects per line: the first of them may have been mistaken for a key, or the
+    text before them for no part of the lines."""
     if found.kind == "lines" and "fields" in found.settings:
         evidence = "lines of consecutive JSON objects"
         bare = replace(found, settings={"encoding": "text"}, evidence=evidence)
@@ -342,7 +339,7 @@ def _with_joined(found: Container, given: Mapping[str, Any], head: bytes, limit:
 
 
 def _in_literals(head: bytes) -> bool:
-    """Do the lines of a file's beginning hold more literals than objects of their own?"""
+    """Whether the lines of a file's beginning have more literals than objects."""
     if not has_literals(head):
         return False
     lines = head.split(b"\n")
@@ -351,7 +348,7 @@ def _in_literals(head: bytes) -> bool:
 
 
 def _first(container: Container, literals: bool) -> tuple[int, int]:
-    """How many of a file's first messages are GoldenGate's, and how many were looked at."""
+    """The number of GoldenGate messages among a file's first messages, and the number of examined ones."""
     for start, stop in containers.parts(container)[:1]:
         for messages in containers.read(container, start, stop, _MESSAGES, _ENOUGH):
             valid, count = message_counts(messages, literals)
@@ -361,8 +358,8 @@ def _first(container: Container, literals: bool) -> tuple[int, int]:
 
 
 def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
-    """What one file is. Raises CaptureError for a file that cannot be read, OptionError for an option that cannot be
-    used."""
+    """Detects the kind of a file. Raises CaptureError for a file that cannot be read, OptionError for an unusable
+    option."""
     with open_source(path, "binary") as source:
         head = source.read(0, _HEAD).tobytes()
         found = _xml(head)
@@ -398,8 +395,8 @@ def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
 
 
 def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
-    """Runs ``[start, stop)`` of a file, in its unit, that can be read apart; together they are all of it. XML is cut
-    where an operation or a transaction begins, which takes a look at the whole file."""
+    """Ranges ``[start, stop)`` of a file, in its unit, that can be read separately; together they are the complete
+    file. XML is split at the start of an operation or a transaction, which needs a pass over the complete file."""
     if file.container is not None:
         return containers.parts(file.container, split_size)
     if file.compression is not None or file.size <= split_size:
@@ -414,7 +411,7 @@ def _view(source: Source) -> memoryview:
 
 
 def scan(file: ExportFile, start: int, stop: int) -> Summary:
-    """What is in a part: tables with their columns, counts and positions."""
+    """The summary of a part: tables with their columns, counts and positions."""
     if file.container is not None:
         return scan_messages(containers.read(file.container, start, stop), file.literals)
     summary = Summary()
@@ -430,7 +427,7 @@ def scan(file: ExportFile, start: int, stop: int) -> Summary:
 
 
 def scan_messages(batches: Iterable[Messages], literals: bool = False) -> Summary:
-    """What is in messages, which are in bytes ``literals`` or as they are."""
+    """The summary of messages, which may be in bytes ``literals``."""
     summary = Summary()
     for messages in batches:
         decoded = decode_messages(messages, literals)
@@ -459,15 +456,13 @@ def read(
 def read_messages(
     messages: Messages, place: tuple[str, int, str], to_utc: ToUtc | None, wanted: Wanted, literals: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The events of some messages of one file or partition; ``place``: it, its index and the unit of places."""
+    """The events of some messages of one file or partition; ``place``: it, its index and the unit of offsets."""
     return select(events_of_messages(messages, place, to_utc, wanted, literals), wanted)
 
 
 def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | None) -> tuple[bytes, dict[str, Any]]:
-    """The record that holds ``offset`` (in the file's unit): its bytes, and its event as a row.
-
-    An event of a transaction that is longer than a batch may lack what later records say of it. Raises CaptureError
-    where the file ends before.
+    """The record at ``offset`` (in the file's unit): its bytes, and its event as a row. An event of a transaction that
+    is longer than a batch may lack facts from later records. Raises CaptureError if the file ends before it.
     """
     if file.container is not None:
         found = containers.locate(file.container, offset)

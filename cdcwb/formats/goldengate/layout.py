@@ -1,5 +1,5 @@
 """Names, numbers and meanings of Oracle GoldenGate trail records (docs/formats/goldengate.md §3 to §5), the data type
-codes of their columns (§4.6), and what a raw trail begins with (§1.2).
+codes of their columns (§4.6), and the signature of a raw trail (§1.2).
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ JULIAN_EPOCH_US: Final = 210866760000000000
 
 @dataclass(frozen=True, slots=True)
 class IoType:
-    """A type of record. ``kind`` and ``operation`` are what its events are; ``aliases`` are other names that Logdump or
-    its books print. ``certain``: number and name have been seen together, or are documented together."""
+    """A type of record. ``kind`` and ``operation`` are those of its events; ``aliases`` are other names in Logdump or
+    its manuals. ``certain``: number and name were observed together, or are documented together."""
 
     name: str
     meaning: str
@@ -139,7 +139,7 @@ IO_TYPES: Final[dict[int, IoType]] = {
     204: IoType("CollectTS", "time of a Collector", certain=False),
     205: IoType("GGSComment", "comment", certain=False),
 }
-"""Record types by number (§3.6). Trails hold others, too: what is not listed passes through by its number."""
+"""Record types by number (§3.6). Trails have others, too, which keep their number as type."""
 
 
 LISTED: Final = (3, 5, 10, 11, 15, 140)
@@ -155,15 +155,14 @@ UNIFIED: Final = (134, 135)
 """Record types whose body is the before image in front of the after image (§4.5)."""
 
 HALVES: Final = (10, 11, 15, 115)
-"""Record types of updates that may come as two records, one with the before image and one with the after image
-(§4.5)."""
+"""Record types of updates that may be two records, one with the before image and one with the after image (§4.5)."""
 
 DELETE: Final = 3
 
 
 def is_before_image(io_type: int | None, side: int | None) -> bool:
-    """Is the body of a record of one image the before image? ``side``: code of ``B`` or ``A``, by BeforeAfter or by the
-    image line; an update without either has the after image (§4.5)."""
+    """Whether the body of a record of one image is the before image. ``side``: code of ``B`` or ``A``, by BeforeAfter
+    or by the image line; an update without either has the after image (§4.5)."""
     return io_type == DELETE or (io_type in HALVES and side == ord("B"))
 
 
@@ -175,7 +174,7 @@ _BY_NAME: Final = {_plain(name): number for number, kind in IO_TYPES.items() for
 
 
 def io_type_of(name: str) -> int | None:
-    """The number of a record type by its printed name, in any case; None for a name that is not known."""
+    """The number of a record type by its printed name, ignoring case; None for an unknown name."""
     return _BY_NAME.get(_plain(name))
 
 
@@ -186,7 +185,7 @@ TOKENS: Final[dict[int, str]] = {
     0x52: "ORAROWID",
     0x74: "ORATAG",
 }
-"""Names of the tokens behind a record, by their ids (§5.7)."""
+"""Names of the tokens of a record, by their ids (§5.7)."""
 
 
 TOKEN_MEANINGS: Final[dict[str, str]] = {
@@ -196,11 +195,11 @@ TOKEN_MEANINGS: Final[dict[str, str]] = {
     "ORAROWID": "row id of the row in Oracle",
     "ORATAG": "Oracle's tag of the redo record",
 }
-"""What the tokens hold, by name."""
+"""The contents of tokens, by name."""
 
 
 def token_name(number: int, printed: str | None = None) -> str:
-    """How a token is called: by its printed name, else by what is known of its id, else ``token x6c``."""
+    """The name of a token: its printed name, else that of its id, else ``token x6c``."""
     return printed or TOKENS.get(number) or f"token x{number:02x}"
 
 
@@ -233,11 +232,11 @@ GHDR: Final[tuple[tuple[str, int, int], ...]] = (
     ("Continued", 32, 1),
     ("RecCount", 33, 1),
 )
-"""Name, place and size of the numbers in a header token; IO Time is at 8, a 64-bit Julian time (§3.3). A Metadata
+"""Name, offset and size of the numbers in a header token; IO Time is at 8, a 64-bit Julian time (§3.3). A Metadata
 record has DDR and TDR index, any other AuditRBA."""
 
 GHDR_TIME: Final = (8, 8)
-"""Place and size of IO Time in a header token: microseconds since Julian day 0, UTC."""
+"""Offset and size of IO Time in a header token: microseconds since Julian day 0, UTC."""
 
 GHDR_FIXED: Final = 34
 """Bytes of a header token before the table's name or index, which Logdump blanks."""
@@ -249,7 +248,7 @@ FILE_HEADER_GROUPS: Final[dict[int, str]] = {
     0x33: "ProducerInfo",
     0x34: "ContinuityInfo",
 }
-"""Groups of a file header by id; those behind TrailInfo are numbered by their documented order."""
+"""Groups of a file header by id; those after TrailInfo are numbered by their documented order."""
 
 FILE_HEADER_TOKENS: Final[dict[int, tuple[str, str]]] = {
     0x30: ("Signature", "signature"),
@@ -270,7 +269,7 @@ FILE_HEADER_TOKENS: Final[dict[int, tuple[str, str]]] = {
 """Tokens of the group TrailInfo by id: name and how its bytes are read, always big-endian (§5.1)."""
 
 DDL_STATEMENT: Final = "C1"
-"""The item of a DDL record that holds the statement."""
+"""The item of a DDL record with the statement."""
 
 DDL_ITEMS: Final[dict[str, str]] = {
     "B2": "object id",
@@ -301,7 +300,7 @@ DDL_ITEMS: Final[dict[str, str]] = {
     "G1": "text of the statement, of the metadata",
     "G4": "row id of the sequence",
 }
-"""What the items of a DDL record are, by their codes (§5.3)."""
+"""The items of a DDL record, by their codes (§5.3)."""
 
 TRANS_IND: Final[dict[int, str]] = {
     0: "first record of its transaction",
@@ -309,10 +308,10 @@ TRANS_IND: Final[dict[int, str]] = {
     2: "last record of its transaction",
     3: "only record of its transaction",
 }
-"""Place of a record in its transaction."""
+"""Position of a record in its transaction."""
 
 IMAGE_LETTERS: Final = b"bmes"
-"""What the image line has for each TransInd (§2.3)."""
+"""The text of the image line for each TransInd (§2.3)."""
 
 PARTITION: Final[dict[int, str]] = {
     0x00: "not a compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",
@@ -320,7 +319,8 @@ PARTITION: Final[dict[int, str]] = {
     0x0C: "the row is in FieldComp format, the table is given by its TDR index",
     0x4C: "as x0c, with the unknown bit x40",
 }
-"""What Partition says off NonStop (§3.4); of a NonStop BulkIO record it is the source partition's number, 0 to 15."""
+"""The meaning of Partition on systems other than NonStop (§3.4); of a NonStop BulkIO record it is the source
+partition's number, 0 to 15."""
 
 CHARACTERS: Final = frozenset({"Hdr-Ind", "BeforeAfter", "FormatType", "Continued"})
 """Header fields that are a character."""
@@ -382,7 +382,7 @@ def shown(name: str, value: int) -> str:
 
 
 def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
-    """What a header field says with this value, in a record whose other fields are ``values``."""
+    """The meaning of a header field with this value, in a record whose other fields are ``values``."""
     if name == "IOType":
         kind = IO_TYPES.get(value)
         return f"{kind.name}: {kind.meaning}" if kind is not None else "an unknown operation"
@@ -421,20 +421,20 @@ def _partition(value: int, io_type: int | None) -> str:
 
 
 class How(IntEnum):
-    """How a value is written behind its null indicator."""
+    """The encoding of a value after its null indicator."""
 
     GUESS = 0
-    """Nobody says: told by its bytes."""
+    """Unknown: inferred from the bytes."""
     TEXT = 1
     """Two bytes of length in the record's byte order, then as many bytes of text."""
     FIXED_TEXT = 2
-    """The same, padded with blanks at the right. The length may be missing where the text fills the column."""
+    """The same, padded with blanks at the right. The length may be missing if the text fills the column."""
     INTEGER = 3
-    """Big-endian two's complement (or unsigned), with so many digits behind the point."""
+    """Big-endian two's complement (or unsigned), with the scale's number of digits after the point."""
     FLOAT = 4
     """IEEE 754 big-endian of 4 or 8 bytes (assumed)."""
     DECIMAL = 5
-    """A digit a byte, the sign apart or in the high bit of a digit (assumed)."""
+    """A digit per byte, the sign separate or in the high bit of a digit (assumed)."""
     PACKED = 6
     """A digit in each half byte, the sign in the last (assumed)."""
     MOMENT = 7
@@ -442,16 +442,16 @@ class How(IntEnum):
     BINARY = 8
     """Two bytes of length, then bytes that are no text."""
     LOB = 9
-    """A large object's place in its record; the value comes in records of its own."""
+    """A large object's entry in its record; the value is in separate records."""
     UNKNOWN = 10
     """A code that no public source explains."""
     GUESS_FIXED = 11
-    """Nobody says, and text may be padded with blanks and without a length, as in the columns of a NonStop."""
+    """Unknown, and text may be padded with blanks and without a length, as in the columns of a NonStop."""
 
 
 class Coding(NamedTuple):
-    """How the values of a column are written. ``size``: bytes that a value takes behind the null indicator, 0 if they
-    vary. ``charset``: that of the text if the type has one of its own, else empty (the database's)."""
+    """The coding of a column's values. ``size``: bytes of a value after the null indicator, 0 if they vary.
+    ``charset``: that of the text if the type has one of its own, else empty (the database's)."""
 
     how: How
     size: int = 0
@@ -535,12 +535,12 @@ _NAMES: Final[dict[int, str]] = {
 
 
 def is_known(data_type: int) -> bool:
-    """Does a public source say how values of this type code are written, if only by its name?"""
+    """Whether a public source gives the encoding of this type code, if only by its name."""
     return data_type in _NAMES and data_type not in _BIG
 
 
 def type_name(data_type: int, sub_type: int = 0) -> str:
-    """The type code and its name: ``134 INT64``; the code alone where it has no known name."""
+    """The type code and its name: ``134 INT64``; the code alone without a known name."""
     name = _NAMES.get(data_type)
     if name is not None and sub_type == BINARY_SUBTYPE and data_type in _TEXT:
         name = name.replace("CHAR", "BINARY")
@@ -590,7 +590,7 @@ _SWITCHES: Final = (
 
 
 def is_raw_trail(head: bytes) -> bool:
-    """Do these first bytes of a file hold the signature of a trail's file header?"""
+    """Whether the first bytes of a file have the signature of a trail's file header."""
     return SIGNATURE in head[: _NEAR + len(SIGNATURE)]
 
 

@@ -1,8 +1,7 @@
-"""Row images of many records: as Arrow maps of column name to text, straight from their bodies, and as typed columns of
-one table (docs/formats/goldengate.md §4).
-
-Columns that are written alike are decoded together, whatever table they are of; their texts are in one pool. A body's
-columns are together and in order already, so a map column is the texts gathered once, in that order.
+"""Row images of many records: as Arrow maps of column name to text, decoded directly from their bodies, and as typed
+columns of one table (docs/formats/goldengate.md §4). Columns with the same coding are decoded together, for all tables;
+their texts are in one pool. A body's columns are adjacent and in order, so a map column gathers the texts once, in that
+order.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ _BY_INDEX: Final = re.compile(r"c[0-9]+")
 
 
 class Tables:
-    """The tables of a batch. A record's *group* is a place in ``definitions``; with None there, or group -1, it has no
-    definition: its columns are ``c0``, ``c1`` … and its values are guessed."""
+    """The tables of a batch. A record's *group* is an index in ``definitions``; with None there, or group -1, it has no
+    definition: its columns are ``c0``, ``c1`` … and the types of its values are inferred."""
 
     def __init__(self, definitions: Sequence[Definition | None]) -> None:
         self.definitions = list(definitions)
@@ -87,45 +86,45 @@ class Tables:
             key += [column.key_position is not None for column in one.columns]
             code += [codings.setdefault(column.coding, len(codings)) for column in one.columns]
         self.codings = list(codings)
-        """How columns are written, each way once."""
+        """The distinct codings of columns."""
         self._key = np.array([*key, False])
         self._code = np.array([*code, 0], dtype=np.int16)
 
     @property
     def defined(self) -> int:
-        """The slots of columns that have a definition are below this."""
+        """The slots of columns with a definition are below this."""
         return len(self._names)
 
     @property
     def free(self) -> int:
-        """Slots from here on, as many as there are indexes, are of no column."""
+        """Slots from here on, as many as there are indexes, belong to no column."""
         return self.defined + _INDEXES
 
     def slots(self, group: Ints, index: Ints) -> Ints:
-        """A number for each column that tells its table and name: its *slot*."""
+        """The *slot* of each column: a number that identifies its table and name."""
         size = self._size[group]
         beyond = self.defined + index + _INDEXES * self._clash[group]  # the second block is the free one
         return np.where(index < size, self._base[group] + index, beyond)
 
     def is_key(self, slots: Ints) -> Bools:
-        """Is the column a key column?"""
+        """Whether the column is a key column."""
         there: Bools = self._key[np.minimum(slots, self.defined)]
         return there
 
     def codes(self, slots: Ints) -> npt.NDArray[np.int16]:
-        """How the column is written: a place in ``codings``."""
+        """The coding of the column: an index in ``codings``."""
         there: npt.NDArray[np.int16] = self._code[np.minimum(slots, self.defined)]
         return there
 
     def name(self, slot: int) -> str:
-        """The name of a column. One beyond those of its definition is called by its index, made unique among them."""
+        """The name of a column. One beyond those of its definition has a name from its index, made unique."""
         if slot < self.defined:
             return self._names[slot]
         clash, index = divmod(slot - self.defined, _INDEXES)
         return self._clashing[clash - 2].name(index) if clash else f"c{index}"
 
     def is_surplus(self, group: Ints, index: Ints) -> Bools:
-        """Is there a definition, but not of this column?"""
+        """Whether there is a definition, but not of this column."""
         size = self._size[group]
         there: Bools = (size > 0) & (index >= size)
         return there
@@ -134,8 +133,8 @@ class Tables:
 def decode_cells(
     buffer: Bytes, cells: Cells, slots: Ints, tables: Tables, charset: str, order: Order
 ) -> tuple[TextPool, Ints, list[tuple[int, Problem, str]]]:
-    """All values of some bodies as text: a pool, the place of each in it (-1: bytes that are no value, which is in no
-    image), and problems as (cell, code, sentence). ``slots``: those of the cells."""
+    """All values of some bodies as text: a pool, the index of each in it (-1: invalid bytes, which are in no image),
+    and problems as (cell, code, sentence). ``slots``: those of the cells."""
     codes = tables.codes(slots)
     pool = TextPool()
     place = np.zeros(len(cells), dtype=np.int64)
@@ -158,7 +157,7 @@ def decode_cells(
 
 
 def _by_indicators(cells: Cells, of_code: Bools) -> list[tuple[Ints, bool]]:
-    """Some cells: those behind their null indicator, and those that may begin with one."""
+    """Some cells: those after their null indicator, and those that may begin with one."""
     if cells.bare is None:
         return [(np.flatnonzero(of_code), False)]
     both = (np.flatnonzero(of_code & ~cells.bare), False), (np.flatnonzero(of_code & cells.bare), True)
@@ -167,8 +166,8 @@ def _by_indicators(cells: Cells, of_code: Bools) -> list[tuple[Ints, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A value that an image gets from elsewhere: in place of that of column ``index``, or behind the others under
-    ``name``, if there is one. ``text`` None is SQL NULL."""
+    """A value from elsewhere for an image: instead of that of column ``index``, or after the others with ``name``, if
+    any. ``text`` None is SQL NULL."""
 
     record: int
     half: Half
@@ -178,7 +177,7 @@ class Put:
 
 
 class Images(NamedTuple):
-    """Map columns of a batch, null where a record has no such image; ``problems`` as (record, code, sentence)."""
+    """Map columns of a batch, null if a record has no such image; ``problems`` as (record, code, sentence)."""
 
     before: pa.Array
     after: pa.Array
@@ -197,9 +196,9 @@ def read_images(
 ) -> Images:
     """The images of records from the cells of their bodies.
 
-    A record has the images that it has a column of. Keys are in the order of the column indexes, none twice: of columns
-    with one index the first counts. ``group``: the table of each record; ``put``: values from elsewhere. The key is
-    taken from the before image, if that holds any key column, else from the after image.
+    A record has the images of which it has a column. Keys are in the order of the column indexes, without repetitions:
+    the first of several columns with one index counts. ``group``: the table of each record; ``put``: values from
+    elsewhere. The key is that of the before image, if it has any key column, else of the after image.
     """
     groups = group[cells.row]
     slots = tables.slots(groups, cells.index)
@@ -236,15 +235,15 @@ def read_images(
 def _added(
     pool: TextPool, put: Sequence[Put], tables: Tables, group: Ints, more: dict[str, int]
 ) -> list[npt.NDArray[Any]]:
-    """Row, half, index, slot and place in the pool of values from elsewhere, which replace those with the same index.
-    ``more`` takes their names, each with its number among them."""
+    """Row, half, index, slot and pool index of values from elsewhere, which replace those with the same index. ``more``
+    receives their names, each with its number."""
     row = np.array([one.record for one in put], dtype=np.int64)
     index = np.array([one.index for one in put], dtype=np.int64)
     slot = tables.slots(group[row], index)
     for at, one in enumerate(put):
         if one.name is not None:
             definition = tables.definitions[group[one.record]] if group[one.record] >= 0 else None
-            index[at] = _INDEXES + at  # behind all columns
+            index[at] = _INDEXES + at  # after all columns
             name = one.name if definition is None else unused_name(one.name, definition.names)
             slot[at] = tables.free + more.setdefault(name, len(more))
     half = np.array([one.half for one in put], dtype=np.int8)
@@ -254,8 +253,8 @@ def _added(
 def _map(
     count: int, pool: TextPool, tables: Tables, more: Sequence[str], row: Ints, slot: Ints, place: Ints
 ) -> pa.Array:
-    """A map column of entries that are sorted by record; null where a record has none. ``more``: the names of the first
-    free slots."""
+    """A map column of entries that are sorted by record; null for a record without any. ``more``: the names of the
+    first free slots."""
     sizes = np.bincount(row, minlength=count)
     offsets = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(sizes, out=offsets[1:])
@@ -274,7 +273,7 @@ _BEFORE: Final = KINDS.index(str(Kind.BEFORE))
 
 
 class Bodies:
-    """Where the bodies of all records of a part stand: ``buffer[start:stop]``, -1 where none is shown."""
+    """The bodies of all records of a part: ``buffer[start:stop]``, -1 if not printed."""
 
     def __init__(self, given: Assigned, file: FileEntry, plan: Plan, charset: str) -> None:
         self.given = given
@@ -285,7 +284,7 @@ class Bodies:
         self.buffer, self.start, self.stop = self._joined()
 
     def _joined(self) -> tuple[Bytes, Ints, Ints]:
-        """Bodies as they are in the hex, put together from fragments, or made from columns shown one by one."""
+        """Bodies from the hex, joined from fragments, or made from separately printed columns."""
         given, records = self.given, self.given.records
         start, stop = records.body_at[:, 0].copy(), records.body_at[:, 1].copy()
         more: list[bytes] = []
@@ -330,14 +329,14 @@ class Bodies:
         stop, bare = self.stop[rows], self._bare(rows)
         cells = walk(self.buffer, start, stop, self.order, forms, skip, before, bare)
         unread = (cells.bad >= 0) & self._is_complete(rows)
-        if unread.any():  # what begins like columns and does not end so is none
+        if unread.any():  # bytes that only begin like columns are not columns
             bad = cells.bad
             cells = walk(self.buffer, np.where(unread, -1, start), stop, self.order, forms, skip, before, bare)
             cells.bad = bad
         return cells
 
     def _with_columns(self, rows: Ints) -> Bools:
-        """Records whose data is an image or two."""
+        """Records whose data are one or two images."""
         forms = forms_of(self.given.marks, self.file.prefix, rows)
         there: Bools = _IMAGED[self.given.kind[rows]] & (forms != Form.OPAQUE)
         return there
@@ -348,13 +347,13 @@ class Bodies:
         return bare if bare.any() else None
 
     def _is_complete(self, rows: Ints) -> Bools:
-        """Records of which all of the data is shown, and which no other record continues."""
+        """Records with completely printed data that no other record continues."""
         heads = np.array(sorted(self.given.heads), dtype=np.int64)
         whole: Bools = self.stop[rows] - self.start[rows] >= self.given.records.length[rows]
         return whole & ~np.isin(rows, heads)
 
     def images(self, batch: EventBatch, rows: Ints) -> None:
-        """Fills the row images of a batch, and notes the problems that come up in decoding them."""
+        """Fills the row images of a batch, and adds the problems of decoding."""
         given = self.given
         cells = self.cells(rows)
         put = self._large_objects(rows, cells)
@@ -366,7 +365,7 @@ class Bodies:
             batch.put(name, getattr(images, name))
 
     def _unwalked(self, batch: EventBatch, rows: Ints, cells: Cells) -> None:
-        """Bodies that are all there and are not columns to their end, or that nothing tells the byte order of."""
+        """Complete bodies that are not columns to their end, or whose byte order is unknown."""
         if not self.file.order_known:
             for at in np.flatnonzero(self._with_columns(rows) & (self.stop[rows] > self.start[rows])).tolist():
                 batch.problem(at, Problem.ROW_SIZE, UNKNOWN_ORDER)
@@ -375,7 +374,7 @@ class Bodies:
             batch.problem(at, Problem.ROW_SIZE, not_columns(place))
 
     def _large_objects(self, rows: Ints, cells: Cells) -> list[Put]:
-        """The values of large objects that were put together from fragments."""
+        """The values of large objects, joined from fragments."""
         out: list[Put] = []
         heads = self.given.heads
         if not heads:
@@ -402,7 +401,7 @@ class Bodies:
         return out
 
     def _lob_columns(self, definition: Definition | None, cells: Cells, at: int) -> list[int]:
-        """The large object columns that a record has and that are not NULL."""
+        """The large object columns of a record that are not NULL."""
         if definition is None:
             return []
         there = slice(int(cells.offsets[at]), int(cells.offsets[at + 1]))
@@ -432,8 +431,8 @@ _DT_YEAR, _DT_DAY, _DT_HOUR = 0, 2, 3
 def arrow_type(column: ColumnDef | None) -> pa.DataType:
     """The type of a column in typed tables.
 
-    Numbers that are written as text stay text, as their precision is not known; so do times of day, intervals, times
-    with a zone, and columns without a definition.
+    Numbers in text form stay text, as their precision is unknown; so do times of day, intervals, times with a zone, and
+    columns without a definition.
     """
     if column is None:
         return pa.string()
@@ -465,7 +464,7 @@ _OF_ROWS: Final = [str(one) for one in (Operation.INSERT, Operation.UPDATE, Oper
 
 
 def types_of(version: Version) -> dict[str, pa.DataType]:
-    """The types of a version's columns; text where nothing tells."""
+    """The types of a version's columns; text if unknown."""
     definition = version.definition
     if definition is not None:
         pairs = zip(definition.names, definition.columns, strict=True)
@@ -476,8 +475,8 @@ def types_of(version: Version) -> dict[str, pa.DataType]:
 
 
 def column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
-    """The columns that are asked for. One whose type differs between versions is text. Raises CaptureError naming what
-    there is for a table or column that is not there."""
+    """The requested columns. One whose type differs between versions is text. Raises CaptureError, which lists the
+    known ones, for an unknown table or column."""
     versions = [one for one in plan.versions if request.name in (one.table, one.full_name)]
     if not versions:
         raise no_table(request, (one.full_name for one in plan.versions))
@@ -489,21 +488,21 @@ def column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
 
 
 def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
-    """Columns of :func:`typed_rows`: where the row stands, then ``before`` and ``after`` as structures of typed
+    """The columns of :func:`typed_rows`: the location of the row, then ``before`` and ``after`` as structures of typed
     columns."""
     return request_schema(column_types(plan, request), request)
 
 
 def wanted_for(request: TableRequest) -> Wanted:
-    """The events that a table's rows are made of."""
+    """The events of a table's rows."""
     return Wanted(kinds=_ROWS, tables=frozenset({request.name}))
 
 
 def typed_rows(
     events: Iterable[pa.RecordBatch], request: TableRequest, types: Mapping[str, pa.DataType]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one table from its events; null where a text is no value of its column's type, and where a column is
-    not in the image."""
+    """The rows of one table from its events; null if a text is not a value of its column's type, and if a column is not
+    in the image."""
     schema = request_schema(types, request)
     for every in events:
         batch = every.filter(pc.is_in(every.column("operation"), value_set=pa.array(_OF_ROWS)))
@@ -530,8 +529,8 @@ def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArr
 
 
 def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Texts of values as values of a type; null where they are none of it. Of dates as Logdump has them, with a colon
-    between day and hour, the digits that the type holds count."""
+    """Texts of values as values of a type; null if invalid. Dates in Logdump's form, with a colon between day and hour,
+    are truncated to the digits of the type."""
     if pa.types.is_string(kind):
         return texts
     if pa.types.is_binary(kind):

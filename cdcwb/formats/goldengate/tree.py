@@ -1,7 +1,7 @@
 """One record of Logdump text as a tree of fields with offset, text, value and meaning (docs/formats/goldengate.md).
 
-Offsets count bytes of the record's text; where hex digits are dissected, a field's ``raw`` is their text, and its
-value what they say.
+Offsets count bytes of the record's text; for dissected hex digits, a field's ``raw`` is their text, and its value is
+decoded from them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def leaf(
 
 
 def quiet(record: bytes, name: str, start: int, stop: int, value: str | None, meaning: str) -> Field:
-    """A field of the record's text that says nothing of the record."""
+    """A field of the record's text without information about the record."""
     return Field(name, start, stop - start, record[start:stop], value, meaning, (), None, True)
 
 
@@ -98,7 +98,7 @@ def group(
     value: str | None = None,
     problem: str | None = None,
 ) -> Field:
-    """A field with others in it; what they leave is filled. One that overlaps those before it is left out."""
+    """A field with children; gaps between them are filled. A child that overlaps preceding ones is left out."""
     filled: list[Field] = []
     at = start
     for child in sorted((child for child in children if child.length > 0), key=lambda one: one.offset):
@@ -118,7 +118,7 @@ def _between(record: bytes, start: int, stop: int) -> Field:
 
 
 class HexBytes:
-    """Bytes that lines of a record show as hex digits, with the places of their digits."""
+    """Bytes that lines of a record print as hex digits, with the offsets of their digits."""
 
     def __init__(self, record: bytes, lines: Sequence[Line]) -> None:
         self.record = record
@@ -133,7 +133,7 @@ class HexBytes:
         return len(self.data)
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Where the digits of the bytes ``[start, stop)`` begin and end in the text; an empty run has no text."""
+        """The start and end of the digits of the bytes ``[start, stop)`` in the text; an empty range has no text."""
         start, stop = max(start, 0), min(stop, len(self))
         if start >= stop:
             return self.stop, self.stop
@@ -155,15 +155,14 @@ class HexBytes:
         value: str | None = None,
         problem: str | None = None,
     ) -> Field:
-        """A field over some of the bytes, with others in it."""
+        """A field over some of the bytes, with children."""
         return group(self.record, name, *self.span(start, stop), meaning, children, value, problem)
 
 
 class Decoding(NamedTuple):
-    """What the values of a record are decoded by.
-
-    ``order_known`` false: nothing tells the byte order, so no value is read. ``prefix``: bytes before the before image
-    of unified updates. ``bare``: null indicators are only in columns that may be NULL.
+    """The settings for decoding the values of a record. ``order_known`` false: the byte order is unknown, so no value
+    is decoded. ``prefix``: bytes before the before image of unified updates. ``bare``: null indicators are only in
+    columns that may be NULL.
     """
 
     definition: Definition | None = None
@@ -174,11 +173,11 @@ class Decoding(NamedTuple):
     charset: str = "utf-8"
 
     def column(self, index: int) -> ColumnDef | None:
-        """The column with this index, from 0; None where there is no definition of it."""
+        """The column with this index, from 0; None without a definition."""
         return self.definition.column(index) if self.definition is not None else None
 
     def name(self, index: int) -> str:
-        """Its name, ``c3`` where it is not known."""
+        """Its name, ``c3`` if unknown."""
         return f"c{index}" if self.definition is None else self.definition.name(index)
 
 
@@ -306,7 +305,7 @@ def _value(raw: bytes, index: int, by: Decoding) -> tuple[str | None, str, str |
 
 
 def token_value(number: int, name: str, value: bytes) -> tuple[str, str]:
-    """A token's value as text, and what it means."""
+    """A token's value as text, and its meaning."""
     stripped = value[:-2] if name == "ORAROWID" and value[-2:-1] == b"\0" else value.rstrip(b"\0")
     text = stripped.decode("utf-8", "replace")
     readable = "\ufffd" not in text and all(one.isprintable() or one == "\0" for one in text)
@@ -315,7 +314,7 @@ def token_value(number: int, name: str, value: bytes) -> tuple[str, str]:
 
 
 def token_area(data: HexBytes) -> Iterator[Field]:
-    """Tokens one behind the other: id, info, length and value each."""
+    """Consecutive tokens: id, info, length and value each."""
     at = 0
     tokens, _ = walk_tokens(data.data)
     for token in tokens:
@@ -367,9 +366,9 @@ def dissect(
 ) -> Field:
     """The field tree of the text of one record.
 
-    ``definition``: of its table, for names and types (None: columns are ``c0``, ``c1`` … and values are guessed).
-    ``file``: how bodies are laid out in its file (None: as in most, little-endian). Children fill their node without
-    holes, in byte order, whatever the text is. Never raises.
+    ``definition``: of its table, for names and types (None: columns are ``c0``, ``c1`` … and types are inferred).
+    ``file``: the settings of bodies in its file (None: defaults, little-endian). Children cover their node without
+    holes, in byte order, for any text. Never raises.
     """
     lines = lines_of(record)
     printed = printed_of(record, lines)
@@ -386,7 +385,7 @@ _LABEL: Final = 40
 
 
 class LineFields:
-    """The fields of the lines of one record that hold no hex, and what the record as a whole is."""
+    """The fields of the lines of one record without hex, and the meaning of the record."""
 
     def __init__(self, record: bytes, printed: Printed, pairs: list[Pair]) -> None:
         self.record, self.printed, self.pairs = record, printed, pairs
@@ -402,7 +401,7 @@ class LineFields:
         self.problem = codes[0] if codes else None
 
     def unknown(self, line: Line) -> Field:
-        """A line that is not understood."""
+        """An unknown line."""
         return self.leaf(
             "text", line.start, line.stop, self.text(line.start, line.stop), "a line that cannot be parsed"
         )
@@ -418,7 +417,7 @@ class LineFields:
         return leaf(self.record, name, start, stop, value, meaning, problem)
 
     def header(self, there: list[Line]) -> Iterator[Field]:
-        """The fields of the header block, and the trail file that a report names."""
+        """The fields of the header block, and the trail file in a report."""
         for line in there:
             if line.role is Role.TRAIL:
                 start = line.start + self.record[line.start : line.stop].index(b":") + 1
@@ -470,7 +469,7 @@ class LineFields:
                     yield self.leaf(name, start, stop, self.text(start, stop), meaning)
 
     def image_line(self, there: list[Line]) -> Iterator[Field]:
-        """Which image it is, Partition, and place in the transaction."""
+        """The image, Partition, and position in the transaction."""
         for line in there:
             if line.role is not Role.IMAGE:
                 continue
@@ -553,7 +552,7 @@ _MEANINGS: Final = {
 
 
 def _sections(roles: list[Line]) -> list[tuple[str, list[Line]]]:
-    """Neighbouring lines of one section together, with blank and unknown lines behind them."""
+    """Adjacent lines of one section, with blank and unknown lines after them."""
     sections: list[tuple[str, list[Line]]] = []
     for line in roles:
         name = _SECTION.get(line.role)
@@ -615,7 +614,7 @@ class _Tree(LineFields):
             yield block
 
     def _end(self, block: list[Line]) -> int:
-        """Where the text of a block ends, without the blank lines behind it."""
+        """The end of a block's text, without trailing blank lines."""
         return [line for line in block if line.role not in (Role.BLANK, Role.UNKNOWN)][-1].stop
 
     def _columns(self, there: list[Line]) -> Iterator[Field]:
@@ -666,7 +665,7 @@ class _Tree(LineFields):
         yield from self._token_blocks(there, Role.TOKEN, Role.TOKEN_HEX)
 
     def _below(self, block: list[Line], head: Role) -> list[Line]:
-        """The lines of a block before the first of a role."""
+        """The lines of a block that precede the first one with a role."""
         return block[: next((number for number, line in enumerate(block) if line.role is head), len(block))]
 
     def _token_blocks(self, there: list[Line], role: Role, below: Role) -> Iterator[Field]:

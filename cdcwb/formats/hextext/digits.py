@@ -1,7 +1,7 @@
-"""A text that spells bytes in hex digits, as a source of wire bytes with a place for every byte.
+"""A text of hex digits as a source of wire bytes, with the location of every byte.
 
-What is found in a text is a list of runs of digits. From it come the wire bytes and, for any range of them, the place
-of its digits in the file. A table of runs (8 to 16 bytes a run) is kept instead of a place for every digit.
+The data of a text is a list of runs of digits, which gives the wire bytes and, for any range of them, the location of
+its digits in the file. A table of runs needs 8 to 16 bytes per run, less than a location for every digit.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def _none() -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """The runs of digits of a text that are data, in order; two digits make a byte, also across runs.
+    """The runs of data digits of a text, in order; two digits make a byte, also across runs.
 
     ``starts`` are units of the text, ``widths`` digits. ``lines`` and ``reads`` are indices of the runs that begin a
-    line and a read. ``stars`` are the runs that stand for left-out lines of a dump: each of ``widths / 2`` bytes, which
-    repeat the ``periods`` bytes before it. ``characters`` counts all characters of the text that are no white space.
+    line and a read. ``stars`` are the runs for omitted lines of a dump: each of ``widths / 2`` bytes, which repeat the
+    preceding ``periods`` bytes. ``characters`` counts all characters of the text except white space.
     """
 
     starts: NDArray[Any]
@@ -41,23 +41,23 @@ class Digits:
 
     @property
     def length(self) -> int:
-        """How many bytes the digits spell; stars not counted."""
+        """The number of bytes of the digits, without stars."""
         stars = int(self.widths[self.stars].sum(dtype=np.int64))
         return (int(self.widths.sum(dtype=np.int64)) - stars) // 2
 
     @property
     def share(self) -> float:
-        """Digits that are data per character that is no white space."""
+        """Data digits per character, without white space."""
         return 2 * self.length / self.characters if self.characters else 0.0
 
 
 def place_type(most: int) -> type[np.unsignedinteger[Any]]:
-    """The smaller of two unsigned types for places up to ``most``: four bytes below 4 GiB, else eight."""
+    """The smaller of two unsigned types for offsets up to ``most``: four bytes below 4 GiB, else eight."""
     return np.uint32 if most < 1 << 32 else np.uint64
 
 
 class TextSource:
-    """One text file as wire bytes; what it offers is said at :class:`cdcwb.formats.files.Source`."""
+    """One text file as wire bytes; see :class:`cdcwb.formats.files.Source`."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class TextSource:
         self._starts = digits.starts
         self._stars = digits.stars
         total = int(digits.widths.sum(dtype=np.int64))
-        self._before = np.zeros(digits.widths.size + 1, place_type(total))  # digits before every run
+        self._before = np.zeros(digits.widths.size + 1, place_type(total))  # digits that precede every run
         np.cumsum(digits.widths, dtype=self._before.dtype, out=self._before[1:])
         wire = _spelled(text, digits)
         self.data_share = digits.share
@@ -100,10 +100,9 @@ class TextSource:
         return self._wire[start : min(max(stop, start), self.length)]
 
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
-        """Where wire ranges stand in the decompressed file: (offset of the first digit, end of the last one) in bytes.
-
-        A byte that a ``*`` of a dump stands for has the place of the ``*``. An empty range has an empty place: where
-        its first byte stands, or after the last digit of the file.
+        """The locations of wire ranges in the decompressed file: (offset of the first digit, end of the last one) in
+        bytes. A byte of a ``*`` of a dump has the location of the ``*``. An empty range has an empty location: at its
+        first byte, or after the last digit of the file.
         """
         first = np.clip(np.asarray(start, np.int64), 0, self.length)
         last = np.clip(np.asarray(stop, np.int64), first, self.length)
@@ -125,7 +124,7 @@ class TextSource:
         return place, place + 1
 
     def close(self) -> None:
-        """Let the bytes go."""
+        """Releases the bytes."""
         self._wire = self._wire[:0]
         self._starts = self._before = np.zeros(1, np.uint32)
         self.length = 0
@@ -138,7 +137,7 @@ class TextSource:
 
 
 def _spelled(text: Text, digits: Digits) -> Bytes:
-    """The bytes that the digits spell, stars left out."""
+    """The bytes of the digits, without stars."""
     starts, widths = digits.starts, digits.widths
     if digits.stars.size:
         starts, widths = np.delete(starts, digits.stars), np.delete(widths, digits.stars)
@@ -169,7 +168,7 @@ def _spelled(text: Text, digits: Digits) -> Bytes:
 
 
 def _repeated(wire: Bytes, digits: Digits, before: NDArray[Any]) -> Bytes:
-    """The bytes with those that the stars stand for put in."""
+    """The bytes with those of the stars inserted."""
     parts: list[Bytes] = []
     taken = added = 0
     for run, period in zip(digits.stars.tolist(), digits.periods.tolist(), strict=True):

@@ -1,12 +1,12 @@
-"""Dumps of bytes: which programs' dumps are read, how one is recognised, and what its offsets tell.
+"""Dumps of bytes: supported programs, recognition, and use of offsets.
 
-Read are ``xxd`` (any -c and -g, upper case, -a) and what looks like it (a colon behind the offset); ``hexdump -C``,
-``od -A x -t x1`` and their likes (white space behind the offset, bytes apart). The offsets are the proof: each must be
-the one before plus the bytes between. They also say where the bytes end and their characters begin when spacing was
-lost, how many bytes a ``*`` stands for, and where a new dump begins in a file that holds several.
+Supported are ``xxd`` (any -c and -g, upper case, -a) and similar dumps (a colon after the offset); ``hexdump -C``, ``od
+-A x -t x1`` and similar ones (white space after the offset, separated bytes). The offsets are the proof: each must be
+the preceding one plus the bytes between. They also give the end of the bytes and the start of their characters if
+spacing was lost, the number of bytes of a ``*``, and the start of a new dump in a file with several.
 
-Words in the byte order of some machine (``hexdump`` without -C, ``od -x``, ``xxd -e``) and bits (``xxd -b``) are
-refused: bytes that are guessed are worse than none.
+Words in machine byte order (``hexdump`` without -C, ``od -x``, ``xxd -e``) and bits (``xxd -b``) are rejected, since
+their bytes are ambiguous.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["DATA", "END", "Style", "read_dump", "recognise"]
 
 
 DATA, END, STAR = range(3)
-"""What a line of a dump is: bytes, an offset alone (how long the dump is), a ``*`` for lines like the one before."""
+"""The kinds of lines of a dump: bytes, an offset alone (the length of the dump), a ``*`` for repeated lines."""
 
 _OFFSET_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a dump is written: ``shape`` (``xxd``: a colon behind the offset; ``hexdump``: none), the number base of its
-    offsets, their least number of digits, and the digits of a group (0: any even number)."""
+    """The style of a dump: ``shape`` (``xxd``: a colon after the offset; ``hexdump``: none), the number base of its
+    offsets, their minimum digits, and the digits of a group (0: any even number)."""
 
     shape: str
     base: int
@@ -44,7 +44,7 @@ class Style:
 
 @dataclass(slots=True)
 class DumpLines:
-    """The lines that belong to a dump, and the runs of digits that are data; places are units of the text."""
+    """The lines of a dump, and the runs of data digits; offsets are units of the text."""
 
     place: Ints
     kind: Ints
@@ -68,8 +68,8 @@ class DumpLines:
 
 
 def dump_lines(piece: Piece, found: Scan, style: Style, units: int) -> DumpLines:
-    """The lines of a piece that have the form of the style. ``units`` is the length of the whole text."""
-    text = np.append(piece.text, np.full(2, NEWLINE, np.uint8))  # so that one may look beyond the end
+    """The lines of a piece that have the form of the style. ``units`` is the length of the complete text."""
+    text = np.append(piece.text, np.full(2, NEWLINE, np.uint8))  # allows reads beyond the end
     first, after = found.first[:-1], found.first[1:]
     note = found.first_note()
     some = np.flatnonzero(after > first)
@@ -115,10 +115,9 @@ def dump_lines(piece: Piece, found: Scan, style: Style, units: int) -> DumpLines
 
 
 def _columns(text: Bytes, found: Scan, rows: Ints, end: Ints, style: Style) -> tuple[Ints, Ints]:
-    """The runs in the hex columns of the rows: the first, and the one behind the last.
-
-    The columns end at the first note character (``|`` and ``>`` before the characters), at two spaces (xxd) or three
-    (hexdump has two in the middle), or at the first run that is no group of the style.
+    """The range of runs in the hex columns of the rows. The columns end at the first note character (``|`` and ``>``
+    precede the characters), at two spaces (xxd) or three (hexdump has two in the middle), or at the first run that is
+    not a group of the style.
     """
     data, after = found.first[rows] + 1, found.first[rows + 1]
     stop = found.line_end[rows]
@@ -138,7 +137,7 @@ def _columns(text: Bytes, found: Scan, rows: Ints, end: Ints, style: Style) -> t
 
 
 def _values(text: Bytes, start: Ints, stop: Ints, base: int) -> tuple[NDArray[np.uint64], Ints]:
-    """The numbers (of up to 16 digits) that stand there, and the greatest digit of each."""
+    """The numbers (of up to 16 digits) at these offsets, and the greatest digit of each."""
     value = np.zeros(start.size, np.uint64)
     top = np.zeros(start.size, np.int64)
     for place in range(int((stop - start).max(initial=0))):
@@ -151,19 +150,18 @@ def _values(text: Bytes, start: Ints, stop: Ints, base: int) -> tuple[NDArray[np
 
 # --- dumps ------------------------------------------------------------------------------------------------------------
 
-_SAMPLE: Final = 1 << 18  # units that are looked at to recognise a dump
-_LINES: Final = 200  # lines whose characters are looked at
+_SAMPLE: Final = 1 << 18  # units that are examined to recognise a dump
+_LINES: Final = 200  # lines whose characters are examined
 _LONGEST: Final = 1 << 16  # bytes of a line
-# A star may stand for much more than the text is long, but not for anything: 16 MiB, or 64 times the text.
+# A star may have many more bytes than the text, but at most 16 MiB, or 64 times the text.
 _STAR_LEAST: Final = 16 << 20
 _STAR_TIMES: Final = 64
 _FORMS: Final = (Style("xxd", 16, 4, 0), *(Style("hexdump", 16, 4, group) for group in (2, 4, 8, 16)))
 
 
 def recognise(text: Text, shape: str | None = None) -> Style | None:
-    """The style of the dump (of that shape) that a text is, judged by its beginning; None where it is none.
-
-    Raises CaptureError for a dump of words in machine order or of bits, saying how to make a readable one.
+    """The style of the dump (of that shape), detected from the beginning of the text; None if it is not a dump. Raises
+    CaptureError for a dump of words in machine order or of bits, with advice for a readable one.
     """
     piece = next(text.pieces(_SAMPLE), None)
     if piece is None:
@@ -175,7 +173,7 @@ def recognise(text: Text, shape: str | None = None) -> Style | None:
     for spacing_lost in (False, True):
         for style, lines in styles:
             if _adds_up(piece, lines, style, spacing_lost):
-                # No program writes words of machine order behind eight digits.
+                # No program writes words in machine order after eight digits.
                 if style.shape == "hexdump" and style.group > 2 and style.width < 8:
                     words = f"{style.group // 2}-byte words in the byte order of the machine that made it"
                     raise CaptureError(f"a dump of {words}; make it with hexdump -C or xxd")
@@ -188,7 +186,7 @@ def recognise(text: Text, shape: str | None = None) -> Style | None:
 
 
 def _styles(piece: Piece, found: Scan, units: int, shape: str | None) -> Iterator[Style]:
-    """What a dump may look like, the surest first, where the piece has lines of that form."""
+    """The possible styles of a dump, the most certain first, if the piece has lines of that form."""
     for form in _FORMS:
         if shape not in (None, form.shape):
             continue
@@ -203,8 +201,8 @@ def _styles(piece: Piece, found: Scan, units: int, shape: str | None) -> Iterato
 
 
 def _adds_up(piece: Piece, lines: DumpLines, style: Style, spacing_lost: bool) -> bool:
-    """Whether the offsets prove that this is a dump of the style. Where spacing was lost, characters may look like
-    groups, so that some lines seem longer than they are."""
+    """Whether the offsets prove that this is a dump of the style. If spacing was lost, characters may look like groups,
+    so some lines seem too long."""
     kind, offset, length = lines.kind, lines.offset, lines.digits // 2
     follows = (kind[:-1] == DATA) & (kind[1:] != STAR)
     step = offset[1:] - offset[:-1]
@@ -216,7 +214,7 @@ def _adds_up(piece: Piece, lines: DumpLines, style: Style, spacing_lost: bool) -
     over_star &= (step > 0) & (step % np.maximum(length[:-2], 1) == 0)
     right = int(np.count_nonzero(good)) + int(np.count_nonzero(over_star))
     wrong = int(np.count_nonzero(follows & ~good & ~again & ~over))
-    if style.group > 2:  # a hex text of wide groups can look like this for a line or two
+    if style.group > 2:  # a hex text of wide groups may look like this for a line or two
         return right >= 3 and not wrong and not over.any()
     if style.shape == "xxd" and not right and not wrong and not over.any():  # dumps of one line each
         data = np.flatnonzero(kind == DATA)
@@ -225,14 +223,14 @@ def _adds_up(piece: Piece, lines: DumpLines, style: Style, spacing_lost: bool) -
 
 
 def _usual(lines: DumpLines) -> int:
-    """The bytes of a whole line, as the offsets tell; more than there are where they tell nothing."""
+    """The bytes of a full line, by the offsets; without evidence a number larger than any."""
     step = (lines.offset[1:] - lines.offset[:-1])[(lines.kind[:-1] == DATA) & (lines.kind[1:] == DATA)]
     step = step[(step > 0) & (step <= _LONGEST)]
     return int(np.bincount(step).argmax()) if step.size else _LONGEST
 
 
 def _shown(piece: Piece, lines: DumpLines, line: int) -> tuple[list[bytes], bytes]:
-    """The groups of a line, and the text behind them."""
+    """The groups of a line, and the text after them."""
     runs = slice(int(lines.first[line]), int(lines.first[line] + lines.runs[line]))
     places = list(zip(lines.starts[runs].tolist(), lines.widths[runs].tolist(), strict=True))
     groups = [bytes.fromhex(piece.text[start : start + width].tobytes().decode()) for start, width in places]
@@ -270,18 +268,18 @@ def _are_bits(piece: Piece, lines: DumpLines) -> bool:
 
 @dataclass(slots=True)
 class _Findings:
-    """What the offsets of a dump tell, by the index of lines."""
+    """The evidence from the offsets of a dump, by the index of lines."""
 
     reads: list[int] = field(default_factory=list)  # lines that begin a new dump
     ends: list[int] = field(default_factory=list)  # data lines that no offset follows
-    cuts: list[tuple[int, int]] = field(default_factory=list)  # line, bytes it really has
-    stars: list[tuple[int, int]] = field(default_factory=list)  # star, bytes it stands for
-    gaps: list[tuple[int, int]] = field(default_factory=list)  # line before, bytes that are missing
+    cuts: list[tuple[int, int]] = field(default_factory=list)  # line, its actual bytes
+    stars: list[tuple[int, int]] = field(default_factory=list)  # star, its bytes
+    gaps: list[tuple[int, int]] = field(default_factory=list)  # preceding line, missing bytes
     refused: list[tuple[int, int]] = field(default_factory=list)  # star, bytes
 
 
 def read_dump(text: Text, style: Style) -> Digits:
-    """Find the data of a dump. ``reads`` is where offsets begin anew; ``problem`` says what is missing."""
+    """Finds the data of a dump. ``reads`` are the restarts of offsets; ``problem`` describes missing bytes."""
     parts: list[DumpLines] = []
     characters = 0
     for piece in text.pieces():
@@ -314,7 +312,7 @@ def read_dump(text: Text, style: Style) -> Digits:
 
 
 def _follow(lines: DumpLines, most: int) -> _Findings:
-    """Go from line to line wherever the offsets do not simply go on."""
+    """Checks each line whose offset does not continue the preceding one."""
     kind, offset = lines.kind, lines.offset
     length = lines.digits // 2
     expected = offset + length
@@ -353,10 +351,9 @@ def _follow(lines: DumpLines, most: int) -> _Findings:
 
 
 def _bytes_of_end(text: Text, lines: DumpLines, line: int) -> int:
-    """How many bytes the last line of a dump has, after which no offset tells.
-
-    Where spacing was lost its characters may look like groups. They are known by being those of the groups before them,
-    if the line above has characters behind its bytes as well.
+    """The number of bytes of the last line of a dump, which no offset follows. If spacing was lost its characters may
+    look like groups. They are recognised as the characters of the preceding groups, if the line above has characters
+    after its bytes as well.
     """
     length, first = int(lines.digits[line]) // 2, int(lines.first[line])
     last = first + int(lines.runs[line]) - 1

@@ -1,4 +1,4 @@
-"""Which groups of a piece of hex text are data: the rules of :mod:`cdcwb.formats.hextext`, line by line.
+"""Selects the data groups of a piece of hex text by the rules of :mod:`cdcwb.formats.hextext`, line by line.
 
 A *run* is a run of hex digits, a *group* one with white space on both sides. Lines are *sure* to be data, or *maybe*:
 those wait for their neighbours (:mod:`cdcwb.formats.hextext.groups`).
@@ -44,14 +44,14 @@ _COMMA, _HASH, _SLASH, _OPEN, _CLOSE, _BACKSLASH, _ZERO, _B, _X = b",#/[]\\0bx"
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """For every line of a piece: whether a label stood in front, whether it was a comment."""
+    """For every line of a piece: whether it has a leading label, and whether it is a comment."""
 
     labelled: Flags
     comment: Flags
 
 
 def prepare(piece: Piece) -> Marked:
-    """Write spaces over everything of the piece that only separates, labels or comments out."""
+    """Writes spaces over separators, labels and comments of the piece."""
     text = piece.text
     has = np.bincount(text, minlength=256)
     if has[_BACKSLASH]:
@@ -76,7 +76,7 @@ def prepare(piece: Piece) -> Marked:
 
 
 def _heads(found: Scan) -> Ints:
-    """The first character of every line that is no white space; the line's end where it has none."""
+    """The first character of every line that is not white space; the line's end if there is none."""
     run = found.line_end.copy()
     some = found.first[:-1] < found.first[1:]
     run[some] = found.run_start[found.first[:-1][some]]
@@ -97,9 +97,8 @@ def _escapes(text: Bytes) -> None:
 
 
 def _prefixes(text: Bytes) -> None:
-    """``0x00, 0x24``: two or more on a line, or one in front; then brackets and commas of the line separate too.
-
-    A single one within prose is a number that the prose speaks of.
+    """``0x00, 0x24``: two or more on a line, or a leading one; then brackets and commas of the line are separators too.
+    A single one within a note is a number of the note.
     """
     place = np.flatnonzero((text[:-1] == _ZERO) & ((text[1:] | 0x20) == _X))
     place = place[(place == 0) | ~_MARK_WORD[text[place - 1]]]
@@ -118,7 +117,7 @@ def _prefixes(text: Bytes) -> None:
 
 
 def _labels(text: Bytes, found: Scan, rows: Ints, head: Ints) -> Ints:
-    """``[5 INSERT ] 00000028 …``: blank the labels; gives those of the rows that have one, with digits behind it."""
+    """``[5 INSERT ] 00000028 …``: blanks the labels; returns the rows with a label that digits follow."""
     close = np.append(np.flatnonzero(text == _CLOSE), text.size)
     end = close[np.searchsorted(close, head)]
     inside = end < found.line_end[rows]
@@ -129,7 +128,7 @@ def _labels(text: Bytes, found: Scan, rows: Ints, head: Ints) -> Ints:
 
 
 def _commas(text: Bytes) -> None:
-    """``00,00,00,24``: commas separate on lines of nothing but groups of (nearly) one even width."""
+    """``00,00,00,24``: commas are separators on lines of groups only of (nearly) one even width."""
     found = scan(text)
     comma = text == _COMMA
     commas = counts(comma, found.line_start, found.line_end)
@@ -146,16 +145,18 @@ def _commas(text: Bytes) -> None:
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 WIDE: Final = 8
-"""Digits of a group that is data by itself."""
-_ROW: Final = 2 * WIDE  # digits of a row of narrower groups that are data for being so many
-# A wide group behind a note, and what may stand before and behind it: white space or a foreign character; before it
-# also the end of a bracket or clause, or (for upper-case digits) a lower-case word; behind it punctuation, if it leads.
+"""Minimum digits of a group that is data by itself."""
+_ROW: Final = 2 * WIDE  # digits of a row of narrower groups that are data because of their number
+# A wide group after a note, and what may precede and follow it: white space or a foreign character; before it also the
+# end of a bracket or clause, or (for upper-case digits) a lower-case word; after it punctuation, if it leads.
 _UPPER: Final = re.compile(rb"(?<![!-(*-9<=?-\[\\^_`{}~])[0-9A-F]{8,}(?=[\s\x80-\xff]|$|[:;,|](?:\s|$))")
 _LOWER: Final = re.compile(rb"(?<![!-(*-9<=?-\[\\^_`a-z{}~])[0-9a-f]{8,}(?=[\s\x80-\xff]|$|[:;,|](?:\s|$))")
 _STUCK_TO: Final = list(b" \t;:)]>|")
 _ONLY_LEADING: Final = (b":", b";", b",", b"|")
 _WORD: Final = re.compile(rb"[a-z]+\Z")
-_LOOK_BACK: Final = 200  # a line may be the whole file: to look back over all of it for every group would take forever
+_LOOK_BACK: Final = (
+    200  # a line may be the complete file: looking back over all of it for every group would be too slow
+)
 _TIME: Final = re.compile(rb"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{6})?|1\d{9}")
 _SIZE_WORD: Final = re.compile("\\s*(?:字节|bytes?\\b|octets?\\b)".encode(), re.IGNORECASE)
 _SIZE_WORD_GBK: Final = "字节".encode("gbk")
@@ -163,8 +164,8 @@ _SIZE_WORD_GBK: Final = "字节".encode("gbk")
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How a text writes its data: the letter case of its digits (``upper``, ``lower``, or None where it is mixed or
-    there are no letters) and the most frequent width of its groups (0 where there are none)."""
+    """The style of a text's data: the letter case of its digits (``upper``, ``lower``, or None if mixed or without
+    letters) and the most frequent width of its groups (0 without any)."""
 
     case: str | None = None
     width: int = 0
@@ -172,19 +173,19 @@ class Habits:
 
 @dataclass(slots=True)
 class Candidates:
-    """The lines of a piece that are data or may be, and their runs."""
+    """The certain and doubtful lines of data of a piece, and their runs."""
 
     ordinal: Ints  # number among the lines of the text that are not blank
     sure: Flags
-    pure: Flags  # nothing but groups (a label in front does not count)
+    pure: Flags  # groups only (apart from a leading label)
     labelled: Flags
-    runs: Ints  # how many
+    runs: Ints  # their number
     starts: NDArray[Any]  # of the runs, in units of the text
     widths: NDArray[np.uint32]
 
 
 def habits(text: Text) -> Habits:
-    """Look at the surest groups of the text's first stretch that has enough of them."""
+    """Detects the style from the most certain groups of the first piece that has enough of them."""
     widths = np.zeros(64, np.int64)
     upper = lower = 0
     for piece in text.pieces():
@@ -208,8 +209,8 @@ def habits(text: Text) -> Habits:
 
 
 def candidates(piece: Piece, known: Habits, before: int, units: int) -> tuple[Candidates, int]:
-    """The lines of a piece that hold data or may do so. ``before`` counts the lines before it that are not blank; their
-    number up to the end of the piece is given back. ``units`` is the length of the whole text."""
+    """The lines of a piece with certain or doubtful data. ``before`` is the number of preceding lines that are not
+    blank; their number up to the end of the piece is returned. ``units`` is the length of the complete text."""
     marked = prepare(piece)
     found = scan(piece.text)
     first, after = found.first[:-1], found.first[1:]
@@ -237,7 +238,7 @@ def candidates(piece: Piece, known: Habits, before: int, units: int) -> tuple[Ca
         starts, widths = starts[order], widths[order]
     present = (note < found.line_end) | (after > first) | marked.comment
     if piece.continued:
-        before -= 1  # one line in two pieces is one
+        before -= 1  # a line in two pieces counts once
         present[0] = True
     if piece.text[-1] != NEWLINE:
         present[-1] = True
@@ -255,19 +256,19 @@ def candidates(piece: Piece, known: Habits, before: int, units: int) -> tuple[Ca
 
 
 def _digits(found: Scan, start: Ints, stop: Ints) -> Ints:
-    """How many digits the runs of each range (by index) have together."""
+    """The total digits of the runs of each range (by index)."""
     total = np.concatenate(([0], np.cumsum(found.run_end - found.run_start)))
     digits: Ints = total[stop] - total[start]
     return digits
 
 
 def _letters(text: Bytes, first: bytes) -> Flags:
-    """Which units are the six letters from A or a on."""
-    return (text - np.uint8(first[0])) < 6  # what comes before the letter wraps around
+    """A mask of units that are the six letters from A or a."""
+    return (text - np.uint8(first[0])) < 6  # characters before the letter wrap around
 
 
 def _leading(found: Scan) -> tuple[Ints, Ints]:
-    """For every line the run behind its leading groups, and the place of its first note (its end where it has none)."""
+    """For every line the run after its leading groups, and the offset of its first note (its end without one)."""
     note = found.first_note()
     lead = np.minimum(np.searchsorted(found.run_start, note), found.first[1:])
     touching = (lead > found.first[:-1]) & (note < found.line_end)
@@ -276,14 +277,14 @@ def _leading(found: Scan) -> tuple[Ints, Ints]:
 
 
 def _judge_pure(text: Bytes, found: Scan, rows: Ints, known: Habits, sure: Flags, maybe: Flags) -> None:
-    """Lines of nothing but groups: sure from eight digits on, unless they are a date or might be words."""
+    """Lines of groups only: certain from eight digits on, unless they are a date or may be words."""
     first, after = found.first[rows], found.first[rows + 1]
     digits = _digits(found, first, after)
     begin, end = found.run_start[first], found.run_end[after - 1]
     words = np.add.reduceat(decimal(text), found.line_start, dtype=np.int64)[rows] == 0
     words &= (found.run_end[first] - begin < WIDE) & (digits < 4 * WIDE)
     good = (digits >= WIDE) & ~words & ~((after - first == 1) & _date(text, begin, digits))
-    if known.case is not None:  # `BF8A` alone between notes: letters of the text's case and numbers are no word
+    if known.case is not None:  # `BF8A` alone between notes: letters of the text's case and digits are not a word
         letters = counts(decimal(text), begin, end) < end - begin
         short = np.flatnonzero(~good & letters & ~words & (digits >= 4) & (digits % 2 == 0))
         short = short[counts(decimal(text), begin[short], end[short]) > 0]
@@ -294,27 +295,27 @@ def _judge_pure(text: Bytes, found: Scan, rows: Ints, known: Habits, sure: Flags
 
 
 def _cut(piece: Piece, found: Scan, rows: Ints, lead: Ints) -> Ints:
-    """Where the leading groups of lines with notes end, seen closely: the run behind them."""
+    """The run after the leading groups of lines with notes, in a closer examination."""
     width = found.run_end - found.run_start
     first = found.first[rows]
-    # `0009 2 bytes`: an odd group is a number of the prose, and so is a narrow one behind wider ones.
+    # `0009 2 bytes`: a group of odd width is a number of the note, and so is a narrow one after wider ones.
     odd = np.append(np.flatnonzero(width & 1), width.size)
     narrow = np.append(np.flatnonzero(width < 4), width.size)
     cut = np.minimum(lead, odd[np.searchsorted(odd, first)])
     short = np.where(width[first] >= 4, np.minimum(cut, narrow[np.searchsorted(narrow, first)]), cut)
-    # Set off from the note by more than a space, it is the rest of the data: `00000001 00   note`.
+    # Separated from the note by more than a space, it is the rest of the data: `00000001 00   note`.
     rest = np.flatnonzero((short + 1 == cut) & (width[np.minimum(short, width.size - 1)] == 2))
     after = found.run_end[short[rest]]
     set_off = np.isin(piece.text[after], (0x20, 0x09)) & np.isin(piece.text[after + 1], (0x20, 0x09))
     short[rest[set_off]] += 1
     cut = short
-    # A wide odd group in the first place is data that has lost a digit, not a number of the prose.
+    # A leading wide group of odd width is data that lost a digit, not a number of the note.
     begin = found.run_start[first]
     zeros = (piece.text[begin] == 0x30) & (piece.text[np.minimum(begin + 1, piece.text.size - 1)] == 0x30)
     cut[(cut == first) & (width[first] >= WIDE - 1) & zeros] += 1
     for row in np.flatnonzero((cut - first > 10) & (width[np.maximum(cut - 1, 0)] == 2)).tolist():
         cut[row] -= _says_size(piece, found, int(first[row]), int(cut[row]) - 1)
-    # The characters beside a dump's groups may begin with what looks like groups: `3132 2041  12 A`.
+    # The characters after a dump's groups may begin with something like groups: `3132 2041  12 A`.
     row_of = np.repeat(np.arange(rows.size), cut - first)
     run = np.arange(row_of.size) - np.repeat(np.cumsum(cut - first) - cut, cut - first)
     rest = found.line_end[rows[row_of]] - found.run_end[run] - _digits(found, first[row_of], run + 1) // 2
@@ -326,7 +327,7 @@ def _cut(piece: Piece, found: Scan, rows: Ints, lead: Ints) -> Ints:
 
 
 def _says_size(piece: Piece, found: Scan, first: int, last: int) -> bool:
-    """Whether the last leading group only says how many bytes stand before it: `… 00 00 07 10 bytes`."""
+    """Whether the last leading group is the number of bytes that precede it: `… 00 00 07 10 bytes`."""
     start, end = int(found.run_start[last]), int(found.run_end[last])
     number = piece.raw[start:end].tobytes()
     if not number.isdigit() or 2 * int(number) != int((found.run_end - found.run_start)[first:last].sum()):
@@ -338,7 +339,7 @@ def _says_size(piece: Piece, found: Scan, first: int, last: int) -> bool:
 def _judge_annotated(
     text: Bytes, found: Scan, rows: Ints, lead: Ints, known: Habits, sure: Flags, maybe: Flags
 ) -> None:
-    """Lines whose leading groups (up to the run ``lead``) have notes behind them."""
+    """Lines whose leading groups (up to the run ``lead``) are followed by notes."""
     first, cut = found.first[rows], lead[rows]
     begin, end = found.run_start[first], found.run_end[cut - 1]
     head, digits = found.run_end[first] - begin, _digits(found, first, cut)
@@ -354,7 +355,7 @@ def _judge_annotated(
 
 
 def _in_case(text: Bytes, begin: Ints, end: Ints, known: Habits) -> Flags:
-    """Whether the letters of the ranges are in the text's letter case; where it has none, in one case."""
+    """Whether the letters of the ranges are in the text's letter case; without one, in one case."""
     upper = counts(_letters(text, b"A"), begin, end) == 0
     lower = counts(_letters(text, b"a"), begin, end) == 0
     fits: Flags = lower if known.case == "upper" else upper if known.case == "lower" else upper | lower
@@ -374,7 +375,7 @@ def _date(text: Bytes, start: Ints, digits: Ints) -> Flags:
 
 
 def _rows(text: Bytes, found: Scan, lines: Ints) -> tuple[Ints, Ints]:
-    """Those of the lines whose last note is followed by a row of groups up to the line's end, and its first run."""
+    """The lines whose last note is followed by a row of groups up to the line's end, and the first run of that."""
     note = found.last_note()[lines]
     after = found.first[lines + 1]
     start = np.searchsorted(found.run_start, note)
@@ -392,7 +393,7 @@ def _rows(text: Bytes, found: Scan, lines: Ints) -> tuple[Ints, Ints]:
 def _stuck(
     piece: Piece, found: Scan, lines: Ints, lead: Ints, stop: Ints, known: Habits
 ) -> Iterator[tuple[int, int, int]]:
-    """Wide groups behind notes, between the leading groups and the place ``stop``: (place, digits, line)."""
+    """Wide groups after notes, between the leading groups and ``stop``: (offset, digits, line)."""
     patterns = {"upper": (_UPPER,), "lower": (_LOWER,)}.get(known.case or "", (_UPPER, _LOWER))
     whole = piece.text.tobytes() if lines.size else b""
     for row in lines.tolist():
@@ -412,7 +413,7 @@ def _counts_behind_note(line: bytes, low: int, high: int, known: Habits) -> bool
     group = line[low:high]
     number = group.isdigit()
     if len(group) % 2 or (number and len(group) != known.width and group[0] != 0x30):
-        return False  # decimal numbers of other widths are numbers of the prose
+        return False  # decimal numbers of other widths are numbers of the note
     near = max(low - _LOOK_BACK, 0)
     if (number and _TIME.fullmatch(group)) or line.count(b"(", near, low) > line.count(b")", near, low):
         return False
@@ -421,13 +422,13 @@ def _counts_behind_note(line: bytes, low: int, high: int, known: Habits) -> bool
         return leads
     if leads or not chr(line[low - 1]).isascii() or not chr(line[low - 1]).isalpha():
         return True
-    # `id6E746567`: a word whose line end was lost. Only the letter case tells them apart.
+    # `id6E746567`: a word whose line end was lost; only the letter case distinguishes them.
     word = _WORD.search(line, near, low)
     return known.case == "upper" and word is not None and word[0] != b"x" and (not number or group[:2] == b"00")
 
 
 def _is_ascii_column(text: Bytes, found: Scan, first: int, lead: int) -> bool:
-    """Whether what follows the leading groups is their bytes as characters: a dump that has no offsets."""
+    """Whether the text after the leading groups is their bytes as characters: a dump without offsets."""
     runs = zip(found.run_start[first:lead].tolist(), found.run_end[first:lead].tolist(), strict=True)
     digits = b"".join(text[low:high].tobytes() for low, high in runs)
     if len(digits) % 2:
@@ -441,7 +442,7 @@ def _is_ascii_column(text: Bytes, found: Scan, first: int, lead: int) -> bool:
 
 
 def read_hex(text: Text) -> Digits:
-    """Find the data of a hex text. ``problem`` says how many digits had no partner and where the first of them is."""
+    """Finds the data of a hex text. ``problem`` gives the number of digits without a partner and the first of them."""
     known = habits(text)
     parts: list[Candidates] = []
     characters = lines = 0
@@ -455,7 +456,7 @@ def read_hex(text: Text) -> Digits:
     if not starts.size:
         return Digits(starts, widths, np.empty(0, np.int64), characters)
     for part in parts:
-        part.starts = part.widths = none  # they are the bulk of the memory
+        part.starts = part.widths = none  # they take most of the memory
     table = _Lines(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Lines.__slots__))
     keep = table.decided(widths)
     if not keep.all():
@@ -474,7 +475,7 @@ def read_hex(text: Text) -> Digits:
 
 @dataclass(slots=True)
 class _Lines:
-    """The columns of :class:`Candidates` for the whole text."""
+    """The columns of :class:`Candidates` for the complete text."""
 
     ordinal: Ints
     sure: Flags
@@ -490,19 +491,19 @@ class _Lines:
         return np.concatenate(([0], np.cumsum(self.runs)))[:-1]
 
     def digits(self, widths: NDArray[np.uint32]) -> Ints:
-        """How many digits each line has (every line has a run)."""
+        """The number of digits of each line (every line has a run)."""
         return np.add.reduceat(widths, self.first(), dtype=np.int64) if self.runs.size else self.runs
 
     def decided(self, widths: NDArray[np.uint32]) -> Flags:
-        """Which lines are data: the sure ones, and doubtful ones in one block with them."""
+        """A mask of lines of data: the certain ones, and doubtful ones in one block with them."""
         digits = self.digits(widths)
         begins = np.diff(self.ordinal, prepend=self.ordinal[:1]) > 1
         block = np.cumsum(begins)
         with_sure = np.bincount(block, self.sure) > 0
-        # A text of one short group a line has no sure line: the block counts when all of it is groups of even width.
+        # A text of one short group per line has no certain line: a block counts if all its groups are of even width.
         short_only = np.bincount(block, ~self.pure | (digits % 2 == 1)) == 0
         short_only &= np.bincount(block, digits) >= 4 * WIDE
-        # A doubtful odd line is the rest of a wrapped one, or a number of the prose.
+        # A doubtful line of odd width is the rest of a wrapped one, or a number of a note.
         odd = self.pure & (digits % 2 == 1)
         wrapped = np.zeros(odd.size, np.bool_)
         wrapped[1:] = odd[:-1] & ~begins[1:]
@@ -510,16 +511,15 @@ class _Lines:
         return kept
 
     def merged(self) -> Self:
-        """With the lines that stand in two pieces as one."""
+        """Merges lines that are in two pieces."""
         heads = np.flatnonzero(np.diff(self.ordinal, prepend=-1))
         return replace(self.only(heads), runs=np.add.reduceat(self.runs, heads))
 
 
 def _unpaired(table: _Lines, widths: NDArray[np.uint32]) -> list[int]:
-    """Take the digits without a partner off their runs (in place). Gives the runs that lost one.
-
-    An odd line and an odd line straight after it were wrapped within a byte. In any other odd line the digit is missing
-    in its only odd group, or at its end.
+    """Removes the digits without a partner from their runs (in place); returns the runs that lost one. Two consecutive
+    lines with an odd number of digits were wrapped within a byte. In any other such line the digit is missing in its
+    only group of odd width, or at its end.
     """
     digits, first = table.digits(widths), table.first()
     odd = np.flatnonzero(digits % 2).tolist()

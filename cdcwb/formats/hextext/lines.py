@@ -1,12 +1,11 @@
-"""Text files as units, lines and runs of hex digits: what hex text and dumps are read from.
+"""Text files as units, lines and runs of hex digits: the input for hex text and dumps.
 
-A unit is what stands for one ASCII character: one byte, or two in UTF-16. Everything here counts units from the start
-of the file (a byte order mark included), so that ``unit * Text.unit`` is a byte offset.
+A unit is the size of one ASCII character: one byte, or two in UTF-16. All offsets count units from the start of the
+file (a byte order mark included), so that ``unit * Text.unit`` is a byte offset.
 
-Works on bytes, not on decoded text, because places must come out as byte offsets. Only ASCII matters (hex digits are
-ASCII); whatever is not ASCII is note characters. That holds for UTF-8 and Latin-1 as they are. In GBK and GB18030 the
-second byte of a character may be an ASCII letter or digit, so in lines that are no valid UTF-8 whole characters are
-masked.
+Works on bytes, not on decoded text, because results are byte offsets. Hex digits are ASCII; all other characters are
+note characters. That is correct for UTF-8 and Latin-1. In GBK and GB18030 the second byte of a character may be an
+ASCII letter or digit, so in lines that are not valid UTF-8 complete characters are masked.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 PIECE: Final = 1 << 22
-"""Units that are looked at together: what bounds the memory of a scan."""
+"""Units that are processed together, which limits the memory of a scan."""
 SPACE: Final = 0x20
 NEWLINE: Final = 0x0A
-_MASKED: Final = b"\xc0\x80"  # stands for a masked character: a first byte, which is counted, and another, which is not
+_MASKED: Final = b"\xc0\x80"  # a masked character: a first byte, which is counted, and another, which is not
 
 _BLANK, _BREAK, _HEX, _OTHER = range(4)
 _KIND: Final = np.full(256, _OTHER, np.uint8)
@@ -61,8 +60,8 @@ NIBBLE: Final = np.zeros(256, np.uint8)
 for _value, _digit in enumerate(b"0123456789abcdef"):
     NIBBLE[[_digit, ord(chr(_digit).upper())]] = _value
 
-# Characters that people's editors and browsers put where a space was: no-break, ideographic and zero-width ones, and
-# byte order marks.
+# Characters that editors and browsers insert instead of spaces: no-break, ideographic and zero-width ones, and byte
+# order marks.
 _SPACES_UTF8: Final = ("\u00a0", "\u3000", "\u200b", "\u2009", "\u202f", "\ufeff")
 _SPACES_UTF16: Final = np.array([ord(c) for c in _SPACES_UTF8], np.uint16)
 _GBK: Final = re.compile(rb"(?:[\x81-\xfe](?:[0-9][\x81-\xfe][0-9]|[\x40-\x7e\x80-\xfe]))+")
@@ -70,17 +69,17 @@ _GBK: Final = re.compile(rb"(?:[\x81-\xfe](?:[0-9][\x81-\xfe][0-9]|[\x40-\x7e\x8
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a text, cut at a line end (in a line longer than a piece, between groups or anywhere)."""
+    """A piece of a text, split at a line end (in a line longer than a piece, between groups or anywhere)."""
 
-    base: int  # units before it
-    raw: Bytes  # one byte a unit, as it stands in the file (UTF-16: what is not ASCII as 0xC0)
+    base: int  # preceding units
+    raw: Bytes  # one byte per unit, as in the file (UTF-16: other characters than ASCII as 0xC0)
     text: Bytes  # the same with foreign characters masked and foreign spaces as spaces; writable
-    continued: bool  # it goes on with the line of the piece before
-    characters: int  # characters that are no white space
+    continued: bool  # it continues the line of the preceding piece
+    characters: int  # characters except white space
 
 
 class Text:
-    """A whole text file as units; ``data`` is not copied."""
+    """A complete text file as units; ``data`` is not copied."""
 
     def __init__(self, data: Bytes) -> None:
         head = data[:4].tobytes()
@@ -99,11 +98,11 @@ class Text:
 
     @property
     def units(self) -> int:
-        """How many units the text has."""
+        """The number of units of the text."""
         return int(self._units.size)
 
     def at(self, start: int, stop: int) -> Bytes:
-        """The units from ``start`` to ``stop``, one byte each; meant for places where ASCII stands."""
+        """The units from ``start`` to ``stop``, one byte each; only for ASCII."""
         return self._units[start:stop]
 
     def pieces(self, stop: int | None = None) -> Iterator[Piece]:
@@ -142,7 +141,7 @@ def _normalise(piece: bytes, *, ascii_only: bool) -> tuple[Bytes, int]:
             piece = b"\n".join(map(_foreign_line, piece.split(b"\n")))
         else:
             piece = _spaces(piece)
-    # A carriage return is a line end of its own only where there are no others (old Mac texts).
+    # A carriage return is a line end by itself only if there are no others (old Mac texts).
     piece = piece.replace(b"\r", b" " if b"\n" in piece else b"\n")
     text = np.frombuffer(bytearray(piece), np.uint8)
     silent = int(np.count_nonzero(_KIND[text] < _HEX)) + int(np.count_nonzero((text & 0xC0) == 0x80))
@@ -168,10 +167,9 @@ def _foreign_line(line: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Where the lines and the runs of hex digits of a piece are, in units from the piece's start.
-
-    ``first[i]:first[i + 1]`` are the runs of line ``i``. A run is ``pure`` when white space is on both sides of it.
-    ``notes`` are the places of all characters that are neither white space nor hex digits.
+    """The lines and the runs of hex digits of a piece, in units from the piece's start. ``first[i]:first[i + 1]`` are
+    the runs of line ``i``. A run is ``pure`` if white space surrounds it. ``notes`` are the offsets of all characters
+    that are neither white space nor hex digits.
     """
 
     line_start: Ints
@@ -183,15 +181,15 @@ class Scan:
     notes: Ints
 
     def line_of(self, runs: Ints) -> Ints:
-        """The lines that the runs (by index) stand in."""
+        """The lines of the runs (by index)."""
         return np.searchsorted(self.first, runs, side="right") - 1
 
     def first_note(self) -> Ints:
-        """For every line the place of its first note character; its end where it has none."""
+        """For every line the offset of its first note character; its end without one."""
         return self._note(np.searchsorted(self.notes, self.line_start))
 
     def last_note(self) -> Ints:
-        """For every line the place of its last note character; where it has none, something before its start."""
+        """For every line the offset of its last note character; without one, an offset before its start."""
         at = np.searchsorted(self.notes, self.line_end) - 1
         if not self.notes.size:
             return self.line_start - 1
@@ -205,7 +203,7 @@ class Scan:
 
 
 def scan(text: Bytes) -> Scan:
-    """Find the lines, the runs of hex digits and the note characters of a piece of text."""
+    """Finds the lines, the runs of hex digits and the note characters of a piece of text."""
     kind = _KIND[text]
     ends = np.flatnonzero(kind == _BREAK)
     line_start = np.concatenate(([0], ends + 1))
@@ -224,7 +222,7 @@ def scan(text: Bytes) -> Scan:
 
 
 def within(size: int, start: Ints, stop: Ints) -> Flags:
-    """Which of ``size`` things lie in one of the ranges (disjoint)."""
+    """A mask of ``size`` items that are in one of the ranges (disjoint)."""
     edge = np.zeros(size + 1, np.int8)
     np.add.at(edge, start, 1)
     np.add.at(edge, stop, -1)
@@ -232,17 +230,17 @@ def within(size: int, start: Ints, stop: Ints) -> Flags:
 
 
 def blank(text: Bytes, start: Ints, stop: Ints) -> None:
-    """Write spaces over the ranges of a piece (disjoint)."""
+    """Writes spaces over the ranges of a piece (disjoint)."""
     if start.size:
         text[within(text.size, start, stop)] = SPACE
 
 
 def decimal(text: Bytes) -> Flags:
-    """Which units are the digits 0 to 9."""
+    """A mask of units that are the digits 0 to 9."""
     return (text >= 0x30) & (text <= 0x39)
 
 
 def counts(flags: Flags, start: Ints, stop: Ints) -> Ints:
-    """How many flags are set in each of the ranges."""
+    """The number of flags that are set in each range."""
     total = np.concatenate(([0], np.cumsum(flags, dtype=np.int64)))
     return total[stop] - total[start]

@@ -1,4 +1,4 @@
-"""The format ``qlik-change-table`` as the rest of cdcwb sees it (docs/formats/qlik-change-table.md)."""
+"""The format ``qlik-change-table`` (docs/formats/qlik-change-table.md)."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ class QlikChangeTable(TabularFormat):
     typed_part = staticmethod(typed_part)
 
     def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part]:
-        """The rows of batches that have their numbers."""
+        """The rows of numbered batches."""
         return parts_of_batches(plan.files[0].path, batches, plan.files[0].layout)
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
-        """The ``.dfm`` among the files and beside them."""
+        """The ``.dfm`` files among the files and next to them."""
         among = [path for path in paths if is_side_file(path)]
         beside = [found for path in paths if (found := side_file(path)) is not None]
         return list(dict.fromkeys(among + beside))
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """Besides, the ``role`` of each: changes, load or control."""
+        """Adds the ``role`` of each: changes, load or control."""
         return [row | {"role": entry.role} for row, entry in zip(super().files(plan), plan.files, strict=True)]
 
     def halved(self, plan: Plan, split: int) -> Halved:
-        """Where the halves of a split are (§6)."""
+        """The locations of the halves of a split (§6)."""
         entry = plan.splits[split]
         return Halved(entry.befores, plan.borders[1].get(plan.place_of(entry), ()))
 
     def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """The splits, and where the other halves of their updates are."""
+        """The splits, and the locations of the other halves of their updates."""
         moved, shared = plan.borders
         found = []
         for numbers in ranges:
@@ -76,5 +76,5 @@ class QlikChangeTable(TabularFormat):
         return found
 
     def table_versions(self, plan: Plan) -> pa.Table:
-        """The versions that files came with and those of DDL history; ``first_position`` is left null."""
+        """The versions from files and from DDL history; ``first_position`` is null."""
         return pa.Table.from_pylist(version_rows(plan), schema=model.TABLE_VERSIONS)

@@ -1,5 +1,5 @@
-"""THE decoder: from a split to rows, header columns and masks of rows, and the sentences about values that are not as
-the documentation has them (docs/formats/qlik-change-table.md §1 to §4, §10)."""
+"""Decodes a split to rows, header columns and masks, with sentences about values that contradict the documentation
+(docs/formats/qlik-change-table.md §1 to §4, §10)."""
 
 from __future__ import annotations
 
@@ -71,24 +71,24 @@ Finding = tuple[Problem, str]
 
 
 def too_wide(name: str, width: int, found: int) -> Finding:
-    """A value longer than its column is documented to be."""
+    """A value longer than the documented length of its column."""
     return Problem.WIDTH, f"{name}: expected at most {width} byte{'s' if width != 1 else ''}, found {found}"
 
 
 def no_sequence(text: str) -> Finding:
-    """A change sequence that is none."""
+    """An invalid change sequence."""
     expected = "35 digits, YYYYMMDDHHmmSShh and a number of 19"
     return Problem.VALUE, f"change_seq: expected {expected}, found {visible(text, 60)!r}"
 
 
 def contradiction(letter: str, operation: str) -> Finding:
-    """Two header columns that name different operations."""
+    """Two header columns with different operations."""
     found = f"{visible(letter, 20)!r} and {visible(operation, 20)!r}"
     return Problem.VALUE, f"change_oper and operation: expected the same in both, found {found}"
 
 
 def unknown_letter(letter: str, operation: str) -> Finding:
-    """A letter that is not documented, beside an operation that is."""
+    """An undocumented letter with a documented operation."""
     return (
         Problem.VALUE,
         f"change_oper: expected I, U, D or B, found {visible(letter, 20)!r}; operation is {operation}",
@@ -96,18 +96,18 @@ def unknown_letter(letter: str, operation: str) -> Finding:
 
 
 def no_time(text: str) -> Finding:
-    """A timestamp that is none."""
+    """An invalid timestamp."""
     return Problem.TIME_RANGE, f"timestamp: expected a time of the years 1 to 9999, found {visible(text, 60)!r}"
 
 
 def no_partition(text: str) -> Finding:
-    """A partition's name that is none."""
+    """An invalid partition name."""
     expected = "YYYYMMDDTHHMMSS_YYYYMMDDTHHMMSS"
     return Problem.VALUE, f"partition_name: expected {expected}, found {visible(text, 60)!r}"
 
 
 def outside_partition(text: str, partition: str) -> Finding:
-    """A change whose sequence is of another time than its partition's."""
+    """A change whose sequence is outside the time of its partition."""
     return (
         Problem.PARTITION,
         f"expected a change_seq of partition {visible(partition, 60)}, found {visible(text, 60)}",
@@ -115,23 +115,23 @@ def outside_partition(text: str, partition: str) -> Finding:
 
 
 def no_mask(text: str) -> Finding:
-    """A text that is no mask."""
+    """An invalid mask."""
     return Problem.MASK, f"change_mask: expected hexadecimal digits or base64, found {visible(text, 60)!r}"
 
 
 def header_bits(mask: str, bits: Sequence[int], offset: int) -> Finding:
-    """A mask that marks header columns, which never change."""
+    """A mask with bits of header columns, which never change."""
     expected = f"none of the bits of {offset} header columns"
     return Problem.MASK, f"change_mask {_short(mask)}: expected {expected}, found {_listed(bits)}"
 
 
 def beyond_bits(mask: str, width: int) -> Finding:
-    """A mask with bits behind the last column."""
+    """A mask with bits after the last column."""
     return Problem.MASK, f"change_mask {_short(mask)}: expected bits below {width}, found others"
 
 
 def not_in_charset(column: str, charset: str, digits: str) -> Finding:
-    """Text in another character set than the capture's."""
+    """Text in another character set than that of the capture."""
     return Problem.CHARSET, f"column {visible(column, 60)}: expected text in {charset}, found bytes {_short(digits)}"
 
 
@@ -167,7 +167,7 @@ def parts_of_stretch(stretch: Stretch, found: Scan, layout: Layout) -> Iterator[
 
 def find_part(entry: TableFile, offset: int) -> tuple[Part, int]:
     """The part that holds an offset, a byte of the decompressed file or the number of a row, and the index of its
-    segment. Raises CaptureError where the file ends before."""
+    segment. Raises CaptureError if the file ends before it."""
     return parts.find_part(entry.probe, entry.layout, offset, *_how(entry.layout))
 
 
@@ -177,15 +177,15 @@ def parts_of_batches(path: str, batches: Iterable[pa.RecordBatch], layout: Layou
 
 
 def _how(layout: Layout) -> tuple[Callable[[tuple[str, ...]], Layout], frozenset[int]]:
-    """How rows with other keys are laid out, and the column of masks: as text, these are in upper case wherever they
-    come from."""
+    """The function that makes layouts of rows with other keys, and the column of masks, whose text is in upper case
+    from any source."""
     place = layout.known.get("change_mask")
     return partial(_like, layout), frozenset() if place is None else frozenset([place])
 
 
 def _like(layout: Layout, names: tuple[str, ...]) -> Layout:
-    """The layout of a row that has other keys than the first rows of its file: header columns are those of the same
-    names, or of the same prefix."""
+    """The layout of a row with other keys than the first rows of its file: header columns have the same names, or the
+    same prefix."""
     known = {layout.names[place]: name for name, place in layout.known.items()}
     prefix = next((full[: len(full) - len(name)] for full, name in known.items()), None)
     return lay_out(names, prefix)
@@ -209,16 +209,16 @@ _PARTITION: Final = re.compile(r"(\d{8}T\d{6})_(\d{8}T\d{6})", re.ASCII)
 
 @dataclass(slots=True)
 class Findings:
-    """Problems of rows: (row, code, sentence), in the order in which they are told of a row."""
+    """Problems of rows: (row, code, sentence), in the order of each row."""
 
     found: list[tuple[int, Problem, str]] = field(default_factory=list)
 
     def add(self, row: int, finding: tuple[Problem, str]) -> None:
-        """One more."""
+        """Adds a problem."""
         self.found.append((row, *finding))
 
     def array(self, count: int) -> pa.ListArray | None:
-        """As the column ``problems`` of so many rows; None where there is none."""
+        """As the column ``problems`` of ``count`` rows; None if there are none."""
         if not self.found:
             return None
         rows: list[list[dict[str, str]] | None] = [None] * count
@@ -233,7 +233,7 @@ class Findings:
 
 @dataclass(slots=True)
 class Operations:
-    """What the rows do. ``code`` is a number for each row: 0 where the operation is not listed, else the place of its
+    """The operations of rows. ``code`` for each row: 0 if the operation is not listed, else the index of its
     meaning."""
 
     code: npt.NDArray[np.int8]
@@ -242,7 +242,7 @@ class Operations:
     operation: pa.StringArray
 
     def is_(self, operation: Operation, kind: Kind | None = None) -> Bools:
-        """Which rows are of an operation (and kind)."""
+        """A mask of rows with an operation (and kind)."""
         wanted = [
             at
             for at, meaning in enumerate(_MEANINGS, 1)
@@ -253,22 +253,21 @@ class Operations:
 
     @property
     def before(self) -> Bools:
-        """Rows that hold what was before the change."""
+        """Rows with a before image."""
         found: Bools = self.is_(Operation.DELETE) | self.is_(Operation.UPDATE, Kind.BEFORE)
         return found
 
     @property
     def after(self) -> Bools:
-        """Rows that hold what is after it."""
+        """Rows with an after image."""
         found: Bools = ~self.before & (self.code != TRUNCATE)
         return found
 
 
 def read_operations(rows: Rows, role: str) -> Operations:
-    """What the rows of a file do, by ``change_oper`` and ``operation`` (§3.1). All rows of a full load are REFRESH.
-
-    The letter counts, but for TRUNCATE, whose letter nobody knows. Where neither is listed the operation is UNKNOWN of
-    what stands there.
+    """The operations of a file's rows, by ``change_oper`` and ``operation`` (§3.1). All rows of a full load are
+    REFRESH. The letter is decisive, except for TRUNCATE, whose letter is undocumented. If neither is listed the
+    operation is UNKNOWN with the text.
     """
     count = len(rows.offset)
     if role == LOAD:
@@ -293,7 +292,7 @@ def _known(rows: Rows, name: str) -> pa.StringArray | None:
 
 
 def _places(texts: pa.StringArray | None, among: list[str], count: int) -> Ints:
-    """The place of each text among some, from 1; 0 where it is none of them."""
+    """The index of each text among some, from 1; 0 for others."""
     if texts is None:
         return np.zeros(count, dtype=np.int64)
     found = pc.index_in(texts, pa.array(among, pa.string()))
@@ -302,7 +301,7 @@ def _places(texts: pa.StringArray | None, among: list[str], count: int) -> Ints:
 
 
 def _given(texts: pa.StringArray) -> pa.StringArray:
-    """The texts, null where they are empty."""
+    """The texts, null for empty ones."""
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
@@ -316,8 +315,8 @@ def _first_given(letter: pa.StringArray | None, name: pa.StringArray | None, cou
 
 @dataclass(slots=True)
 class Headers:
-    """The header columns of rows. ``texts`` has an array for each header column in file order, under ``names``; the
-    two times of a partition stand behind them. ``changed_at``: UTC, null where nobody knows."""
+    """The header columns of rows. ``texts`` has an array for each header column in file order, under ``names``; the two
+    times of a partition follow them. ``changed_at``: UTC, null if unknown."""
 
     names: list[str]
     texts: list[pa.StringArray]
@@ -327,7 +326,7 @@ class Headers:
 
 
 def read_times(rows: Rows) -> pa.Array:
-    """When the rows were changed, null where they do not say; what is no time is not told here."""
+    """The change times of rows, null without one; invalid times are not reported here."""
     timestamp = _known(rows, "timestamp")
     if timestamp is None:
         return pa.nulls(len(rows.offset), MICROSECONDS)
@@ -342,12 +341,12 @@ def _changed_at(timestamp: pa.StringArray) -> tuple[pa.Array, Bools]:
 
 
 def transaction_ids(rows: Rows) -> pa.StringArray:
-    """The transaction of each row; null where it has none."""
+    """The transaction of each row; null without one."""
     return _text(rows, "transaction_id")
 
 
 def positions(rows: Rows) -> pa.StringArray:
-    """The change sequence of each row; null where it has none."""
+    """The change sequence of each row; null without one."""
     return _text(rows, "change_seq")
 
 
@@ -357,7 +356,7 @@ def _text(rows: Rows, name: str) -> pa.StringArray:
 
 
 def read_headers(rows: Rows, operations: Operations, findings: Findings) -> Headers:
-    """The header columns of rows of a change table, and what is wrong with them."""
+    """The header columns of rows of a change table, and their problems."""
     layout, count = rows.layout, len(rows.offset)
     known = {name: rows.text(place) for name, place in layout.known.items()}
     for name in HEADERS:
@@ -386,7 +385,7 @@ def read_headers(rows: Rows, operations: Operations, findings: Findings) -> Head
 
 
 def _of_year_0(texts: pa.StringArray) -> Bools:
-    """Times that Arrow knows and no calendar of Python."""
+    """Times that Arrow supports but Python does not."""
     found: Bools = pc.fill_null(pc.starts_with(texts, "0000"), False).to_numpy(zero_copy_only=False)
     return found
 
@@ -398,7 +397,7 @@ def _check_width(name: str, texts: pa.StringArray, findings: Findings) -> None:
 
 
 def _check_operations(known: dict[str, pa.StringArray], operations: Operations, findings: Findings) -> None:
-    """Rows whose two columns do not say the same (§10)."""
+    """Rows whose two columns contradict each other (§10)."""
     letter, name = known.get("change_oper"), known.get("operation")
     if letter is None or name is None:
         return
@@ -416,7 +415,7 @@ def _check_operations(known: dict[str, pa.StringArray], operations: Operations, 
 def _partitions(
     names: pa.StringArray, position: pa.StringArray, times: pa.Array, findings: Findings
 ) -> tuple[pa.StringArray, pa.StringArray]:
-    """Begin and end of each row's partition as text, with the rows that lie outside of theirs (§2.6)."""
+    """Begin and end of each row's partition as text, with the rows outside their partition (§2.6)."""
     encoded = _given(names).dictionary_encode()
     spans = [partition_span(name) for name in encoded.dictionary.to_pylist()]
     index = encoded.indices
@@ -437,7 +436,7 @@ def _partitions(
 
 
 def partition_span(name: str) -> tuple[dt.datetime, dt.datetime] | None:
-    """Begin and end of a partition; None for a name that is none."""
+    """Begin and end of a partition; None for an invalid name."""
     match = _PARTITION.fullmatch(name)
     try:
         return None if match is None else (_time(match[1]), _time(match[2]))
@@ -446,14 +445,14 @@ def partition_span(name: str) -> tuple[dt.datetime, dt.datetime] | None:
 
 
 def _time(text: str) -> Any:
-    return dt.datetime.strptime(text, "%Y%m%dT%H%M%S")  # noqa: DTZ007  (no zone is written; it is taken as UTC)
+    return dt.datetime.strptime(text, "%Y%m%dT%H%M%S")  # noqa: DTZ007  (written without a zone; interpreted as UTC)
 
 
 # === masks ============================================================================================================
 
 
 def mask_bytes(rows: Rows, spelling: str | None) -> tuple[pa.BinaryArray, Bools] | None:
-    """The masks of rows, and which texts are none (null then). None where there is no such column."""
+    """The masks of rows, and a mask of invalid texts (which are null). None without such a column."""
     place = rows.layout.known.get("change_mask")
     if place is None:
         return None
@@ -464,7 +463,7 @@ def mask_bytes(rows: Rows, spelling: str | None) -> tuple[pa.BinaryArray, Bools]
 
 
 def changed_columns(rows: Rows, settings: MaskSettings, columns: Sequence[str], findings: Findings) -> pa.ListArray:
-    """The data columns whose bit is set, by ``columns`` (all data columns in order); null where there is no mask."""
+    """The data columns whose bit is set, from ``columns`` (all data columns in order); null without a mask."""
     found = mask_bytes(rows, settings.spelling)
     count = len(rows.offset)
     if found is None:

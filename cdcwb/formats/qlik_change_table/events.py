@@ -1,7 +1,7 @@
 """Rows of change tables as Arrow batches of ``events``, and one row as a tree of fields with bytes, value and meaning
 (docs/formats/qlik-change-table.md).
 
-In the tree, children fill their node without holes, in byte order; every byte is in exactly one leaf. The bits of a
+In the tree, children cover their node without holes, in byte order; every byte is in exactly one leaf. The bits of a
 mask are leaves without bytes.
 """
 
@@ -103,8 +103,8 @@ def events_of(plan: Plan, file: int, part: Part, wanted: Wanted) -> Iterator[pa.
 
 
 def read_together(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The events of one split, without rows whose other halves stand before it, and with the other halves, in other
-    splits, of its own (:attr:`Plan.borders`)."""
+    """The events of one split, without rows that an earlier split reads, and with the other halves of its updates from
+    other splits (:attr:`Plan.borders`)."""
     moved = plan.borders[0].get(split, Moved())
     for batch in read_events(plan, plan.splits[split], wanted):
         offset = batch["offset"].to_numpy()
@@ -135,7 +135,7 @@ class FileReader:
 
     @cached_property
     def is_empty(self) -> bool:
-        """Do the filters let nothing of this file through?"""
+        """Whether the filters exclude the complete file."""
         tables, role = self.wanted.tables, self.entry.role
         return tables is not None and role != CONTROL and not tables & {self.table.table, self.table.name.label}
 
@@ -155,12 +155,12 @@ class FileReader:
         yield from woven(batches, order)
 
     def gap(self, part: Part, gap: Gap) -> dict[str, Any]:
-        """The event of what is no row."""
+        """The event of a segment that is not a row."""
         names = {"schema_name": self.table.schema, "table_name": self.table.table}
         return gap_event(part, gap, self.wanted, format=FORMAT, file=self.entry.path, file_index=self.index, **names)
 
     def rows(self, rows: Rows, unit: OffsetUnit) -> tuple[Ints, pa.RecordBatch]:
-        """The events of the wanted ones among some rows, and which these are."""
+        """The events of the requested rows, and their indexes."""
         if self.entry.role == CONTROL:
             return self._control(rows, unit)
         operations = read_operations(rows, self.entry.role)
@@ -176,7 +176,7 @@ class FileReader:
         return kept, self._batch(rows, operations, unit)
 
     def kept(self, rows: Rows, operations: Operations) -> Bools:
-        """Rows that the filters let through."""
+        """The rows that match the filters."""
         keep = np.ones(len(rows.offset), dtype=np.bool_)
         wanted = self.wanted
         if wanted.kinds is not None:
@@ -271,7 +271,7 @@ class FileReader:
         return maps_of(names, rows.texts([at[name] for name in names], np.flatnonzero(chosen)), chosen)
 
     def _garbled(self, rows: Rows, findings: Findings) -> None:
-        """Values that are not in the character set, of the columns that were read."""
+        """Values of the decoded columns that are not in the character set."""
         layout = rows.layout
         wanted = set(self.key) if not self.wanted.images else None
         for place, name in enumerate(layout.names):
@@ -284,7 +284,7 @@ class FileReader:
     # --- control tables -----------------------------------------------------------------------------------------------
 
     def _control(self, rows: Rows, unit: OffsetUnit) -> tuple[Ints, pa.RecordBatch]:
-        """Rows of control tables, one by one: there are never many."""
+        """Rows of control tables, one by one, since there are few."""
         control = self.table.control or self.table.table
         layout = rows.layout
         texts = [rows.text(place).to_pylist() for place in range(len(layout.names))]
@@ -324,16 +324,14 @@ class FileReader:
 
 # === one row ==========================================================================================================
 
-_NEIGHBOURS: Final = 8  # files of the folder that show how masks are to be read
+_NEIGHBOURS: Final = 8  # files of the folder that are examined for mask settings
 _NAMED: Final = 6
 
 
 def inspect_row(path: str, offset: int, options: Options) -> Inspection:
-    """The row (or header line, or other bytes) that holds ``offset`` of the decompressed file; in a Parquet file the
-    row of that number.
-
-    How masks are read is told by the file's beginning and by those of the files beside it. Raises CaptureError where
-    the file ends before ``offset``.
+    """The row (or header line, or other bytes) at ``offset`` of the decompressed file; in a Parquet file the row with
+    that number. Mask settings are detected from the beginnings of the file and of the other files in its folder. Raises
+    CaptureError if the file ends before ``offset``.
     """
     if is_side_file(path):
         raise CaptureError("this is a side file that describes another file; inspect that one", path=path)
@@ -347,7 +345,7 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
 
 
 def _neighbours(path: str) -> list[str]:
-    """Other data files of the folder, for what they say of masks."""
+    """Other data files of the folder, for mask settings."""
     names = list_files(folders_of(path)[0])
     return [name for name in names if not is_side_file(name) and not same_file(name, path)][:_NEIGHBOURS]
 
@@ -357,8 +355,8 @@ def _neighbours(path: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What has to be known of a row's file. ``columns``: the data columns of its version, in the order of the mask's
-    bits; ``masks``: how masks are read, None where there are none."""
+    """Facts of a row's file. ``columns``: the data columns of its version, in the order of the mask's bits; ``masks``:
+    the mask settings, None without masks."""
 
     layout: Layout
     role: str
@@ -370,7 +368,7 @@ class Context:
 
 
 def context_of(plan: Plan, file: int, rows: Rows) -> Context:
-    """What has to be known of the rows of a file."""
+    """The facts of a file for its rows."""
     entry = plan.files[file]
     table = plan.tables[entry.table]
     columns = () if entry.version < 0 else tuple(one.name for one in plan.versions[entry.version].columns)
@@ -437,8 +435,7 @@ _WHAT: Final = {
 
 
 def dissect(record: bytes, cells: Sequence[Cell], event: Mapping[str, Any], context: Context) -> Field:
-    """The field tree of a row: of its ``cells`` (without bytes of their own where ``record`` is empty), and what its
-    event says. Never raises."""
+    """The field tree of a row from its ``cells`` (without bytes if ``record`` is empty) and its event. Never raises."""
     places = {name: place for place, name in enumerate(context.layout.names)}
     children = tuple(_field(record, cell, places[cell.name], context) for cell in cells)
     problems = event.get("problems") or ()
@@ -455,7 +452,7 @@ def _row_meaning(event: Mapping[str, Any], context: Context) -> str:
 
 
 def _field(record: bytes, cell: Cell, place: int, context: Context) -> Field:
-    """One field: its meaning, and what is inside."""
+    """One field with its meaning and children."""
     name = next((known for known, at in context.layout.known.items() if at == place), None)
     problem: Problem | None = Problem.CHARSET if cell.garbled else None
     inside: tuple[Field, ...] = ()
@@ -474,7 +471,7 @@ def _field(record: bytes, cell: Cell, place: int, context: Context) -> Field:
 
 
 def _around(record: bytes, cell: Cell, inside: tuple[Field, ...]) -> tuple[Field, ...]:
-    """The parts of a field with what stands before and behind its content."""
+    """The parts of a field, with the bytes that precede and follow its content."""
     if not inside:
         return ()
     before = _leaf(record, "opening", cell.start, cell.inner, None, "opening quote")
@@ -513,7 +510,7 @@ _Meaning = tuple[str, Problem | None, tuple[Field, ...]]
 
 
 def _header(record: bytes, cell: Cell, name: str | None, text: str, context: Context) -> _Meaning:
-    """What a header column means, what is wrong with it, and what is inside."""
+    """The meaning, the problem and the children of a header column."""
     title = _TITLES.get(name or "", "an undocumented header column")
     if name == "change_mask":
         return _mask(record, cell, text, context)
@@ -537,7 +534,7 @@ def _header(record: bytes, cell: Cell, name: str | None, text: str, context: Con
 
 
 def _parts(record: bytes, cell: Cell, parts: Sequence[tuple[str, int, int, str, str]]) -> tuple[Field, ...]:
-    """Parts of a content (name, first and last character, value, meaning); without bytes where a character is not a
+    """Parts of a content (name, first and last character, value, meaning); without bytes if a character is not one
     byte."""
     step = int(cell.end - cell.inner == len(cell.text or ""))
     return tuple(
@@ -593,7 +590,7 @@ def _mask(record: bytes, cell: Cell, text: str, context: Context) -> _Meaning:
 
 
 def _bits(mask: int, offset: int, at: int, context: Context) -> tuple[Field, ...]:
-    """The bits of a mask, each named by its column, bit 0 first, and what is set behind the last column."""
+    """The bits of a mask, named by their columns, bit 0 first, and bits that are set after the last column."""
     header = [context.layout.names[place] for place in context.layout.header]
     children = []
     for bit in range(offset + len(context.columns)):
@@ -618,12 +615,12 @@ def _bits(mask: int, offset: int, at: int, context: Context) -> tuple[Field, ...
 
 
 def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
-    """What the events of each split follow from: its file, and what all files say of its table: how masks are read,
-    which columns are its key, the columns and the name of its version."""
+    """The provenance of each split: its file, and the facts of its table from all files: mask settings, key columns,
+    and the columns and name of its version."""
     for split in plan.splits:
         entry = plan.files[split.file]
         version = None if entry.version < 0 else plan.versions[entry.version]
-        file = replace(entry, table=-1, version=-1)  # indexes, which are followed here
+        file = replace(entry, table=-1, version=-1)  # indexes, which are resolved here
         described = None if version is None else (version.key, version.columns)
         context = (file, split.start, split.stop, plan.tables[entry.table], described, plan.charset)
         yield [Piece((entry.path,), repr(context))]

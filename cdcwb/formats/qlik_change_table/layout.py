@@ -1,5 +1,5 @@
-"""The wire facts of change tables: names, widths and codes, which table a file belongs to, and which of its columns are
-header columns (docs/formats/qlik-change-table.md §1, §2, §3, §6)."""
+"""Constants of change tables: names, widths and codes; the table of a file; header columns
+(docs/formats/qlik-change-table.md §1, §2, §3, §6)."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ __all__ = [
 FORMAT: Final = "qlik-change-table"
 
 PREFIX: Final = "header__"
-"""Before the names of header columns, unless a task says otherwise."""
+"""The prefix of header columns, unless a task sets another."""
 
 SUFFIX: Final = "__ct"
-"""Behind the name of the target table, unless a task says otherwise."""
+"""The suffix of change tables, unless a task sets another."""
 
 HEADERS: Final = (
     "change_seq",
@@ -78,10 +78,10 @@ HEADERS: Final = (
     "timestamp",
     "partition_name",
 )
-"""The header columns behind their prefix, in their usual order (§2.1)."""
+"""The header columns without their prefix, in canonical order (§2.1)."""
 
 STRONG: Final = frozenset({"change_seq", "change_oper", "change_mask", "stream_position", "transaction_id"})
-"""Names that tell header columns with an unusual prefix; the others may well be columns of a table."""
+"""Names by which header columns with another prefix are recognised; the others may be columns of a table."""
 
 WIDTHS: Final = {
     "change_seq": 35,
@@ -95,7 +95,7 @@ WIDTHS: Final = {
 
 
 class Meaning(NamedTuple):
-    """What a row is by its operation."""
+    """The kind and operation of a row."""
 
     kind: Kind
     operation: Operation
@@ -118,13 +118,13 @@ OPERATIONS: Final = {
     "DELETE": LETTERS["D"],
     "TRUNCATE": LETTERS["T"],
 }
-"""``operation``; the documentation spells one of them in two ways (§3.1)."""
+"""``operation``; the documentation has two spellings of one (§3.1)."""
 
 ROWS: Final = "changes"
 LOAD: Final = "load"
 CONTROL: Final = "control"
 ROLES: Final = (ROWS, LOAD, CONTROL)
-"""What a file holds: rows of a change table, of a full load, or of a control table."""
+"""The roles of files: rows of a change table, of a full load, or of a control table."""
 
 CHANGES: Final = frozenset({str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER)})
 """Kinds of events that are rows of tables."""
@@ -152,7 +152,7 @@ _CONTROL_TABLES: Final = {
     ),
 }
 CONTROL_COLUMNS: Final = {name: frozenset(columns.split()) for name, columns in _CONTROL_TABLES.items()}
-"""The columns of each control table in lower case: what it is recognised by where its name is lost (§6)."""
+"""The columns of each control table in lower case, to recognise it without its name (§6)."""
 
 CONTROL_TIMES: Final = {
     DDL_HISTORY: "timestamp",
@@ -161,7 +161,7 @@ CONTROL_TIMES: Final = {
     "attrep_suspended_tables": "suspend_timestamp",
     "attrep_history": "timeslot",
 }
-"""The column of each control table that says when."""
+"""The time column of each control table."""
 
 
 # === names of tables and files ========================================================================================
@@ -175,7 +175,7 @@ _STAMP: Final = re.compile(r"^\d+$|(^|[._-])(\d{8}[-_T]?\d{6,9}|part-\d+.*|\d{8,
 
 
 class TableName(NamedTuple):
-    """A table: its schema (None: not known) and its name without the suffix of change tables."""
+    """A table: its schema (None: unknown) and its name without the suffix of change tables."""
 
     schema: str | None
     table: str
@@ -193,8 +193,8 @@ class TableName(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What the place of a file says: its table, whether that name had the suffix of change tables, whether the file is
-    called as those of a full load are, and which part of the path said it."""
+    """The facts from a file's path: its table, whether that name had the suffix of change tables, whether the file name
+    is that of a full load, and the part of the path with the name."""
 
     name: TableName
     suffixed: bool
@@ -203,7 +203,7 @@ class Place(NamedTuple):
 
 
 def without_suffix(name: str, suffix: str) -> str | None:
-    """The name without the suffix, compared without case; None where it does not end in it."""
+    """The name without the suffix (case-insensitive); None if it does not end in it."""
     if suffix and len(name) > len(suffix) and name.casefold().endswith(suffix.casefold()):
         return name[: -len(suffix)]
     return None
@@ -229,7 +229,7 @@ def from_path(path: str, suffix: str) -> Place:
 
 
 def _with_suffix(text: str, suffix: str) -> str | None:
-    """The table in a name that ends in the suffix, or has it in front of something like a time."""
+    """The table in a name that ends in the suffix, or has it followed by a time."""
     if not suffix:
         return None
     found = without_suffix(text, suffix)
@@ -240,7 +240,7 @@ def _with_suffix(text: str, suffix: str) -> str | None:
 
 
 def side_file(path: str) -> str | None:
-    """The ``.dfm`` beside a file: of its name without one extension or two. None where there is none."""
+    """The ``.dfm`` next to a file: its name without one or two extensions. None if there is none."""
     folder, slash, name = path.rpartition("/")
     for _ in range(2):
         name = name.rpartition(".")[0]
@@ -255,12 +255,12 @@ def side_file(path: str) -> str | None:
 
 # === header and data columns ==========================================================================================
 
-_LEAST: Final = 2  # known names that have to share an unusual prefix
-_LEAST_BARE: Final = 3  # known names that have to stand without any
+_LEAST: Final = 2  # known names that must share another prefix
+_LEAST_BARE: Final = 3  # known names that must occur without a prefix
 
 
 class Prefix(NamedTuple):
-    """What stands before the names of header columns, as the columns spell it, and why."""
+    """The prefix of header columns as spelled there, and the evidence."""
 
     text: str
     evidence: str
@@ -268,8 +268,8 @@ class Prefix(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a file in its order: ``names`` (each once), and the places of ``header`` and ``data`` columns
-    among them. ``known`` maps the names of :data:`facts.HEADERS` to places."""
+    """The columns of a file in order: ``names`` (unique), and the indexes of ``header`` and ``data`` columns among
+    them. ``known`` maps the names of :data:`facts.HEADERS` to indexes."""
 
     names: tuple[str, ...]
     header: tuple[int, ...]
@@ -287,11 +287,9 @@ Part: TypeAlias = parts.Part[Layout]
 
 
 def find_prefix(names: Sequence[str], given: str | None = None) -> Prefix | None:
-    """The prefix of the header columns; None where there are no header columns.
-
-    ``given`` is the one that was asked for. Else it is the usual one if any column has it, and otherwise what stands
-    before at least two known names (three, if nothing does), of which one is no ordinary word. Names are compared
-    without case.
+    """The prefix of the header columns; None without header columns. ``given`` is that of the option. Otherwise it is
+    the default one if any column has it, else a common prefix of at least two known names (three for the empty prefix),
+    of which one is not an ordinary word. Names are case-insensitive.
     """
     folded = [name.casefold() for name in names]
     usual = PREFIX if given is None else given.casefold()
@@ -319,7 +317,7 @@ def find_prefix(names: Sequence[str], given: str | None = None) -> Prefix | None
 
 
 def lay_out(names: Sequence[str], prefix: str | None) -> Layout:
-    """Tells header columns from data; ``prefix`` None: there are no header columns. With an empty prefix only known
+    """Separates header columns from data columns; ``prefix`` None: no header columns. With an empty prefix only known
     names are header columns."""
     shown = unique_names(names)
     header: list[int] = []
@@ -338,7 +336,7 @@ def lay_out(names: Sequence[str], prefix: str | None) -> Layout:
 
 
 def control_table(table: str, names: Sequence[str]) -> str | None:
-    """The control table that this is, by its name, else by its columns; None where it is none (§6)."""
+    """The control table, by its name, else by its columns; None if it is not one (§6)."""
     low = table.casefold()
     if low.startswith(CONTROL_PREFIX):
         return low
@@ -359,7 +357,7 @@ TOKENS: Final = {
     "escape": "escape",
     "null": "null",
 }
-"""The options that are parts of a dialect, and which."""
+"""The options that are parts of a dialect."""
 
 OPTIONS: Final[dict[str, str]] = {
     "prefix": "prefix of the names of header columns: auto, or the text (header__)",
@@ -380,13 +378,12 @@ OPTIONS: Final[dict[str, str]] = {
     "images": "false: headers only",
     "keys": "key columns: schema.table:c1+c2",
 }
-"""Every option of the format and what it means."""
+"""The description of every option of the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a capture, checked. None: to be detected. ``tokens`` are those parts of the dialect that are
-    given."""
+    """The checked options of a capture. None: to be detected. ``tokens`` are the given parts of the dialect."""
 
     prefix: str | None = None
     suffix: str = SUFFIX
@@ -404,7 +401,7 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
+        """Checked options from names and values. Raises OptionError, which names the error and the known options."""
         opt.check_names(given, OPTIONS, FORMAT)
         values = opt.given_of(given)
         charset = charset_of(values)
@@ -425,7 +422,7 @@ class Options:
         )
 
     def dialect(self, found: Dialect) -> Dialect:
-        """A dialect with what was given put in. Raises OptionError where the two do not go together."""
+        """A dialect with the given parts. Raises OptionError if they contradict each other."""
         if not self.tokens:
             return found
         changes: dict[str, Any] = dict(self.tokens)
@@ -438,5 +435,5 @@ class Options:
 
     @property
     def token_options(self) -> list[str]:
-        """The options that gave ``tokens``."""
+        """The options for ``tokens``."""
         return [name for name, token in TOKENS.items() if token in self.tokens]

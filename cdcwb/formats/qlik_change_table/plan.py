@@ -1,7 +1,5 @@
-"""What has to be known before a capture can be read in pieces: files, tables, versions, splits.
-
-A plan is made once and travels to the workers as one text. It grows with the number of files, versions and splits,
-never with the number of rows.
+"""The plan of a capture: files, tables, versions, splits. A plan is made once and sent to the workers as one text. Its
+size grows with the number of files, versions and splits, not with the number of rows.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ __all__ = ["MaskSettings", "Plan", "SplitEntry", "TableEntry", "TableFile", "Ver
 
 @dataclass(frozen=True, slots=True)
 class MaskSettings:
-    """How the masks of a table are read: byte order, bit of the first data column, and how texts spell them (None:
-    hexadecimal unless they cannot be)."""
+    """The mask settings of a table: byte order, bit of the first data column, and the encoding of texts (None:
+    hexadecimal if possible)."""
 
     order: str
     offset: int
@@ -32,8 +30,8 @@ class MaskSettings:
 
 @dataclass(slots=True)
 class TableEntry:
-    """A table. ``control``: which control table it is, None for those of users. ``key``: its key columns where no
-    version names them, or where they were ``given`` as an option."""
+    """A table. ``control``: its control table, None for user tables. ``key``: its key columns if no version has them,
+    or if they were ``given`` as an option."""
 
     schema: str | None
     table: str
@@ -50,8 +48,8 @@ class TableEntry:
 
 @dataclass(slots=True)
 class Version:
-    """One version of a table. ``key`` is its table_version; ``file_index``, ``offset`` and ``length`` the place of the
-    event that brought it, -1 where none did; ``position`` the change sequence of a DDL."""
+    """One version of a table. ``key`` is its table_version; ``file_index``, ``offset`` and ``length`` the location of
+    its event, -1 without one; ``position`` the change sequence of a DDL."""
 
     table: int
     key: str
@@ -67,7 +65,7 @@ class Version:
 
 @dataclass(slots=True, kw_only=True)
 class TableFile(FileEntry):
-    """One data file: its columns, what it holds (one of ``ROLES``), and of which table and version (-1: none)."""
+    """One data file: its columns, its role (one of ``ROLES``), and its table and version (-1: none)."""
 
     layout: Layout
     role: str
@@ -78,9 +76,9 @@ class TableFile(FileEntry):
 @dataclass(frozen=True, slots=True)
 class SplitEntry:
     """The records of a file that begin in ``[start, stop)``: bytes, or row groups of a Parquet file. ``first`` and
-    ``last``: no position of its rows is outside of these, None where no row has one; ``at_first`` and ``at_last``: the
-    bytes ``[start, stop)`` with its rows at that position and no others, None where there are no such bytes.
-    ``befores``: may it have before halves of updates?"""
+    ``last``: the lowest and highest position of its rows, None if no row has one; ``at_first`` and ``at_last``: the
+    bytes ``[start, stop)`` with exactly its rows at that position, None if there are no such bytes. ``befores``:
+    whether it may have before halves of updates."""
 
     file: int
     start: int
@@ -92,14 +90,14 @@ class SplitEntry:
     befores: bool = True
 
     def bytes_at(self, position: str) -> tuple[int, int] | None:
-        """The bytes with its rows at a position and no others, where they are known."""
+        """The bytes with exactly its rows at a position, if known."""
         return self.at_first if position == self.first else self.at_last if position == self.last else None
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Rows that are read with another split than that in which they stand, so that both halves of an update are read
-    together: the bytes that are ``left`` to other splits, and the splits that are ``taken`` from others."""
+    """Rows that are read with another split, so that both halves of an update are read together: the bytes ``left`` to
+    other splits, and the bytes ``taken`` from others."""
 
     left: list[tuple[int, int]] = field(default_factory=list)
     taken: list[SplitEntry] = field(default_factory=list)
@@ -107,7 +105,7 @@ class Moved:
 
 @dataclass
 class Plan(PlanText):
-    """How a capture is read."""
+    """The plan of a capture."""
 
     files: list[TableFile]
     tables: list[TableEntry]
@@ -120,11 +118,9 @@ class Plan(PlanText):
 
     @cached_property
     def borders(self) -> tuple[dict[int, Moved], dict[tuple[str, TableName], tuple[tuple[str, str], ...]]]:
-        """Where halves of updates may be in several splits: of a table, in files of one folder.
-
-        At a position that is the first or the last of each of these splits, all rows are read with the first of the
-        splits, so nothing is left to do (the first result, by split). The second are the other ranges of positions
-        that several splits have."""
+        """Halves of updates may be in several splits of a table, in files of one folder. If a position is the first or
+        the last of each of these splits, all its rows are read with the first of them (the first result, by split). The
+        second result are the other ranges of positions that several splits have."""
         groups: dict[tuple[str, TableName], list[int]] = {}
         for number, split in enumerate(self.splits):
             if split.first is not None:
@@ -165,7 +161,7 @@ class Plan(PlanText):
         return entry.path.rpartition("/")[0], self.tables[entry.table].name
 
     def key_of(self, entry: TableFile) -> list[str]:
-        """The key columns of a file's rows: the given ones, else those of its version, else those of its table."""
+        """The key columns of a file's rows: those of the option, else of its version, else of its table."""
         table = self.tables[entry.table]
         own: list[Column] = [] if entry.version < 0 else self.versions[entry.version].columns
         keyed = sorted((one.key_position, one.name) for one in own if one.key_position is not None)

@@ -1,7 +1,5 @@
-"""From files to a plan: what each holds, where it can be split, how its masks and keys are read, and what was detected.
-
-The work over the bytes is done by ``run``, which maps a function over tasks: in Spark for ``load``, in this process for
-small captures and for the data source on its own.
+"""Makes a plan from files: roles, splits, mask settings, keys, and detected settings. ``run`` maps a function over
+tasks: in Spark for ``load``, in this process for small captures and for the data source on its own.
 """
 
 from __future__ import annotations
@@ -60,12 +58,12 @@ __all__ = ["make_plan", "make_row_plan", "plan_beginnings"]
 
 # === a plan in the making =============================================================================================
 
-_NAMED: Final = 3  # files that a row of detected names
+_NAMED: Final = 3  # files in a row of detected
 
 
 @dataclass(slots=True)
 class Draft:
-    """A plan in the making."""
+    """Builds a plan."""
 
     options: Options
     files: list[TableFile] = field(default_factory=list)
@@ -75,13 +73,13 @@ class Draft:
     detected: list[dict[str, Any]] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
     prefixes: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # prefix and evidence -> tables
-    places: dict[int, dict[str, list[str]]] = field(default_factory=dict)  # table -> what its name is from -> files
+    places: dict[int, dict[str, list[str]]] = field(default_factory=dict)  # table -> source of its name -> files
     dialects: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     indices: dict[Any, int] = field(default_factory=dict)  # of tables
-    layouts: dict[str, Layout] = field(default_factory=dict)  # each once, however many files have it
+    layouts: dict[str, Layout] = field(default_factory=dict)  # unique, from any number of files
 
     def add_file(self, found: Probe) -> None:
-        """One more file, and its table."""
+        """Adds a file, and its table."""
         names = found.names
         place = _place(found, self.options)
         control = control_table(place.name.table, names)
@@ -110,7 +108,7 @@ class Draft:
             self.problems.append(problem_row(code, sentence, file=file.path, table=self.tables[table].name.label))
 
     def _table(self, name: TableName, control: str | None) -> int:
-        """The index of a table; names are compared without case."""
+        """The index of a table; names are case-insensitive."""
         known = self.indices.setdefault((name.label.casefold(), control), len(self.tables))
         if known == len(self.tables):
             keys = {table.casefold(): columns for table, columns in self.options.keys.items()}
@@ -125,7 +123,7 @@ class Draft:
             tables += [] if label in tables else [label]
 
     def add_versions(self, probes: Sequence[Probe]) -> None:
-        """The versions that files came with; a file without types takes them from another of the same columns."""
+        """The versions from files; a file without types has those of another file with the same columns."""
         typed: dict[tuple[int, tuple[str, ...]], Probe] = {}
         for entry, found in zip(self.files, probes, strict=True):
             if found.typed:
@@ -142,12 +140,12 @@ class Draft:
             entry.version = self.versions.of_file(entry.table, name, found, entry.layout, (index, header))
 
     def asked(self, entry: TableFile) -> dict[str, Any]:
-        """What the first pass over a file needs besides: see :class:`ScanTask`."""
+        """Further settings of the first pass over a file: see :class:`ScanTask`."""
         control, key = self.tables[entry.table].control, tuple(self.plan().key_of(entry))
         return {"control": control, "key": key, "spelling": self.options.mask_text}
 
     def plan(self) -> Plan:
-        """The plan as it stands."""
+        """The plan so far."""
         return Plan(
             self.files,
             self.tables,
@@ -158,10 +156,10 @@ class Draft:
             self.problems,
         )
 
-    # --- what the first pass tells ------------------------------------------------------------------------------------
+    # --- results of the first pass ------------------------------------------------------------------------------------
 
     def finish(self, probes: Sequence[Probe], tasks: Sequence[ScanTask], scans: Sequence[TableScan]) -> None:
-        """Sizes, splits, masks, keys, DDL, and what was detected."""
+        """Adds sizes, splits, mask settings, keys, DDL, and detected settings."""
         self._sizes(probes, tasks, scans)
         self._names_rows()
         self._dialect_rows()
@@ -224,7 +222,7 @@ class Draft:
         self.detected.append(detected_row(setting, value, evidence, overridden, scope))
 
     def _tables_with_masks(self) -> dict[int, int]:
-        """Tables that have a mask, and how many header columns."""
+        """Tables with masks, and their numbers of header columns."""
         found: dict[int, int] = {}
         for entry in self.files:
             if "change_mask" in entry.layout.known:
@@ -232,7 +230,8 @@ class Draft:
         return found
 
     def _masks(self, evidence: Mapping[int, Evidence]) -> None:
-        """Order and offset of the masks of each table. One whose masks do not tell the order has that of the others."""
+        """Order and offset of the masks of each table. If the masks of a table do not show the order, it has that of
+        the others."""
         order, offset = self.options.mask_order, self.options.mask_offset
         headers = self._tables_with_masks()
         decided = {
@@ -280,7 +279,7 @@ class Draft:
         return [column.name for column in mine[-1].columns] if mine else []
 
     def _key_row(self, table: int, entry: TableEntry) -> None:
-        """Where the key of a table comes from, if its masks did not tell it."""
+        """The source of a table's key, if not its masks."""
         label = entry.name.label
         if entry.given:
             self._detect("keys", "+".join(entry.key), "given as an option", True, label)
@@ -309,7 +308,7 @@ class Draft:
             self.problems += [] if problem is None else [problem]
 
     def _renamed(self, before: int, name: TableName) -> int:
-        """The table of a new name, which goes on from the last version of the old one."""
+        """The table with a new name, which continues with the last version of the old one."""
         table = self._table(name, None)
         if table != before and not self.versions.of(table) and self.versions.of(before):
             self.versions.carried[table] = self.versions.of(before)[-1]
@@ -322,7 +321,7 @@ def _files(paths: Sequence[str]) -> str:
 
 
 def _place(found: Probe, options: Options) -> Place:
-    """The table of a file: the given one, else the side file's, else that of its path
+    """The table of a file: that of the option, else of the side file, else of its path
     (docs/formats/qlik-change-table.md §1.1)."""
     path = from_path(found.file.path, options.suffix)
     if options.table is not None:
@@ -338,13 +337,13 @@ def _place(found: Probe, options: Options) -> Place:
 
 # === plans ============================================================================================================
 
-_BEGINNING: Final = 4 << 20  # bytes of a file that tell how masks are read, where it is not read whole
+_BEGINNING: Final = 4 << 20  # bytes of a file that are examined for mask settings, if it is not read completely
 
 
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
     """The plan of a capture. ``paths`` are its files in capture order; side files among them describe others.
 
-    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first bytes that are no row.
+    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first bytes that are not a row.
     """
     data = [path for path in paths if not is_side_file(path)]
     if not data:
@@ -365,8 +364,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
 
 
 def plan_beginnings(paths: Sequence[str], options: Options) -> Plan:
-    """A plan of files of which only the beginnings were looked at, for looking at single rows; the first file's size is
-    known."""
+    """A plan from the beginnings of files, for inspecting single rows; only the first file's size is known."""
     draft = Draft(options)
     probes = [probe((path, options)) for path in paths]
     for found in probes:
@@ -381,7 +379,7 @@ def plan_beginnings(paths: Sequence[str], options: Options) -> Plan:
 
 
 def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
-    """The plan of a table of rows that is called ``name``. Raises CaptureError for one without columns."""
+    """The plan of a table of rows named ``name``. Raises CaptureError for one without columns."""
     columns = [one for one in schema if one.name != ROW]
     if not columns:
         raise CaptureError("a table without columns is not a change table", path=name)
@@ -405,7 +403,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
 
 
 def look_at_rows(batches: Iterator[pa.RecordBatch], task: ScanTask) -> bytes:
-    """What the rows of one partition say, pickled; all are counted, and the first are looked at."""
+    """The pickled summary of the rows of one partition; all are counted, and the first ones are examined."""
     found, layout = TableScan(0, 0), task.entry.layout
     for batch in batches:
         is_ddl = task.control == DDL_HISTORY

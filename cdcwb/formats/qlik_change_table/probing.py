@@ -1,4 +1,4 @@
-"""What one file is, from its first bytes and its side file, and whether it is one of Qlik's
+"""Detects the kind of a file from its first bytes and its side file, and whether it is from Qlik
 (docs/formats/qlik-change-table.md §1)."""
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _MOST_COLUMNS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table version. ``ordinal`` from 1; ``type`` as the source spells it, None where it does not say;
-    ``key_position`` from 1, None where the column is in no key or nobody says."""
+    """A column of a table version. ``ordinal`` from 1; ``type`` as spelled by the source, None if unknown;
+    ``key_position`` from 1, None if the column is not in the key or that is unknown."""
 
     ordinal: int
     name: str
@@ -67,7 +67,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """What a side file says; None or empty where it does not. ``problem`` is what is wrong with it."""
+    """The content of a side file; None or empty for what is missing. ``problem`` is its error."""
 
     path: str
     text: str = ""
@@ -85,7 +85,7 @@ class SideFile:
 
 
 def read_side_file(path: str, charset: str) -> SideFile:
-    """Reads a side file. Never raises for its content: what is wrong with it stands in ``problem``."""
+    """Reads a side file. Never raises for its content: errors are in ``problem``."""
     try:
         if info_of(path).size > _LONGEST:
             return SideFile(path, problem=f"expected a side file of at most {_LONGEST} bytes")
@@ -138,17 +138,17 @@ def _part(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def text_of(value: Any) -> str | None:
-    """A text that is not empty; None for all else."""
+    """A non-empty text; None for other values."""
     return value if isinstance(value, str) and value else None
 
 
 def _number(value: Any) -> int | None:
-    """A whole number that 32 bits hold, else None."""
+    """A whole number of 32 bits, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
 
 
 def column(ordinal: int, name: str, raw: Mapping[str, Any], key: str = "primaryKeyPos") -> Column:
-    """A column as side files and DDL history describe it. A 0 says that something does not apply, but as the scale of a
+    """A column from its description in side files and DDL history. A 0 means not applicable, except as the scale of a
     decimal."""
     nullable = raw.get("nullable")
     kind = text_of(raw.get("type"))
@@ -205,8 +205,8 @@ _TYPED: Final = re.compile(r"(.+):([A-Za-z]\w*)(?:\((\d{1,9})(?:,(\d{1,9}))?\))?
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a file is. ``columns``: what is known of its columns, in file order; ``typed``: with their types.
-    ``problems``: what contradicts itself, (is it about the schema's text?, sentence)."""
+    """The detected kind of a file. ``columns``: the facts of its columns, in file order; ``typed``: with their types.
+    ``problems``: contradictions, (whether about the schema's text, sentence)."""
 
     file: FileProbe
     columns: tuple[Column, ...] = ()
@@ -221,12 +221,12 @@ class Probe:
 
 
 def is_side_file(path: str) -> bool:
-    """Is this the description of another file?"""
+    """Whether it is the description of another file."""
     return path.casefold().endswith(".dfm")
 
 
 def probe(task: tuple[str, Options]) -> Probe:
-    """What a file is. Raises CaptureError for one that cannot be read."""
+    """Detects the kind of a file. Raises CaptureError for one that cannot be read."""
     path, options = task
     beside = side_file(path)
     side = None if beside is None else read_side_file(beside, options.charset)
@@ -263,13 +263,13 @@ def _columns_of(file: FileProbe) -> tuple[Column, ...]:
 
 
 def named_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Columns of which nothing but names is known."""
+    """Columns of which only the names are known."""
     return tuple(Column(place, name) for place, name in enumerate(names, 1))
 
 
 def _described(found: Probe, side: SideFile | None) -> Probe:
-    """A file whose rows name their columns, with what its side file says of these: types, lengths and the key. Objects
-    may leave columns out, and have them in any order; the side file's order is the table's."""
+    """A file whose rows name their columns, with types, lengths and the key from its side file. Objects may omit
+    columns, and have them in any order; the side file has the order of the table."""
     if side is None or not side.columns or found.file.kind == BROKEN:
         return found
     described = {column.name for column in side.columns}
@@ -317,7 +317,7 @@ def _text_file(file: FileProbe, null: str, side: SideFile | None, options: Optio
 
 
 def _is_header(fields: Sequence[str], columns: Sequence[Column]) -> bool:
-    """Does the first record name the columns? Without a side file it does."""
+    """Whether the first record has the names of the columns; true without a side file."""
     if not columns:
         return True
     names = {column.name.casefold() for column in columns}
@@ -327,7 +327,7 @@ def _is_header(fields: Sequence[str], columns: Sequence[Column]) -> bool:
 
 def _typed_header(fields: Sequence[str], dialect: Dialect, charset: str) -> tuple[Column, ...]:
     """The columns of a header line with names and types, ``Position:DECIMAL(38,0),Color:VARCHAR(10)``
-    (docs/formats/qlik-change-table.md §1.3): commas within parentheses do not part columns. Empty where it is another
+    (docs/formats/qlik-change-table.md §1.3): commas within parentheses do not separate columns. Empty for another
     line."""
     parts: list[str] = []
     for one in fields:
@@ -358,7 +358,7 @@ def _typed_header(fields: Sequence[str], dialect: Dialect, charset: str) -> tupl
 
 
 def _joined(given: Sequence[Column], described: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns in the order of the header line, with what the side file says of them."""
+    """The columns in the order of the header line, with the facts from the side file."""
     by_name = {column.name.casefold(): column for column in described}
     return tuple(
         replace(by_name.get(one.name.casefold(), one), ordinal=place, name=one.name)
@@ -374,9 +374,8 @@ _NOTHING: Final = Recognition(0.0, [f"no header columns of {FORMAT}, no side fil
 
 
 def recognise(paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-    """Looks for header columns, side files and control tables in the first files; none of them: 0.
-
-    Options of other formats are passed over.
+    """Looks for header columns, side files and control tables in the first files; 0 without any. Options of other
+    formats are ignored.
     """
     try:
         given = Options.parse({name: value for name, value in options.items() if name in OPTIONS})
@@ -419,6 +418,6 @@ def _by_columns(what: str, kind: str, table: str, names: Sequence[str], options:
 
 
 def _is_telling(names: Sequence[str], prefix: str) -> bool:
-    """Is there a header column that no other kind of table has?"""
+    """Whether there is a header column that other tables do not have."""
     folded = {name.casefold() for name in names}
     return any(f"{prefix}{known}".casefold() in folded for known in ("change_seq", "change_oper", "change_mask"))

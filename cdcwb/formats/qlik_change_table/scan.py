@@ -1,8 +1,8 @@
-"""The first pass over one split: where its records begin and end, their number, and what they show of masks and key
+"""The first pass over one split: the start and end of its records, their number, and evidence about masks and key
 (docs/formats/qlik-change-table.md §4.5, §4.6).
 
-The first rows of every split give :class:`Evidence`; that of several splits adds up, and :func:`decide` makes settings
-of it.
+The first rows of every split give :class:`Evidence`; that of several splits is added, and :func:`decide` makes settings
+from it.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 SAMPLE: Final = 2048
-"""Rows of a split that are looked at."""
+"""Rows of a split that are examined."""
 
 _FURTHEST: Final = 24  # offsets that are tried
-_MOST_KEYS: Final = 64  # different masks of deleted rows that are kept
+_MOST_KEYS: Final = 64  # distinct masks of deleted rows that are stored
 _MOST_EXAMPLES: Final = 2
-_EXACT: Final = 4  # a mask that is just what the images say counts so many times
-_MARGIN: Final = 1.1  # another offset than the number of header columns has to be so much better
+_EXACT: Final = 4  # weight of a mask that equals the changed columns of the images
+_MARGIN: Final = 1.1  # factor by which another offset than the number of header columns must be better
 _SHARE: Final = 0.9
-_AMBIGUOUS: Final = 0.2  # base64 of a few zero bytes has letters from A to F only, but not often
+_AMBIGUOUS: Final = 0.2  # base64 of a few zero bytes has letters from A to F only, but rarely
 
 _INSIDE, _LOW, _HIGH, _SAME = range(4)
 
@@ -68,9 +68,9 @@ def _no_counts() -> dict[str, Ints]:
 
 @dataclass(slots=True)
 class Evidence:
-    """What some rows of one table say. ``counts`` has, for each byte order, a row for each offset: masks whose bits lie
-    within the data columns, INSERTs whose lowest bit is the first data column's, INSERTs whose highest is the last
-    one's, and masks that are just what the images (or the key) say."""
+    """Evidence from rows of one table. ``counts`` has, for each byte order, a row for each offset: masks whose bits are
+    within the data columns, INSERTs whose lowest bit is that of the first data column, INSERTs whose highest bit is
+    that of the last one, and masks that equal the changed columns of the images (or the key)."""
 
     masks: int = 0
     inserts: int = 0
@@ -94,21 +94,21 @@ class Evidence:
 
     @property
     def spelling(self) -> str | None:
-        """How the texts spell masks; None: hexadecimal unless they cannot be."""
+        """The encoding of mask texts; None: hexadecimal if possible."""
         most = max(self.only_hex, _AMBIGUOUS * self.hex_like)
         return bitmask.BASE64 if self.only_base64 > most else None
 
     @property
     def usual_order(self) -> str:
-        """The order that masks of this kind have where nothing tells: bytes in order if they are bytes or a database
-        printed them so, a number if they are bare digits (§4.3)."""
+        """The default order of masks of this kind: bytes in order if they are bytes or were printed so by a database, a
+        number if they are bare digits (§4.3)."""
         in_order = self.binary or self.spelling is not None or 2 * self.prefixed > self.masks
         return "little" if in_order else "big"
 
 
 def look_at(rows: Rows, key: Sequence[str], spelling: str | None = None) -> Evidence:
-    """What rows of a change table say; ``key`` are its key columns, as far as they are known, and ``spelling`` is how
-    texts spell masks, where that was given."""
+    """Evidence from rows of a change table; ``key`` are its key columns, as far as known, and ``spelling`` is the
+    encoding of mask texts, if given."""
     layout = rows.layout
     place = layout.known.get("change_mask")
     if place is None or not len(rows.offset):
@@ -158,9 +158,8 @@ def look_at(rows: Rows, key: Sequence[str], spelling: str | None = None) -> Evid
 
 
 def _expected(rows: Rows, updates: Bools, deletes: Bools, key: Sequence[str]) -> tuple[Bools, Bools]:
-    """The data columns that each mask should have by images and key, and for which rows that is known.
-
-    An UPDATE is compared with the row beside it of the same change sequence, which is its BEFOREIMAGE.
+    """The expected data columns of each mask by images and key, and a mask of rows for which that is known. An UPDATE
+    is compared with the adjacent row of the same change sequence, its BEFOREIMAGE.
     """
     layout, count = rows.layout, len(rows.offset)
     expected = np.zeros((count, len(layout.data)), dtype=np.bool_)
@@ -191,7 +190,7 @@ def _expected(rows: Rows, updates: Bools, deletes: Bools, key: Sequence[str]) ->
 
 
 def _differ(one: pa.StringArray, other: pa.StringArray) -> Bools:
-    """Where values differ; NULL equals NULL."""
+    """A mask of different values; NULL equals NULL."""
     unequal = pc.fill_null(pc.not_equal(one, other), False)
     apart: Bools = pc.or_(unequal, pc.xor(pc.is_null(one), pc.is_null(other))).to_numpy(zero_copy_only=False)
     return apart
@@ -202,7 +201,7 @@ def _differ(one: pa.StringArray, other: pa.StringArray) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Settings of a table's masks, why, and whether the rows told the order (``told``)."""
+    """The mask settings of a table, the evidence, and whether the rows show the order (``told``)."""
 
     settings: MaskSettings
     order_evidence: str
@@ -211,10 +210,9 @@ class Decision:
 
 
 def decide(evidence: Evidence, header: int, order: str | None = None, offset: int | None = None) -> Decision:
-    """The settings that fit best; ``header`` is the number of header columns. Given ``order`` and ``offset`` stand.
-
-    Another offset than ``header`` has to fit clearly better. Offsets are tried up to :data:`_FURTHEST`; a table with
-    more header columns than that has as many.
+    """The settings that fit best; ``header`` is the number of header columns. Given ``order`` and ``offset`` are final.
+    Another offset than ``header`` must fit clearly better. Offsets are tried up to :data:`_FURTHEST`; a table with more
+    header columns has that number as offset.
     """
     usual = evidence.usual_order
     orders = [order] if order else sorted(bitmask.ORDERS, key=lambda one: one != usual)
@@ -284,7 +282,8 @@ def _examples(evidence: Evidence) -> str:
 
 
 def key_of(evidence: Evidence, settings: MaskSettings, columns: Sequence[str]) -> tuple[list[str], str]:
-    """The key columns as the masks of deleted rows tell, and why; none where they do not agree or mark all columns."""
+    """The key columns from the masks of deleted rows, and the evidence; none if the masks differ or have all
+    columns."""
     total = sum(evidence.deletes.values())
     if not total:
         return [], ""
@@ -307,15 +306,14 @@ def key_of(evidence: Evidence, settings: MaskSettings, columns: Sequence[str]) -
 # === splits ===========================================================================================================
 
 Edge: TypeAlias = tuple[str, list[tuple[int, int]]]
-"""A position, and the places of rows that have it."""
+"""A position, and the locations of rows that have it."""
 
-_MOST_DDL: Final = 100_000  # rows of DDL history that are looked at
+_MOST_DDL: Final = 100_000  # rows of DDL history that are examined
 
 
 @dataclass(frozen=True, slots=True)
 class ScanTask(Stretch):
-    """A split. ``key``: the columns of the key, as far as they are known; ``spelling``: of masks, where it was
-    given."""
+    """A split. ``key``: the key columns, as far as known; ``spelling``: the encoding of masks, if given."""
 
     entry: TableFile
     control: str | None
@@ -325,8 +323,8 @@ class ScanTask(Stretch):
 
 @dataclass(slots=True)
 class TableScan(Scan):
-    """What a split holds. ``first`` and ``last``: the least and the greatest position of its rows, and the bytes
-    ``[start, stop)`` of each row there; ``befores``: has it before halves of updates?"""
+    """The result of the first pass over a split. ``first`` and ``last``: the lowest and the highest position of its
+    rows, and the bytes ``[start, stop)`` of each row there; ``befores``: whether it has before halves of updates."""
 
     evidence: Evidence = field(default_factory=Evidence)
     ddl: list[Ddl] = field(default_factory=list)
@@ -335,7 +333,7 @@ class TableScan(Scan):
     befores: bool = False
 
     def take(self, part: Part, task: ScanTask) -> None:
-        """One more part."""
+        """Adds a part."""
         for indices, rows in part.rows:
             self.rows += len(indices)
             if task.entry.role == ROWS:
@@ -366,7 +364,7 @@ class TableScan(Scan):
 
 
 def _edge(known: Edge | None, text: str, position: pa.Array, rows: Rows) -> Edge:
-    """The rows at a position, with those that are known."""
+    """The rows at a position, combined with the known ones."""
     at = np.flatnonzero(pc.fill_null(pc.equal(position, text), False).to_numpy(zero_copy_only=False))
     begin = rows.offset[at]
     found = list(zip(begin.tolist(), (begin + rows.length[at]).tolist(), strict=True))
@@ -379,7 +377,7 @@ def _without_places(edge: Edge | None) -> Edge | None:
 
 
 def _run(rows: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """From where to where rows stand one behind the other; None where they do not."""
+    """The range of adjacent rows; None if they are not adjacent."""
     ordered = sorted(rows)
     follows = all(one[1] == two[0] for one, two in pairwise(ordered))
     return (ordered[0][0], ordered[-1][1]) if ordered and follows else None
@@ -403,7 +401,7 @@ def scan(task: ScanTask) -> TableScan:
     for part in _looked_at(parts_of_stretch(task, found, task.entry.layout), found, task):
         found.take(part, task)
         if kind == "parquet" and found.rows >= SAMPLE and task.control is None:
-            # its footer tells how many rows there are, and nobody which positions
+            # its footer has the number of rows, but not their positions
             found.first, found.last, found.befores = ("", []), (GREATEST, []), True
             break
     if kind != "csv":
@@ -412,9 +410,8 @@ def scan(task: ScanTask) -> TableScan:
 
 
 def _looked_at(parts: Iterator[Part], found: TableScan, task: ScanTask) -> Iterator[Part]:
-    """The parts of a split, the first rows of a file being asked about masks on their way.
-
-    Of a file that is cut, the same rows are asked wherever it is cut.
+    """The parts of a split; the first rows of a file are examined for mask settings. The same rows of a file are
+    examined wherever it is split.
     """
     wanted = task.entry.role == ROWS and task.start == 0 and "change_mask" in task.entry.layout.known
     if wanted and not task.alone:

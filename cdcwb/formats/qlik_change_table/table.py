@@ -1,5 +1,5 @@
-"""One table as typed columns, straight from the rows: what ``Capture.table`` gives
-(docs/formats/qlik-change-table.md §5)."""
+"""One table as typed columns, decoded directly from the rows, for ``Capture.table`` (docs/formats/qlik-change-table.md
+§5)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _arrow_names() -> dict[str, pa.DataType]:
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The Arrow type of a column; text where its type is not known, or holds more than Spark's types do."""
+    """The Arrow type of a column; text if its type is unknown or exceeds Spark's types."""
     name = (column.type or "").strip()
     if name in _arrow_names():
         return _arrow_names()[name]
@@ -62,8 +62,7 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def typed(content: pa.Array, text: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Values of a column as a type: ``content`` as the source has them, ``text`` as the model writes them. What is no
-    value of the type is null."""
+    """Values of a column as a type: ``content`` as in the source, ``text`` as in the model. Invalid values are null."""
     content = plain(content)
     if content.type == kind:
         return content
@@ -80,16 +79,14 @@ def typed(content: pa.Array, text: pa.StringArray, kind: pa.DataType) -> pa.Arra
 
 
 def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
-    """Columns of :func:`read_table`: where the row stands, then ``before`` and ``after`` as structures of typed
-    columns.
-
-    Raises CaptureError naming what there is for a table or column that is not there.
+    """The columns of :func:`read_table`: the location of the row, then ``before`` and ``after`` as structures of typed
+    columns. Raises CaptureError, which lists the known ones, for an unknown table or column.
     """
     return request_schema(_column_types(plan, request), request)
 
 
 def _tables(plan: Plan, request: TableRequest) -> list[int]:
-    """The tables of the asked name that have columns. Raises CaptureError where there is none."""
+    """The tables with the requested name and with columns. Raises CaptureError if there are none."""
     with_columns = {version.table for version in plan.versions}
     mine = [at for at in with_columns if request.name in (plan.tables[at].table, plan.tables[at].name.label)]
     if not mine:
@@ -157,7 +154,7 @@ def _batch(
             continue
         text = rows.text(at[name])
         garbled = rows.garbled(at[name])
-        if len(garbled) and not pa.types.is_string(kind):  # hexadecimal digits of bytes that are no text
+        if len(garbled) and not pa.types.is_string(kind):  # hexadecimal digits of bytes that are not text
             text = pc.if_else(pa.array(np.isin(np.arange(count), garbled)), pa.scalar(None, pa.string()), text)
         columns.append(typed(rows.content(at[name]), text, kind))
     fields = [pa.field(name, kind) for name, kind in types.items()]

@@ -1,4 +1,4 @@
-"""Control tables, and the table versions of a capture: those that files came with and those of DDL history
+"""Control tables, and the table versions of a capture: those from files and from DDL history
 (docs/formats/qlik-change-table.md §1.3, §6)."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST_COLUMNS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """What a row of a control table says: the table that it is about, and when (as text)."""
+    """The facts of a row of a control table: its table and its time (as text)."""
 
     name: TableName | None
     operation: str | None
@@ -71,14 +71,14 @@ def control_row(control: str, row: Mapping[str, str | None]) -> ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
-    """One row of DDL history: which table, what was done to which columns, and where the row stands."""
+    """One row of DDL history: the table, the changes of its columns, and the location of the row."""
 
     name: TableName
     new_name: str | None
     version: int | None
     position: str | None
     kind: str
-    changes: tuple[tuple[str, str, str | None, Column], ...]  # old name, action, new name, what it is then
+    changes: tuple[tuple[str, str, str | None, Column], ...]  # old name, action, new name, new column
     text: str
     file_index: int
     offset: int
@@ -87,8 +87,7 @@ class Ddl:
 
 
 def ddl_of(row: Mapping[str, str | None], place: tuple[int, int, int]) -> Ddl | None:
-    """A row of DDL history, or None for one that tells of no table. Never raises: what cannot be read of ``DETAILS``
-    stands in ``problem``."""
+    """A row of DDL history, or None for one without a table. Never raises: errors in ``DETAILS`` are in ``problem``."""
     name = control_row(DDL_HISTORY, row).name
     if name is None:
         return None
@@ -136,9 +135,8 @@ def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, Column], ...],
 
 
 def apply_ddl(columns: Sequence[Column], ddl: Ddl) -> list[Column]:
-    """The columns of a table after a DDL: those before with what was added, dropped or altered (§6.1).
-
-    Names are compared without case, and what an ALTER does not say stays as it was.
+    """The columns of a table after a DDL: the previous ones with additions, drops and alterations (§6.1). Names are
+    case-insensitive, and facts that an ALTER does not state are unchanged.
     """
     after = [] if ddl.kind == "CREATE_TABLE" else list(columns)
     for old, action, new, what in sorted(ddl.changes, key=lambda change: change[3].ordinal):
@@ -181,16 +179,16 @@ class Versions:
 
     found: list[Version] = field(default_factory=list)
     by_table: dict[int, list[int]] = field(default_factory=dict)
-    carried: dict[int, Version] = field(default_factory=dict)  # of a table that was renamed: the last before that
+    carried: dict[int, Version] = field(default_factory=dict)  # the last version of a renamed table before the rename
 
     def of(self, table: int) -> list[Version]:
         """The versions of a table, in order."""
         return [self.found[at] for at in self.by_table.get(table, ())]
 
     def of_file(self, table: int, name: TableName, probe: Probe, layout: Layout, place: tuple[int, int]) -> int:
-        """The version that the rows of a file have. One without types is that of the same names where there is such;
-        two that the source numbers differently are two, even with the same columns. ``place`` is the file's index and
-        the length of its header line."""
+        """The version of the rows of a file. A version without types equals one with the same names; versions with
+        different numbers in the source are different, even with the same columns. ``place`` is the file's index and the
+        length of its header line."""
         columns = _data_columns(probe.columns, layout)
         number = None if probe.side is None or probe.side.version is None else str(probe.side.version)
         mine = [
@@ -214,7 +212,7 @@ class Versions:
         return len(self.found) - 1
 
     def of_ddl(self, table: int, ddl: Ddl, name: TableName) -> dict[str, Any] | None:
-        """The version after a DDL, built on the one before; gives a problem where that one is not known."""
+        """The version after a DDL, based on the previous one; reports a problem if that is unknown."""
         mine = self.of(table)
         same = [one for one in mine if ddl.version is not None and one.lineage.get("version") == str(ddl.version)]
         if same:
@@ -252,7 +250,8 @@ def _data_columns(columns: Sequence[Column], layout: Layout) -> list[Column]:
 
 
 def _before(versions: Iterable[Version], ddl: Ddl) -> Version | None:
-    """The version that a DDL changed: the last that the source numbers lower, else the last before it in time."""
+    """The version that a DDL changed: the last one with a lower number in the source, else the last one that precedes
+    it in time."""
     numbered = [(int(one.lineage["version"]), one) for one in versions if one.lineage.get("version", "").isdecimal()]
     if ddl.version is not None and numbered:
         lower = [pair for pair in numbered if pair[0] < ddl.version]
@@ -263,8 +262,8 @@ def _before(versions: Iterable[Version], ddl: Ddl) -> Version | None:
 
 
 def ddl_in_order(rows: Iterable[Ddl], suffix: str) -> list[Ddl]:
-    """DDL history in the order of its changes. A change that is told of a table and of its change table is the
-    table's."""
+    """DDL history in the order of its changes. A change that is recorded for a table and for its change table is that
+    of the table."""
     ordered = sorted(rows, key=lambda one: (one.position or "", one.file_index, one.offset))
     told = {(one.name.label.casefold(), one.version, one.position) for one in ordered}
     found = []
@@ -278,7 +277,7 @@ def ddl_in_order(rows: Iterable[Ddl], suffix: str) -> list[Ddl]:
 
 
 def replace_name(name: TableName, table: str) -> TableName:
-    """The same schema's other table."""
+    """The table with another name in the same schema."""
     return TableName(name.schema, table)
 
 
@@ -307,7 +306,7 @@ def version_rows(plan: Plan) -> list[dict[str, Any]]:
 
 
 def count_problem(entry: TableFile, expected: int | None) -> dict[str, Any] | None:
-    """A file with another number of rows than its side file says."""
+    """A file with another number of rows than in its side file."""
     if expected is None or entry.rows is None or entry.rows == expected:
         return None
     code = Problem.TRUNCATED if entry.rows < expected else Problem.SCHEMA_MISMATCH

@@ -1,6 +1,5 @@
-"""Rows in files: delimited text, JSON objects, Parquet, Excel and tables, for the formats that are made of rows.
-
-:mod:`~cdcwb.formats.tabular.probing` detects what a file is, :mod:`~cdcwb.formats.tabular.parts` reads its rows,
-:mod:`~cdcwb.formats.tabular.splits` cuts it for the first pass, and :mod:`~cdcwb.formats.tabular.format` is what the
-formats share.
+"""Rows in files: delimited text, JSON objects, Parquet, Excel and tables, for formats of rows.
+:mod:`~cdcwb.formats.tabular.probing` detects the kind of a file, :mod:`~cdcwb.formats.tabular.parts` reads its rows,
+:mod:`~cdcwb.formats.tabular.splits` splits it for the first pass, and :mod:`~cdcwb.formats.tabular.format` is the
+common base of the formats.
 """

@@ -1,8 +1,8 @@
-"""Delimited text: records and fields framed by one loop with state, dialects detected from the first records
+"""Delimited text: a state machine frames records and fields; dialects are detected from the first records
 (docs/formats/qlik-change-table.md §1.3, §10).
 
-A record whose quotes do not close, or are followed by other text than a delimiter, is damage up to the end of its first
-line; the next record begins there.
+A record with an unclosed quote, or with other text than a delimiter after a quote, is damaged up to the end of its
+first line; the next record begins there.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ LONGEST: Final = 64 << 20
 """A longer record is damage."""
 
 CHUNK: Final = 32_768
-"""Segments that are framed at once, at most."""
+"""Maximum segments that are framed at a time."""
 
 _WINDOW: Final = 4 << 20
-_BEYOND: Final = 1 << 16  # bytes that are read at first of the record that a split ends in
-_CELLS: Final = 4 << 20  # spans that are held at once
-_SHOWN: Final = 1 << 20  # bytes in which the first record of a split is looked for before others are tried
+_BEYOND: Final = 1 << 16  # bytes that are read first of the record at the end of a split
+_CELLS: Final = 4 << 20  # spans in memory
+_SHOWN: Final = 1 << 20  # bytes in which the first record of a split is searched first
 _LOOK_BACK: Final = 1 << 16
 _DELIMITERS: Final = {b",": "comma", b"\t": "tab", b";": "semicolon", b"|": "bar"}
 _RECORDS: Final = 50  # that show the delimiter and the number of columns
@@ -74,7 +74,7 @@ _LONG: Final = 3
 
 
 class Bytewise(Protocol):
-    """What framing needs of a source: its length and its bytes."""
+    """The length and the bytes of a source, for framing."""
 
     length: int
 
@@ -85,12 +85,11 @@ class Bytewise(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Neighbouring segments of a file, in order, without holes; offsets count from ``base``, where ``buffer`` begins.
+    """Adjacent segments of a file, in order; offsets count from ``base``, where ``buffer`` begins.
 
     A segment is ``[start, end)``. ``state`` is :data:`RECORD`, :data:`FILLER`, :data:`MALFORMED` or :data:`TRUNCATED`
-    (by the file's end); ``reasons`` says of the latter three (by index) what they are or what was expected and found.
-    ``starts`` and ``ends`` are matrices with a row for each valid record (``good``: their indices) and a column for
-    each field; quotes are inside.
+    (by the file's end); ``reasons`` describe the latter three (by index). ``starts`` and ``ends`` are matrices with a
+    row for each valid record (``good``: their indices) and a column for each field; quotes are inside.
     """
 
     base: int
@@ -112,10 +111,10 @@ class Records:
 
 @kernel
 def _matches(b: Bytes, at: int, token: Bytes) -> bool:
-    """Is the token at this offset?"""
+    """Whether the token is at this offset."""
     if at + len(token) > len(b):
         return False
-    for step in range(len(token)):  # noqa: SIM110  (kernels know no generators)
+    for step in range(len(token)):  # noqa: SIM110  (kernels have no generators)
         if b[at + step] != token[step]:
             return False
     return True
@@ -123,7 +122,7 @@ def _matches(b: Bytes, at: int, token: Bytes) -> bool:
 
 @kernel
 def _line_end(b: Bytes, at: int, record: Bytes, crlf: bool) -> int:
-    """The length of the line end at this offset; 0: there is none."""
+    """The length of the line end at this offset; 0: none."""
     if crlf and at + 1 < len(b) and b[at] == 13 and b[at + 1] == 10:
         return 2
     return len(record) if _matches(b, at, record) else 0
@@ -175,10 +174,10 @@ def _frame(
 ) -> tuple[int, int, int]:
     """Frames the records that begin in ``[place, stop)``; ``is_end``: the file ends with the buffer.
 
-    Gives the offset where the next record begins, the number of segments and that of valid ones. It stops where the
-    buffer does not hold all of a record, or the arrays are full. Of each segment: ``start``, where its ``content``
-    ends, its ``end``, ``status``, ``count``: its fields, up to the damage, and ``fault``: where the damage is.
-    ``starts`` and ``ends`` get the spans of the fields of records with ``width`` of them.
+    Returns the offset of the next record, the number of segments and that of valid ones. It stops if the buffer does
+    not have all of a record, or the arrays are full. For each segment: ``start``, the end of its ``content``, its
+    ``end``, ``status``, ``count``: its fields, up to the damage, and ``fault``: the offset of the damage. ``starts``
+    and ``ends`` receive the spans of the fields of records with ``width`` fields.
     """
     size = len(b)
     slack = max(len(delimiter), len(record), 2)
@@ -255,8 +254,8 @@ def _walk(
     escape: int,
 ) -> tuple[int, int]:
     """Counts the quotes in ``[at, stop)`` that are not escaped, up to the first line end outside of quotes that ends at
-    ``target`` or later; gives their number, and where that line end ends (-1: there is none). ``inside``: is ``at``
-    within quotes?"""
+    ``target`` or later; returns their number, and the end of that line end (-1: none). ``inside``: whether ``at`` is
+    within quotes."""
     quotes = 0
     while at < stop:
         byte = np.int64(b[at])
@@ -278,9 +277,9 @@ def _walk(
 
 
 class _Tokens(NamedTuple):
-    """A dialect as the kernels take it."""
+    """A dialect as arguments of the kernels."""
 
-    special: Bytes  # of each byte: may a delimiter or a line end begin with it?
+    special: Bytes  # by byte: whether a delimiter or a line end can begin with it
     delimiter: Bytes
     record: Bytes
     crlf: bool
@@ -298,7 +297,7 @@ def _tokens(dialect: Dialect) -> _Tokens:
 
 
 def as_array(token: bytes) -> Bytes:
-    """Bytes as an array that may be written to, as all that kernels get."""
+    """Bytes as a writable array, like all arguments of kernels."""
     return np.frombuffer(bytearray(token), np.uint8)
 
 
@@ -306,7 +305,7 @@ def as_array(token: bytes) -> Bytes:
 
 
 class _Framed(NamedTuple):
-    """Segments as the kernel gives them."""
+    """Segments as returned by the kernel."""
 
     start: Ints
     content: Ints
@@ -321,8 +320,8 @@ class _Framed(NamedTuple):
 def _framed(
     buffer: Bytes, at: int, stop: int, is_end: bool, dialect: Dialect, width: int, room: int, longest: int = 0
 ) -> tuple[int, _Framed]:
-    """Where the next segment begins, and at most ``room`` that begin in ``[at, stop)``; ``longest``: bytes of a record
-    (0: :data:`LONGEST`)."""
+    """The start of the next segment, and at most ``room`` segments that begin in ``[at, stop)``; ``longest``: bytes of
+    a record (0: :data:`LONGEST`)."""
     start, content, end, count, fault = np.empty((5, room), dtype=np.int64)
     starts, ends = np.empty((2, room, width), dtype=np.int32)
     out: Any = _Framed(start, content, end, count, fault, np.empty(room, dtype=np.uint8), starts, ends)
@@ -333,8 +332,8 @@ def _framed(
 def records(
     source: Bytewise, start: int, stop: int, dialect: Dialect, width: int, room: int = CHUNK
 ) -> Iterator[Records]:
-    """The segments that begin in ``[start, stop)``, at most ``room`` at once; one has to begin at ``start``. ``width``
-    is the number of fields that a record must have."""
+    """The segments that begin in ``[start, stop)``, at most ``room`` at a time; one must begin at ``start``. ``width``
+    is the number of fields of a record."""
     place, size = start, 0
     room = max(1, min(room, _CELLS // max(width, 1)))
     while place < min(stop, source.length):
@@ -387,12 +386,12 @@ def _damage(buffer: Bytes, found: _Framed, index: int, is_end: bool) -> str:
 
 
 def only_record(buffer: Bytes, dialect: Dialect, width: int) -> Records:
-    """The first record of a buffer that is all of a file, as the segment that it is."""
+    """The first record of a buffer with a complete file, as a segment."""
     return _records(0, buffer, True, _framed(buffer, 0, 1, True, dialect, width, 1)[1], width)
 
 
 def first_record(buffer: Bytes, dialect: Dialect, is_end: bool) -> tuple[list[tuple[int, int]], int] | None:
-    """Where the fields of the first record of a buffer begin and end, and where that record ends, line end included;
+    """The starts and ends of the fields of the first record of a buffer, and the end of that record with its line end;
     None if there is none. ``is_end``: the file ends with the buffer."""
     if not len(buffer):
         return None
@@ -408,7 +407,7 @@ def first_record(buffer: Bytes, dialect: Dialect, is_end: bool) -> tuple[list[tu
 
 
 def count_quotes(source: Bytewise, start: int, stop: int, dialect: Dialect) -> int:
-    """How many quotes in ``[start, stop)`` are not escaped: an odd number swaps inside and outside."""
+    """The number of quotes in ``[start, stop)`` that are not escaped: an odd number swaps inside and outside."""
     if not dialect.quote:
         return 0
     total = 0
@@ -429,11 +428,9 @@ def _walked(buffer: Bytes, at: int, stop: int, inside: int, target: int, dialect
 
 
 def likely_start(source: Bytewise, place: int, dialect: Dialect, width: int) -> int:
-    """Where a record of ``width`` fields most likely begins, the first at or after ``place``; only what follows
-    ``place`` is read. The file's length where none begins.
-
-    Both cases are tried, that ``place`` is outside of quotes and within; that one counts after which there are more
-    records and less damage.
+    """The most likely start of the first record of ``width`` fields at or after ``place``, from the bytes after
+    ``place``; the file's length if there is none. Both cases are tried, ``place`` outside and inside of quotes; the one
+    with more records and less damage is chosen.
     """
     cases = (False, True) if dialect.quote else (False,)
     starts = [find_start(source, place, dialect, inside, place + _SHOWN) for inside in cases]
@@ -444,7 +441,7 @@ def likely_start(source: Bytewise, place: int, dialect: Dialect, width: int) -> 
 
 
 def _records_less_damage(source: Bytewise, start: int, stop: int, dialect: Dialect, width: int) -> int:
-    """How many records begin in ``[start, stop)``, less the damaged segments."""
+    """The number of records that begin in ``[start, stop)``, minus the damaged segments."""
     counts = np.zeros(TRUNCATED + 1, dtype=np.int64)
     for found in records(source, start, stop, dialect, width):
         counts += np.bincount(found.state, minlength=len(counts))
@@ -452,9 +449,9 @@ def _records_less_damage(source: Bytewise, start: int, stop: int, dialect: Diale
 
 
 def find_start(source: Bytewise, place: int, dialect: Dialect, inside: bool, limit: int | None = None) -> int:
-    """Where the first record begins at or after ``place``, as far as quotes show: ``inside``: is the byte before the
-    line end that may end right at ``place`` within quotes? The file's length where none begins before ``limit`` (None:
-    at all)."""
+    """The start of the first record at or after ``place``, by its quotes. ``inside``: whether the byte before the line
+    end that may end at ``place`` is within quotes. The file's length if none begins before ``limit`` (None:
+    anywhere)."""
     edge = len(dialect.record)
     start = max(place - edge, 0)
     within, size = int(inside), _BEYOND
@@ -475,10 +472,9 @@ def find_start(source: Bytewise, place: int, dialect: Dialect, inside: bool, lim
 
 
 def find_dialect(tokens: Mapping[str, bytes], body: Bytes, is_end: bool) -> tuple[Dialect, str, list[int]]:
-    """The dialect of which ``tokens`` are given, with the delimiter that separates the records best; why that one; and
-    the numbers of fields in the first records. ``is_end``: the file ends with ``body``.
-
-    Raises OptionError where the tokens contradict each other.
+    """The dialect with the given ``tokens`` and the delimiter that separates the records best; the evidence; and the
+    numbers of fields in the first records. ``is_end``: the file ends with ``body``. Raises OptionError if the tokens
+    contradict each other.
     """
     try:
         given: dict[str, Any] = {"delimiter": b"\0", **tokens}
@@ -507,7 +503,7 @@ def find_dialect(tokens: Mapping[str, bytes], body: Bytes, is_end: bool) -> tupl
 
 
 def _widths(body: Bytes, dialect: Dialect, is_end: bool) -> list[int]:
-    """The numbers of fields of the first records; of a damaged one, its line is left out."""
+    """The numbers of fields of the first records; the line of a damaged one is left out."""
     dialect, _ = line_end(body, dialect)
     head = body[:_HEAD]
     is_end = is_end and len(head) == len(body)
@@ -518,8 +514,8 @@ def _widths(body: Bytes, dialect: Dialect, is_end: bool) -> list[int]:
 
 
 def line_end(head: Bytes, dialect: Dialect) -> tuple[Dialect, str | None]:
-    """The dialect with the line ends that the file has: a carriage return may precede each newline. Where they are not
-    those of the dialect, a sentence about it besides."""
+    """The dialect with the file's line ends: a carriage return may precede each newline. If they differ from those of
+    the dialect, also a sentence about it."""
     if dialect.record not in (b"\n", b"\r\n"):
         return dialect, None
     newlines = np.flatnonzero(head == 10)

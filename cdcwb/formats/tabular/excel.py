@@ -1,15 +1,11 @@
-"""Sheets of Excel workbooks (.xlsx) as rows of text that loses nothing.
+"""Sheets of Excel workbooks (.xlsx) as rows of text without loss.
 
 ===================  =================================================================================================
-text                 as it is; ``_x000D_`` and its like are the characters that they stand for
-whole number         its digits, ``1.0`` and ``1E+2`` included
-other number         the shortest digits that read back
-truth                ``true``, ``false``
-date                 ``2024-01-31`` where the cell's format shows no time and it is midnight
-date and time        ``2024-01-31T09:08:07``, with milliseconds where there are some: Excel keeps no more
-time, duration       ``09:08:07``, ``26:03:04``
-formula              the value that was saved with it
-error                its name, ``#N/A``
+text                 as it is; ``_x000D_`` and its like are the characters that they represent whole number         its
+digits, ``1.0`` and ``1E+2`` included other number         the shortest digits that read back truth
+``true``, ``false`` date                 ``2024-01-31`` where the cell's format shows no time and it is midnight date
+and time        ``2024-01-31T09:08:07``, with milliseconds where there are some: Excel keeps no more time, duration
+``09:08:07``, ``26:03:04`` formula              the value that was saved with it error                its name, ``#N/A``
 ===================  =================================================================================================
 
 A cell without a value is null.
@@ -48,8 +44,8 @@ _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 @dataclass(slots=True)
 class Block:
-    """Neighbouring rows of a sheet: their numbers from 0, as segments. ``rows``: index of the segment and the values,
-    up to the last that is there. ``blank``: segments of rows without values, several in a row being one segment."""
+    """Adjacent rows of a sheet: their numbers from 0, as segments. ``rows``: index of the segment and the values, up to
+    the last present one. ``blank``: segments of rows without values; consecutive ones are one segment."""
 
     start: list[int] = field(default_factory=list)
     count: list[int] = field(default_factory=list)
@@ -63,11 +59,11 @@ class Block:
 
     @property
     def length(self) -> Ints:
-        """How many rows each segment has."""
+        """The number of rows of each segment."""
         return np.array(self.count, dtype=np.int64)
 
     def add(self, number: int, values: Values) -> None:
-        """One more row."""
+        """Adds a row."""
         if not values and self.blank and self.blank[-1] == len(self.start) - 1:
             self.count[-1] += 1
             return
@@ -80,7 +76,7 @@ class Block:
 
 
 class Workbook:
-    """A workbook that is open; ``titles`` are those of its sheets. Raises CaptureError for one that cannot be read."""
+    """An open workbook; ``titles`` are those of its sheets. Raises CaptureError for one that cannot be read."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -102,20 +98,20 @@ class Workbook:
         self.close()
 
     def close(self) -> None:
-        """Let the file go."""
+        """Closes the file."""
         with suppress(Exception):
             self._book.close()
         self._file.close()
 
     def sheet(self, title: str) -> Sheet:
-        """One of its sheets. Raises CaptureError where it is not there any more."""
+        """One of its sheets. Raises CaptureError if it no longer exists."""
         if title not in self.titles:
             raise CaptureError(f"there is no sheet {title!r}, there are {joined(list(self.titles))}", path=self.path)
         return Sheet(self._book[title], title)
 
     def choose(self, wanted: str | None) -> str:
-        """The title of the wanted sheet (compared without case where none has it exactly), else of the first that is
-        visible and has a value. Raises OptionError for a wanted one that is not there."""
+        """The title of the requested sheet (exactly, else ignoring case), else of the first visible one with a value.
+        Raises OptionError for an unknown one."""
         if wanted is not None:
             return _named(wanted, self.titles)
         visible = [str(sheet.title) for sheet in self._book.worksheets if sheet.sheet_state == "visible"]
@@ -124,7 +120,8 @@ class Workbook:
 
 
 class Sheet:
-    """One sheet of a workbook. ``row`` is the number of the next row; ``problem``: why none could be read there."""
+    """One sheet of a workbook. ``row`` is the number of the next row; ``problem``: the reason why it could not be
+    read."""
 
     def __init__(self, sheet: Any, title: str) -> None:
         self.title = title
@@ -133,7 +130,7 @@ class Sheet:
         self._sheet = sheet
 
     def blocks(self, start: int, stop: int) -> Iterator[Block]:
-        """The rows from ``start`` on and before ``stop``. What is damaged ends them; see ``problem``."""
+        """The rows from ``start`` to ``stop`` (excluded). Damage ends them; see ``problem``."""
         self.row = start
         rows = self._rows(start, stop)
         while True:
@@ -145,9 +142,9 @@ class Sheet:
                 return
 
     def _fill(self, block: Block, rows: Iterator[Any]) -> bool:
-        """Reads the next rows; are there no more?"""
+        """Reads the next rows; returns whether there are no more."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of extensions and styles, none of which hold values
+            warnings.simplefilter("ignore")  # of extensions and styles, which have no values
             for _ in range(_BLOCK):
                 try:
                     cells = next(rows, None)
@@ -164,12 +161,12 @@ class Sheet:
     def _rows(self, start: int, stop: int) -> Iterator[Any]:
         if start >= stop:
             return
-        self._sheet.reset_dimensions()  # which are what some program once wrote
+        self._sheet.reset_dimensions()  # which may be wrong in files of some programs
         yield from self._sheet.iter_rows(min_row=start + 1, max_row=stop if stop < _MOST_ROWS else None)
 
 
 def _named(wanted: str, titles: Sequence[str]) -> str:
-    """The sheet of that name, compared without case where none has it exactly."""
+    """The sheet with a name, exactly, else ignoring case."""
     if wanted in titles:
         return wanted
     same = [title for title in titles if title.casefold() == wanted.casefold()]
@@ -181,7 +178,7 @@ def _named(wanted: str, titles: Sequence[str]) -> str:
 
 
 def _open(file: IO[bytes]) -> Any:
-    """A workbook whose texts are as the file spells them; openpyxl itself takes some escapes off."""
+    """A workbook whose texts are as in the file; openpyxl itself decodes some escapes."""
     from openpyxl.reader.excel import ExcelReader
     from openpyxl.xml.constants import SHARED_STRINGS
     from openpyxl.xml.functions import iterparse
@@ -205,7 +202,7 @@ def _open(file: IO[bytes]) -> Any:
 
 
 def _string(node: Any) -> str:
-    """The text of a shared string: its own, or that of its runs; how it is pronounced is no part of it."""
+    """The text of a shared string: its own, or that of its runs, without phonetic text."""
     texts = [one.text for one in node if one.tag == _TEXT]
     return "".join(text for text in texts + [run.findtext(_TEXT) for run in node.iter(_RUN)] if text)
 
@@ -240,7 +237,7 @@ def _text(cell: Any) -> str:
 
 
 def _is_date(cell: Any, value: dt.datetime) -> str | None:
-    """The date alone where the cell shows no more."""
+    """The date alone if the cell shows no time."""
     from openpyxl.styles.numbers import is_datetime
 
     if value.time() != dt.time() or is_datetime(cell.number_format) != "date":

@@ -1,5 +1,5 @@
-"""What has to be known of a file to read its rows: its kind, the names of its columns, and for delimited text its
-dialect (docs/formats/qlik-change-table.md §1.3)."""
+"""Facts for reading the rows of a file: its kind, the names of its columns, and for delimited text its dialect
+(docs/formats/qlik-change-table.md §1.3)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXCEL: Final = "excel"
 BROKEN: Final = "broken"
 
 EVERYTHING: Final = 1 << 62
-"""A stop behind the end of every file."""
+"""A stop after the end of every file."""
 
 
 # --- dialects ---------------------------------------------------------------------------------------------------------
@@ -53,12 +53,12 @@ _NAMED: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\r\\n": "\r\n", "\\\\"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """``delimiter`` stands between fields, ``record`` behind a record, both one byte or more. ``quote`` and ``escape``
-    are one byte, or empty where there is none. ``null`` is the text of a NULL, which is never quoted. ``crlf``: a
-    carriage return before the newline belongs to the line's end.
+    """``delimiter`` separates fields, ``record`` ends a record, both one byte or more. ``quote`` and ``escape`` are one
+    byte, or empty for none. ``null`` is the text of a NULL, which is never quoted. ``crlf``: a carriage return before
+    the newline belongs to the line's end.
 
-    In a quoted field a doubled quote stands for one. An escape counts only in front of a quote: of a run of escapes
-    there, every two stand for one, and one that is left over makes the quote part of the text.
+    In a quoted field a doubled quote represents one. An escape counts only before a quote: in a run of escapes, every
+    two represent one, and a remaining one makes the quote part of the text.
     """
 
     delimiter: bytes = b","
@@ -69,7 +69,7 @@ class Dialect:
     crlf: bool = False
 
     def __post_init__(self) -> None:
-        """Raises ValueError for tokens of which one is another or a part of it."""
+        """Raises ValueError if a token equals another one or is a part of it."""
         tokens = [("quote", self.quote), ("escape", self.escape)]
         for name, token in tokens:
             if len(token) > 1:
@@ -93,7 +93,7 @@ DEFAULT: Final = Dialect()
 
 
 def as_bytes(text: str, charset: str) -> bytes:
-    r"""The bytes of a delimiter as a side file or an option writes it: itself, ``0x01``, or ``\t``.
+    r"""The bytes of a delimiter in the notation of side files and options: itself, ``0x01``, or ``\t``.
 
     Raises UnicodeEncodeError for characters that the character set does not have.
     """
@@ -104,7 +104,7 @@ def as_bytes(text: str, charset: str) -> bytes:
 
 
 def charset_of(given: Mapping[str, Any]) -> str:
-    """The option ``charset``, utf-8 where it is not given. Raises OptionError for one that cannot be used."""
+    """The option ``charset``, by default utf-8. Raises OptionError for an unusable one."""
     charset = opt.check_charset("charset", given.get("charset", "utf-8"))
     if "A,\n'".encode(charset) != b"A,\n'":
         raise OptionError(
@@ -141,7 +141,7 @@ _NAME: Final = re.compile(r"\s*[^\W\d][\w $#@./:()-]{0,127}\s*")
 
 
 class Layout(Protocol):
-    """What has to be known of columns to read them; formats add what they mean."""
+    """The names of columns; formats add their meaning."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,30 +151,30 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A layout that is nothing but names."""
+    """A layout of names only."""
 
     names: tuple[str, ...]
 
 
 def numbered(width: int) -> tuple[str, ...]:
-    """Names for columns that have none, ``column_1`` and so on."""
+    """Names for columns without names, ``column_1`` and so on."""
     return tuple(f"column_{place}" for place in range(1, width + 1))
 
 
 def named(fields: Sequence[str | None]) -> tuple[str, ...]:
-    """The names in a header line: blanks around them are not part of them, an empty one is ``column_`` and its number,
-    and all are different."""
+    """The names in a header line: without surrounding blanks, an empty one is ``column_`` and its number, and all are
+    unique."""
     names = [field.strip() for field in clean(fields)]
     return unique_names(name or unused_name(f"column_{number}", names) for number, name in enumerate(names, 1))
 
 
 def clean(names: Iterable[str | None]) -> list[str]:
-    """Names that can be written; half of a surrogate pair, which JSON may spell, becomes an escape."""
+    """Names in valid Unicode; a lone surrogate, which JSON allows, becomes an escape."""
     return [(name or "").encode("utf-8", "backslashreplace").decode() for name in names]
 
 
 def are_names(fields: Sequence[str | None]) -> bool:
-    """Are these names of columns, all different? They begin with a letter or an underscore."""
+    """Whether these are unique names of columns: they begin with a letter or an underscore."""
     names = [(text or "").strip().casefold() for text in fields]
     return len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
 
@@ -184,19 +184,20 @@ def are_names(fields: Sequence[str | None]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileProbe:
-    """What a file is, and how it is read.
+    """The facts of a file for reading it.
 
     * ``kind``: csv (any delimited text), json (objects, one a row), parquet, excel (.xlsx), or broken: no table
-    * ``names``: its columns in file order; None where it has no header line. ``width``: how many there are
+    * ``names``: its columns in file order; None without a header line. ``width``: their number
     * ``charset`` and ``dialect``: of delimited text; ``delimiter_from``: why that delimiter
     * ``settings``: of JSON those of the container (:mod:`cdcwb.formats.messages`); of Excel ``sheet`` and ``sheets``
-    * ``size``: bytes of the plain file; 0 for a compressed one, which only reading tells. ``compression``: gzip, zstd
-    * ``first``: where its first record begins, behind byte order mark and header line: a byte, or in Excel a row
-      from 0 as the sheet counts. ``header``: it has a header line, whose text is ``heading``
+    * ``size``: bytes of an uncompressed file; 0 for a compressed one, whose size is known only after reading.
+      ``compression``: gzip, zstd
+    * ``first``: the start of its first record, after byte order mark and header line: a byte, or in Excel a row of the
+      sheet, from 0. ``header``: it has a header line, whose text is ``heading``
     * ``groups``: rows and packed bytes of each row group of a Parquet file; ``schema``: its columns
-    * ``problem``: why it is broken, or what is wrong with it; ``note``: what contradicts the given dialect
-    * ``first_row``: the first record, header line or not; ``sample``: the first rows behind the header line. Texts as
-      :meth:`Rows.text` gives them, None for NULL
+    * ``problem``: why it is broken, or its error; ``note``: contradictions to the given dialect
+    * ``first_row``: the first record, header line or not; ``sample``: the first rows after the header line. Texts
+      as from :meth:`Rows.text`, None for NULL
     """
 
     path: str
@@ -221,9 +222,9 @@ class FileProbe:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of its columns, ``column_1`` and so on where it has none."""
+        """The names of its columns, ``column_1`` and so on without names."""
         return numbered(self.width) if self.names is None else self.names
 
     def without_rows(self) -> FileProbe:
-        """The same file without what only describes it."""
+        """The same file without facts that only describe it."""
         return replace(self, heading="", schema=None, first_row=(), sample=())

@@ -1,5 +1,4 @@
-"""What formats of rows share, whatever the rows mean: their files, tables of rows, and the events of what is not a
-row."""
+"""The common base of formats of rows: their files, tables of rows, and the events of segments that are not rows."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _BATCH: Final = 8192
 
 class TabularFormat(BaseFormat):
     """A format of rows. A plan has ``files`` (:class:`~cdcwb.formats.tabular.splits.FileEntry`), ``splits``, and rows
-    of ``problems``; of a table of rows it has one file.
+    of ``problems``; the plan of a table of rows has one file.
 
     ``make_row_plan`` plans a table of rows; ``read_split`` and ``read_typed`` read the events and the typed columns of
     a split; ``parts_of`` gives rows of a table as the parts that ``events_of`` and ``typed_part`` make events and typed
@@ -43,7 +42,7 @@ class TabularFormat(BaseFormat):
 
     def files(self, plan: Any) -> list[dict[str, Any]]:
         """The data files of a capture: file, file_index, size (bytes, decompressed), shape (csv, sql, json, parquet,
-        excel or rows), compression, problem; ``rows`` besides."""
+        excel or rows), compression, problem; and ``rows``."""
         return [
             {
                 "file": entry.path,
@@ -66,14 +65,14 @@ class TabularFormat(BaseFormat):
         return self.read_typed(plan, plan.splits[split], request)
 
     def problems(self, plan: Any) -> list[dict[str, Any]]:
-        """What the plan found that concerns no event."""
+        """The problems of the plan that are not problems of an event."""
         found: list[dict[str, Any]] = plan.problems
         return found
 
     # --- tables of rows -----------------------------------------------------------------------------------------------
 
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Any:
-        """The plan of a table of rows that is called ``name``. Raises CaptureError for one that cannot be read."""
+        """The plan of a table of rows named ``name``. Raises CaptureError for one that cannot be read."""
         return self.make_row_plan(name, schema, self.options_type.parse(options), run)
 
     def read_rows(self, plan: Any, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -93,7 +92,7 @@ class TabularFormat(BaseFormat):
 def parts_of_rows(
     path: str, batches: Iterable[pa.RecordBatch], layout: L, upper: frozenset[int] = frozenset()
 ) -> Iterator[Part[L]]:
-    """Batches of rows with their numbers (``_row``) as parts. Raises CaptureError where a column is missing."""
+    """Batches of rows with their numbers (``_row``) as parts. Raises CaptureError if a column is missing."""
     for batch in batches:
         place = batch.schema.get_field_index(ROW)
         if place < 0 or batch.num_columns != len(layout.names) + 1:
@@ -108,7 +107,7 @@ def parts_of_rows(
 
 
 def gap_event(part: Part[Any], gap: Gap, wanted: Wanted, **given: Any) -> dict[str, Any]:
-    """The event of what is not a row; ``given``: columns that are the same for all of the file."""
+    """The event of a segment that is not a row; ``given``: columns that are equal for all events of the file."""
     row: dict[str, Any] = dict.fromkeys(EVENTS.names) | given
     row |= {"offset": int(part.offset[gap.index]), "length": int(part.length[gap.index])}
     row |= {"offset_unit": str(part.unit), "kind": str(gap.kind)}
@@ -122,7 +121,7 @@ def gap_event(part: Part[Any], gap: Gap, wanted: Wanted, **given: Any) -> dict[s
 
 
 def woven(batches: Sequence[pa.RecordBatch], indices: Sequence[Ints]) -> Iterator[pa.RecordBatch]:
-    """Events in the order of the segments that they are of, as one batch; none where there are no events."""
+    """Events in the order of their segments, as one batch; none without events."""
     if len(batches) == 1:
         yield batches[0]
     elif batches:
@@ -131,7 +130,7 @@ def woven(batches: Sequence[pa.RecordBatch], indices: Sequence[Ints]) -> Iterato
 
 
 def inspect_gap(path: str, part: Part[Any], index: int, event_of: Callable[[Gap], dict[str, Any]]) -> Inspection | None:
-    """The segment of a part with that index as a field tree of one leaf; None where it is a row."""
+    """The segment of a part with that index as a field tree of one leaf; None if it is a row."""
     gap = next((one for one in part.gaps if one.index == index), None)
     if gap is None:
         return None

@@ -1,6 +1,5 @@
-"""From a file to its rows, whatever it is: delimited text, JSON, Parquet or Excel.
-
-All of them give :class:`Part`: neighbouring segments of a file, the rows among them, and what is no row.
+"""Reads the rows of a file: delimited text, JSON, Parquet or Excel. All readers return :class:`Part`: adjacent segments
+of a file, with rows and gaps.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _NEAR: Final = 64 << 20  # bytes before a row that are framed rather than skippe
 
 _JSON_BATCH: Final = 8192
 _PARQUET_BATCH: Final = 8192
-_MOST_LAYOUTS: Final = 1000  # sets of keys that are remembered
+_MOST_LAYOUTS: Final = 1000  # sets of keys that are cached
 _VALUES: Final = 1 << 20  # of a batch of Parquet rows
 
 _CODES: Final = {delimited.FILLER: None, delimited.MALFORMED: Problem.MALFORMED, delimited.TRUNCATED: Problem.TRUNCATED}
@@ -74,8 +73,7 @@ _MESSAGE_CODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A segment that is not a row: its index in the part, the code of the problem (None: filler, nothing is wrong), and
-    why."""
+    """A segment that is not a row: its index in the part, the code of the problem (None: filler), and the reason."""
 
     index: int
     code: Problem | None
@@ -90,8 +88,8 @@ class Gap:
 
 @dataclass(slots=True)
 class Part(Generic[L]):
-    """Neighbouring segments of a file, in order. ``rows``: those that are rows, in groups of the same columns, each
-    with the indices of its segments; ``gaps``: the others. ``offset`` and ``length`` are in ``unit``."""
+    """Adjacent segments of a file, in order. ``rows``: those that are rows, in groups of the same columns, each with
+    the indices of its segments; ``gaps``: the others. ``offset`` and ``length`` are in ``unit``."""
 
     offset: Ints
     length: Ints
@@ -103,8 +101,8 @@ class Part(Generic[L]):
 def iter_parts(file: FileProbe, start: int = 0, stop: int = EVERYTHING) -> Iterator[Part[Names]]:
     """The segments of a file that begin in ``[start, stop)``, in order, without gap or overlap.
 
-    These are bytes of the decompressed file, of which ``start`` has to be 0 or one where a segment begins; rows of an
-    Excel sheet; or row groups of a Parquet file. Columns are called as in the file, or ``column_1`` and so on.
+    The unit is bytes of the decompressed file (``start`` must be 0 or the start of a segment), rows of an Excel sheet,
+    or row groups of a Parquet file. Columns have their names in the file, or ``column_1`` and so on.
     """
     return read_parts(file, Names(file.columns), start, stop, Names)
 
@@ -117,8 +115,8 @@ def read_parts(
     lay_out: Callable[[tuple[str, ...]], L],
     upper: frozenset[int] = frozenset(),
 ) -> Iterator[Part[L]]:
-    """:func:`iter_parts` for rows of which more is known than names. ``lay_out`` makes the layout of objects of JSON
-    that have other keys; ``upper``: see :class:`ColumnRows`."""
+    """:func:`iter_parts` for rows with a layout. ``lay_out`` makes the layout of JSON objects with other keys;
+    ``upper``: see :class:`ColumnRows`."""
     if file.kind == JSON:
         return _json_parts(file, layout, start, stop, lay_out)
     if file.kind == PARQUET:
@@ -141,7 +139,7 @@ def _bytes_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[
 def _lone(
     offset: int, length: int, unit: OffsetUnit, code: Problem | None, reason: str, raw: bytes | None
 ) -> Part[Any]:
-    """A part that is one segment, and not a row."""
+    """A part of one segment that is not a row."""
     return Part(_one(offset), _one(length), unit, gaps=[Gap(0, code, reason, raw)])
 
 
@@ -155,7 +153,7 @@ def _one(value: int) -> Ints:
 def csv_parts(
     source: Bytewise, file: FileProbe, layout: L, start: int, stop: int, room: int = CHUNK
 ) -> Iterator[Part[L]]:
-    """The segments of a delimited file that is open, at most ``room`` in a part."""
+    """The segments of an open delimited file, at most ``room`` in a part."""
     dialect = file.dialect or DEFAULT
     if start == 0 and file.first:
         reason = "header line" if file.header else "byte order mark"
@@ -175,7 +173,7 @@ def csv_parts(
 
 
 def container_of(file: FileProbe) -> Container:
-    """A file of JSON as the messages' layer reads it: a document a row."""
+    """A file of JSON, read as messages: one document per row."""
     settings = {str(name): str(value) for name, value in file.settings.items() if name != "kind"}
     kind = str(file.settings["kind"])
     return Container(file.path, kind, "byte", file.size, compression=file.compression, settings=settings)
@@ -223,7 +221,7 @@ def _json_parts(
 
 
 def open_parquet(path: str) -> pq.ParquetFile:
-    """A Parquet file. Raises pa.ArrowException, OSError or ValueError for one that is damaged."""
+    """A Parquet file. Raises pa.ArrowException, OSError or ValueError for a damaged one."""
     return pq.ParquetFile(open_file(path)) if is_remote(path) else pq.ParquetFile(path, memory_map=True)
 
 
@@ -245,7 +243,7 @@ def _parquet_parts(file: FileProbe, layout: L, start: int, stop: int, upper: fro
 
 
 def rows_of_batch(batch: pa.RecordBatch, number: Ints, layout: L, upper: frozenset[int] = frozenset()) -> Part[L]:
-    """Rows of a table, with their numbers; the columns stand as the layout has them."""
+    """Rows of a table, with their numbers; the columns are in the order of the layout."""
     count = len(number)
     part: Part[L] = Part(number, np.ones(count, dtype=np.int64), OffsetUnit.ROW)
     if count:
@@ -255,7 +253,7 @@ def rows_of_batch(batch: pa.RecordBatch, number: Ints, layout: L, upper: frozens
 
 
 def _excel_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[Part[L]]:
-    """The rows of a sheet; those without values are filler, and so is everything before the first record."""
+    """The rows of a sheet; those without values are filler, and so are all that precede the first record."""
     width = len(layout.names)
     if start == 0 and file.first:
         reason = "header line" if file.header else "rows without values"
@@ -286,10 +284,9 @@ def _excel_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class TextRows:
-    """Rows in the order of the file. ``index``: their segments in the part; ``offset`` and ``length``: their places in
-    its unit; ``columns``: texts, null for NULL and where a row has no such column; ``garbled``: (row, column) whose
-    bytes are not in the character set, their text being the hex of them; ``raw``: the bytes, None where there are
-    none."""
+    """Rows in the order of the file. ``index``: their segments in the part; ``offset`` and ``length``: their locations
+    in its unit; ``columns``: texts, null for NULL and if a row lacks the column; ``garbled``: (row, column) whose bytes
+    are not in the character set, with hex as text; ``raw``: the bytes, None without any."""
 
     index: Ints
     offset: Ints
@@ -307,7 +304,7 @@ NO_ROWS: Final = TextRows(_NONE, _NONE, _NONE, [], [], None)
 
 
 def text_rows(part: Part[Any], names: Sequence[str]) -> TextRows | None:
-    """The rows of a part as columns of text, by name; None where it has none."""
+    """The rows of a part as columns of text, by name; None without rows."""
     groups = [_of(indices, rows, names) for indices, rows in part.rows if len(indices)]
     if len(groups) < 2:
         return groups[0] if groups else None
@@ -358,7 +355,7 @@ def find_part(
     lay_out: Callable[[tuple[str, ...]], L],
     upper: frozenset[int] = frozenset(),
 ) -> tuple[Part[L], int]:
-    """:func:`part_at` for rows of which more is known than names; see :func:`read_parts`."""
+    """:func:`part_at` for rows with a layout; see :func:`read_parts`."""
     if file.kind == JSON:
         parts = _document(file, layout, offset, lay_out)
     elif file.kind == CSV:
@@ -379,7 +376,7 @@ def _near(file: FileProbe, layout: L, offset: int) -> Iterator[Part[L]]:
 
 
 def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:
-    """Where a record begins some way before a place, as the quotes before it tell."""
+    """The start of a record some way before an offset, by the quotes that precede it."""
     dialect = file.dialect or DEFAULT
     near = offset - _NEAR
     inside = count_quotes(source, file.first, near - len(dialect.record), dialect) & 1

@@ -1,4 +1,4 @@
-"""What one file is, from its beginning."""
+"""Detects the kind of a file from its beginning."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from cdcwb.formats.tabular.rows import first_texts
 __all__ = ["BOM", "HEAD", "parquet_file", "probe_file", "rows_of_json"]
 
 HEAD: Final = 1 << 20
-"""Bytes of a file that are looked at."""
+"""Bytes of a file that are examined."""
 
 BOM: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
 
 _DOCUMENTS: Final = 200  # of a JSON file, whose keys are its columns
-_RECORDS: Final = 50  # of a sheet, that tell the number of its columns
-_FIRST: Final = 1 << 15  # bytes that tell of a text file, if they have enough lines
+_RECORDS: Final = 50  # of a sheet, that give the number of its columns
+_FIRST: Final = 1 << 15  # bytes of a text file that are examined, if they have enough lines
 _NEWLINE: Final = 0x0A
 _SHEET_ROWS: Final = 1 << 20
-_MOST_ZEROS: Final = 64  # one byte of 0 among so many makes a file binary
+_MOST_ZEROS: Final = 64  # a zero byte in this many makes a file binary
 _OTHERS: Final = (
     (b"\xff\xfe", "a text in UTF-16; save it as UTF-8"),
     (b"\xfe\xff", "a text in UTF-16; save it as UTF-8"),
@@ -69,15 +69,15 @@ def probe_file(
     sheet: str | None = None,
     objects: bool = True,
 ) -> FileProbe:
-    """What a file is, by its content. ``limit``: rows that become its ``sample``, at most.
+    """Detects the kind of a file by its content. ``limit``: maximum rows of its ``sample``.
 
     ``dialect_options`` are the fields of :class:`Dialect` that are given. Of the others the delimiter is the one of
-    comma, tab, semicolon and bar that parts the first records best, and line ends are as found. ``header``: has it a
-    line of names? None: it has if its first record is made of names, all different. ``sheet``: of a workbook; None:
-    the first that is visible and has a value. ``objects``: may it be objects of JSON?
+    comma, tab, semicolon and bar that separates the first records best, and line ends are detected. ``header``: whether
+    it has a header line; None: if its first record consists of unique names. ``sheet``: of a workbook; None: the first
+    visible one with a value. ``objects``: whether JSON objects are allowed.
 
-    A file that is no table is broken. Raises CaptureError for one that cannot be opened, OptionError for options that
-    do not go together and for a sheet that is not there.
+    A file that is not a table is broken. Raises CaptureError for one that cannot be opened, OptionError for
+    contradictory options and for an unknown sheet.
     """
     ask = _Question(path, dict(dialect_options or {}), charset, header, limit, sheet)
     try:
@@ -113,7 +113,7 @@ class _Question:
 
 
 def _tells(head: NDArray[np.uint8], limit: int) -> bool:
-    """Whether the first bytes of a delimited file have lines enough to tell its columns and to give ``limit`` rows."""
+    """Whether the first bytes of a delimited file have enough lines to detect its columns and for ``limit`` rows."""
     if head.tobytes().removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
         return False
     return bool(np.count_nonzero(head == _NEWLINE) > max(2 * limit, _RECORDS))
@@ -136,8 +136,8 @@ def _sample(parts: Iterable[Part[Names]], names: Sequence[str], limit: int) -> t
 
 
 def parquet_file(path: str) -> tuple[pa.Schema, tuple[tuple[int, int], ...]]:
-    """The columns of a Parquet file, and rows and packed bytes of each row group. Raises CaptureError for one that is
-    damaged."""
+    """The columns of a Parquet file, and rows and packed bytes of each row group. Raises CaptureError for a damaged
+    one."""
     try:
         file = open_parquet(path)
         schema, metadata = file.schema_arrow, file.metadata
@@ -221,8 +221,8 @@ def _of_sheet(ask: _Question, found: FileProbe, sheet: Sheet) -> FileProbe:
 
 @dataclass(frozen=True, slots=True)
 class JsonRows:
-    """The first rows of a file of JSON objects: the settings of its container, the names of their keys (in the order
-    in which they were met), and the parsed rows."""
+    """The first rows of a file of JSON objects: the settings of its container, the names of their keys (in order of
+    appearance), and the parsed rows."""
 
     settings: Mapping[str, Any]
     names: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ class JsonRows:
 
 
 def rows_of_json(path: str, source: Source) -> JsonRows | None:
-    """A file of JSON objects; None where it is none."""
+    """A file of JSON objects; None if it is not one."""
     head = source.read(0, HEAD).tobytes().removeprefix(BOM).lstrip()
     lines = [line for line in head.splitlines(keepends=True)[:_DOCUMENTS] if line.strip() and line.endswith(b"\n")]
     settings: dict[str, Any] = {"kind": "lines", "encoding": "text"}
@@ -278,7 +278,7 @@ def _json(ask: _Question, source: Source) -> FileProbe | None:
 
 
 def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
-    """``whole``: the source is all of the file, not its beginning."""
+    """``whole``: the source is the complete file, not its beginning."""
     head = source.read(0, HEAD)
     zeros = int(np.count_nonzero(head == 0))
     if zeros > len(head) // _MOST_ZEROS and not any(0 in token for token in ask.tokens.values()):

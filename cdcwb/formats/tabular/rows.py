@@ -1,4 +1,4 @@
-"""Rows that are read together: those of one file with the same columns, from any container; and one row as cells."""
+"""Rows of one file with the same columns, from any container; and one row as cells."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
 
 @dataclass(slots=True)
 class ColumnRows(Generic[L]):
-    """Some rows of one file that are columns already: of a Parquet file, a table, or JSON. ``offset`` and ``length``
+    """Some rows of one file that are already in columns: of a Parquet file, a table, or JSON. ``offset`` and ``length``
     are their locations in the file's unit; ``source``: the bytes of each row; ``upper``: the columns whose bytes are
     written as hex in upper case."""
 
@@ -81,7 +81,7 @@ class ColumnRows(Generic[L]):
         )
 
     def text(self, place: int) -> pa.StringArray:
-        """A column as text; null is NULL. What is not in the character set is the hex of its bytes."""
+        """A column as text; null is NULL. Undecodable text is the hex of its bytes."""
         column = self.columns[place]
         return hex_text(column) if place in self.upper and is_binary(column.type) else texts_of(column)
 
@@ -119,11 +119,9 @@ def _copy(
     out: Bytes,
     valid: Bytes,
 ) -> int:
-    """Writes the content of fields, one row after the other, without quotes and escapes: bytes to ``out``, where each
-    begins to ``offsets``; ``valid`` is 0 for NULL. Gives the number of NULLs.
-
-    In a quoted field a doubled quote is one. Of a run of escapes before a quote every two are one, and one that is left
-    over makes the quote part of the text.
+    """Writes the content of fields, row by row, without quotes and escapes: bytes to ``out``, the start of each to
+    ``offsets``; ``valid`` is 0 for NULL. Returns the number of NULLs. In a quoted field a doubled quote represents one.
+    In a run of escapes before a quote every two represent one, and a remaining one makes the quote part of the text.
     """
     at = 0
     item = 0
@@ -178,7 +176,7 @@ def _copy(
 def _contents(
     buffer: Bytes, starts: Spans, ends: Spans, dialect: Dialect, rows: Ints, places: Sequence[int], room: int
 ) -> pa.BinaryArray:
-    """The content of fields, one row after the other; at most ``room`` bytes."""
+    """The content of fields, row by row; at most ``room`` bytes."""
     count = len(rows) * len(places)
     if not count:
         return pa.array([], pa.binary())
@@ -235,7 +233,7 @@ class CsvRows(Generic[L]):
         )
 
     def text(self, place: int) -> pa.StringArray:
-        """A column as text; null is NULL. What is not in the character set is the hex of its bytes."""
+        """A column as text; null is NULL. Undecodable text is the hex of its bytes."""
         return self._column(place)[0]
 
     def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
@@ -258,7 +256,7 @@ class CsvRows(Generic[L]):
 
     @property
     def is_text(self) -> bool:
-        """Are all bytes in the character set, and so is every field?"""
+        """Whether all bytes, and so all fields, are in the character set."""
         if self._is_text is None:
             dialect = self.dialect
             tokens = dialect.delimiter + dialect.record + dialect.quote + dialect.escape
@@ -277,8 +275,8 @@ class CsvRows(Generic[L]):
         return self._columns[place]
 
     def _fields(self, places: Sequence[int], index: Ints | None) -> pa.BinaryArray:
-        """The bytes of columns without quotes and escapes; null where they are the text of NULL
-        (docs/formats/qlik-change-table.md §1.3)."""
+        """The bytes of columns without quotes and escapes; null for the text of NULL (docs/formats/qlik-change-table.md
+        §1.3)."""
         rows = np.arange(len(self.begin)) if index is None else index
         if index is None and len(places) == 1:
             room = int(self.ends[:, places[0]].sum() - self.starts[:, places[0]].sum())
@@ -300,7 +298,7 @@ def _is_text(buffer: Bytes, charset: str) -> bool:
 
 
 def as_strings(fields: pa.BinaryArray, charset: str) -> tuple[pa.StringArray, Ints]:
-    """Bytes as text, and which are not in the character set: of those, the hex of their bytes."""
+    """Bytes as text, and a mask of undecodable ones, whose text is hex."""
     none: Ints = np.empty(0, dtype=np.int64)
     if charset.lower().replace("_", "-") in ("utf-8", "utf8"):
         try:
@@ -328,8 +326,8 @@ def _is_ascii(fields: pa.BinaryArray) -> bool:
 def first_texts(
     buffer: Bytes, dialect: Dialect, charset: str, is_end: bool
 ) -> tuple[tuple[str | None, ...], int] | None:
-    """The texts of the first record's fields (None: NULL; bytes that are not in the character set as escapes), and
-    where that record ends; None where there is none. ``is_end``: the file ends with the buffer."""
+    """The texts of the first record's fields (None: NULL; undecodable bytes as escapes), and the end of that record;
+    None if there is none. ``is_end``: the file ends with the buffer."""
     found = first_record(buffer, dialect, is_end)
     if found is None:
         return None
@@ -352,7 +350,7 @@ _SMALL_TYPES: Final[Sequence[tuple[Callable[[pa.DataType], bool], pa.DataType]]]
 
 
 def is_binary(kind: pa.DataType) -> bool:
-    """Is this a column of bytes?"""
+    """Whether it is a column of bytes."""
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
@@ -360,7 +358,7 @@ Rows: TypeAlias = ColumnRows[L] | CsvRows[L]
 
 
 def interleaved(columns: Sequence[pa.StringArray]) -> pa.StringArray:
-    """The values of columns, one row after the other."""
+    """The values of columns, row by row."""
     return _some(columns, None)
 
 
@@ -374,8 +372,7 @@ def _some(columns: Sequence[pa.StringArray], index: Ints | None) -> pa.StringArr
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """The same values, counted from the beginning of their buffers, without the types that Spark's Arrow does not
-    know."""
+    """The same values, with offsets from the start of their buffers, without types that Spark does not support."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
@@ -395,7 +392,7 @@ def _starts_late(column: pa.Array) -> bool:
 
 
 def texts_of(column: pa.Array) -> pa.StringArray:
-    """Any column as the text of the model: what is nested as JSON, what Arrow has no text for as Python's."""
+    """Any column as the text of the model: nested values as JSON, values that Arrow cannot cast with Python's text."""
     column = plain(column)
     kind = column.type
     if pa.types.is_string(kind):
@@ -419,7 +416,7 @@ def json_column(values: Sequence[Any], as_text: Callable[[Any], str | None]) -> 
         texts = [as_text(value) for value in values]
     try:
         return pa.array(texts, pa.string())
-    except UnicodeEncodeError:  # half of a surrogate pair, which is no text
+    except UnicodeEncodeError:  # a lone surrogate, which is not valid text
         clean = [None if one is None else one.encode("utf-8", "backslashreplace").decode() for one in texts]
         return pa.array(clean, pa.string())
 
@@ -429,9 +426,9 @@ def json_column(values: Sequence[Any], as_text: Callable[[Any], str | None]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One field of a row. ``start`` to ``stop`` are its bytes with quotes and with the delimiter or line end behind it;
-    ``inner`` to ``end`` those of its content. ``text``: None for NULL; for bytes that are not in the character set the
-    hex of them (``garbled``)."""
+    """One field of a row. ``start`` to ``stop`` are its bytes with quotes and the following delimiter or line end;
+    ``inner`` to ``end`` those of its content. ``text``: None for NULL; for undecodable bytes their hex
+    (``garbled``)."""
 
     name: str
     start: int
@@ -443,7 +440,7 @@ class Cell:
 
 
 def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell] | str:
-    """The fields of a record of a delimited file, or what is wrong with it."""
+    """The fields of a record of a delimited file, or its error."""
     found = only_record(np.frombuffer(record, np.uint8), dialect, len(names))
     if found.reasons or not len(found):
         return found.reasons.get(0, "expected a record, found none")
@@ -459,8 +456,8 @@ def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: s
 
 
 def cut_json(record: bytes) -> list[Cell] | str:
-    """The fields of a row that is a JSON object, or what is wrong with it. The opening brace and what stands before it
-    belong to the first, the closing one and what stands behind it to the last."""
+    """The fields of a row that is a JSON object, or its error. The opening brace and preceding text belong to the
+    first, the closing one and following text to the last."""
     first, behind = record.find(b"{"), record.rfind(b"}") + 1
     parsed = parse(record[max(first, 0) : behind])
     root = parsed.root
@@ -480,7 +477,7 @@ def cut_json(record: bytes) -> list[Cell] | str:
 
 
 def _json_text(record: bytes, element: Element, inner: int, end: int) -> str | None:
-    """The text of a value: of what is nested compact JSON, of numbers their digits."""
+    """The text of a value: compact JSON for nested values, the digits of numbers."""
     if element.kind == "null":
         return None
     text = element.text

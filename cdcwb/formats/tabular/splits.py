@@ -1,4 +1,4 @@
-"""Where the files of a capture can be cut, and the first pass over the stretches between the cuts."""
+"""Splits the files of a capture into stretches, and scans them in the first pass."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["FileEntry", "Scan", "Stretch", "cut", "fail_fast", "read_stretch", "
 
 @dataclass(slots=True, kw_only=True)
 class FileEntry:
-    """One file of a plan: how it is read, and what the first pass found: ``size``: bytes of the decompressed file;
-    ``rows``: how many it holds."""
+    """One file of a plan: the facts for reading it, and the results of the first pass: ``size``: bytes of the
+    decompressed file; ``rows``: their number."""
 
     probe: FileProbe
     size: int = 0
@@ -36,8 +36,8 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A piece of a file, which is number ``index`` of the capture: bytes, or row groups of a Parquet file. ``begin``:
-    where its first record begins, None where that is not known. ``alone``: it is all of the file."""
+    """A piece of file number ``index`` of the capture: bytes, or row groups of a Parquet file. ``begin``: the start of
+    its first record, None if unknown. ``alone``: it is the complete file."""
 
     index: int
     entry: FileEntry
@@ -48,15 +48,15 @@ class Stretch:
 
     @property
     def file(self) -> FileProbe:
-        """How its file is read."""
+        """The facts for reading its file."""
         return self.entry.probe
 
 
 @dataclass(slots=True)
 class Scan:
-    """What a stretch holds: the records that begin in it are ``[begin, end)``. ``malformed``: the first segment that is
-    not a record, its offset and why. ``size`` (bytes of the decompressed file) and ``problem`` are those of the
-    file."""
+    """The result of scanning a stretch: the records that begin in it are ``[begin, end)``. ``malformed``: the first
+    segment that is not a record, with its offset and the reason. ``size`` (bytes of the decompressed file) and
+    ``problem`` are those of the file."""
 
     begin: int
     end: int
@@ -70,7 +70,7 @@ class Scan:
         return type(self)(begin, begin, size=self.size, problem=self.problem)
 
     def take_gaps(self, part: Part[Any]) -> None:
-        """What is not a row in one more part."""
+        """Adds the gaps of a part."""
         for gap in part.gaps:
             if gap.kind is Kind.MALFORMED and self.malformed is None:
                 self.malformed = int(part.offset[gap.index]), gap.reason
@@ -85,8 +85,8 @@ F = TypeVar("F", bound=Scan)
 
 
 def cut(files: Sequence[FileEntry], split_size: int, chained: Collection[str] = (CSV,)) -> list[Stretch]:
-    """The stretches of all files, in order: pieces of ``split_size`` bytes of plain text of the kinds ``chained`` and
-    of lines of JSON, row groups of about as many bytes of Parquet, whole files of all else."""
+    """The stretches of all files, in order: pieces of ``split_size`` bytes of uncompressed text of the kinds
+    ``chained`` and of lines of JSON, row groups of about as many bytes of Parquet, complete files otherwise."""
     stretches: list[Stretch] = []
     for index, entry in enumerate(files):
         cuts = _cuts(entry.probe, split_size, chained)
@@ -122,8 +122,8 @@ def _row_group_cuts(groups: Sequence[tuple[int, int]], split_size: int) -> list[
 
 
 def scan_all(stretches: list[S], scan: Callable[[S], F], run: Run, chained: Collection[str] = (CSV,)) -> list[F]:
-    """Scans every stretch at once, and again those of the kinds ``chained`` that did not begin where the one before
-    ended, whose ``begin`` it sets. The records of all stretches are then those of one pass over each file."""
+    """Scans all stretches in parallel, and again those of the kinds ``chained`` that did not begin at the end of the
+    preceding one, whose ``begin`` it sets. The records of all stretches are then those of one pass over each file."""
     scans: list[F] = run(scan, stretches)
     while True:
         again: list[int] = []
@@ -152,8 +152,8 @@ def read_stretch(
     lay_out: Callable[[tuple[str, ...]], L],
     upper: frozenset[int] = frozenset(),
 ) -> Iterator[Part[L]]:
-    """The parts of a stretch, for the first pass over it; see :func:`cdcwb.formats.tabular.parts.read_parts`. What
-    ``found`` says of where its records begin and end and of the file is right once the parts have been read."""
+    """The parts of a stretch, for the first pass over it; see :func:`cdcwb.formats.tabular.parts.read_parts`. ``found``
+    (the bounds of its records, and facts of the file) is valid after the parts have been read."""
     file = stretch.file
     found.begin, found.end, found.size, found.problem = stretch.start, stretch.stop, file.size, file.problem
     if file.kind != CSV:
@@ -171,7 +171,7 @@ def read_stretch(
 
 
 def _begin_of(source: Bytewise, stretch: Stretch, width: int) -> int:
-    """Where the first record of a stretch of delimited text begins, as far as what follows shows."""
+    """The start of the first record of a stretch of delimited text, inferred from the following bytes."""
     if stretch.begin is not None:
         return stretch.begin
     return max(likely_start(source, stretch.start, stretch.file.dialect or DEFAULT, width), stretch.file.first)

@@ -1,8 +1,7 @@
-"""What Logdump prints of trail records: one record as Python objects, and many as columns; and what the bodies of file
-headers and DDL records hold (docs/formats/goldengate.md §2, §5.1 and §5.3). The other modules are a wire form each.
-
-A *printed* record is what the text says, nothing concluded from it. :class:`Printed` holds one, :class:`Records` the
-records of a stretch of text in arrays, with the :class:`Printed` of those that say more than the arrays have room for.
+"""Trail records as printed by Logdump: one record as Python objects, and many as columns; and the contents of file
+headers and DDL records (docs/formats/goldengate.md §2, §5.1 and §5.3). The other modules decode one wire form each. A
+*printed* record has only what is in the text. :class:`Printed` is one record, :class:`Records` the records of a stretch
+of text in arrays, with the :class:`Printed` of records that do not fit into the arrays.
 """
 
 from __future__ import annotations
@@ -91,16 +90,16 @@ Characters (Hdr-Ind, BeforeAfter, FormatType, Continued) are their codes: ``E`` 
 
 
 class Shape(IntEnum):
-    """What a stretch of text is."""
+    """The kinds of stretches of text."""
 
     RECORD = 0
     """A record: with or without its header block."""
     FILE_HEADER = 1
     """The trail's file header."""
     FILLER = 2
-    """Lines that belong to no record: prompts, notes, blank lines behind them."""
+    """Lines outside records: prompts, notes, blank lines after them."""
     MALFORMED = 3
-    """Lines of a record of which nothing can be made: neither header block nor record line is whole."""
+    """Lines of a malformed record: neither header block nor record line is complete."""
 
 
 class System(IntEnum):
@@ -109,15 +108,15 @@ class System(IntEnum):
     OTHER = 0
     """None of NonStop's."""
     UNKNOWN = 1
-    """Nothing tells."""
+    """No evidence."""
     NONSTOP = 2
     """A NonStop: null indicators are only in columns that may be NULL."""
 
 
 @dataclass(slots=True)
 class Token:
-    """A token behind a record. ``id`` is its code (0x4c: LOGCSN), ``name`` its printed name where there is one.
-    ``value`` is what is shown of it; ``length`` its whole length, MISSING where it is not printed."""
+    """A token of a record. ``id`` is its code (0x4c: LOGCSN), ``name`` its printed name, if any. ``value`` is its
+    printed part; ``length`` its complete length, MISSING if not printed."""
 
     id: int
     name: str | None
@@ -130,7 +129,7 @@ class Token:
 class PrintedColumn:
     """A ``Column`` or ``KeyCol`` line and the hex below it. ``half``: ``key`` (KeyCol), else ``before`` or ``after``:
     that of the line ``Before Image … Len`` or ``After Image … Len`` above it, else the record's side. ``data``: the
-    bytes below it, with the null indicator; None where none are shown."""
+    bytes below it, with the null indicator; None if none are printed."""
 
     half: str
     index: int
@@ -142,18 +141,17 @@ class PrintedColumn:
 
 @dataclass(slots=True)
 class Printed:
-    """One record as its text says. Places are bytes of the decompressed file.
-
-    ``values`` has the names of :data:`HEADER` that are printed; the hex beside a character or number counts, where it
-    is there. ``ghdr``: bytes of the header token (HEADERTOKEN DETAIL). ``parts``: lengths of header tokens by letter
-    (G, H, D, T, U, Z). ``operation``, ``line_time``, ``length`` and ``rba`` are those of the record line; ``name`` that
-    of the Name line (None: no such line, empty: no name), ``name_index`` its TDR index. ``image``: ``Before`` or
-    ``After``, the words of the image line; ``image_trans``: TransInd by the letter at its end. ``transaction`` and
-    ``transaction_number`` are the id of a TRANSID line (NonStop) and the number behind it. ``body``: the bytes shown of
-    the record's data, None where none are shown. ``text``: the lines of a Metadata record. ``trail``: the trail file in
-    force, where the text names one. ``wrong_fields``: the first problem of each header field that has one.
-    ``line_moment`` and ``header_moment``: ``line_time`` and ``io_time`` as microseconds since 1970 as if their
-    zone were UTC. ``operation_at``, ``name_at``, ``time_at``: where these are in the record's text.
+    """One record as printed. Offsets are bytes of the decompressed file. ``values`` has the names of :data:`HEADER`
+    that are printed; the hex next to a character or number takes precedence. ``ghdr``: bytes of the header token
+    (HEADERTOKEN DETAIL). ``parts``: lengths of header tokens by letter (G, H, D, T, U, Z). ``operation``,
+    ``line_time``, ``length`` and ``rba`` are those of the record line; ``name`` that of the Name line (None: no such
+    line, empty: no name), ``name_index`` its TDR index. ``image``: ``Before`` or ``After``, the words of the image
+    line; ``image_trans``: TransInd by the letter at its end. ``transaction`` and ``transaction_number`` are the id of a
+    TRANSID line (NonStop) and the number after it. ``body``: the printed bytes of the record's data, None if none are
+    printed. ``text``: the lines of a Metadata record. ``trail``: the trail file in force, where the text names one.
+    ``wrong_fields``: the first problem of each header field that has one. ``line_moment`` and ``header_moment``:
+    ``line_time`` and ``io_time`` as microseconds since 1970 as if their zone were UTC. ``operation_at``, ``name_at``,
+    ``time_at``: where these are in the record's text.
     """
 
     shape: Shape
@@ -189,7 +187,7 @@ class Printed:
     time_at: Span = field(default=(MISSING, MISSING), compare=False)
 
     def wrong(self, name: str, sentence: str) -> tuple[Problem, str]:
-        """The problem that a header field has, which is noted in ``wrong_fields``."""
+        """The problem of a header field, from ``wrong_fields``."""
         self.wrong_fields.setdefault(name, sentence)
         return Problem.HEADER_VALUE, sentence
 
@@ -201,13 +199,13 @@ class Printed:
 
     @property
     def side(self) -> int | None:
-        """BeforeAfter of the header, else what the words of the image line say: the code of ``A`` or ``B``."""
+        """BeforeAfter of the header, else from the words of the image line: the code of ``A`` or ``B``."""
         return self.values.get("BeforeAfter", None if self.image is None else ord(self.image[0]))
 
 
 @dataclass(slots=True)
 class Records:
-    """``n`` records of a stretch of text, in its order.
+    """``n`` records of a stretch of text, in order.
 
     * ``shape`` int8 [n], values of :class:`Shape`; ``start``, ``stop`` int64 [n], bytes of the decompressed file
     * ``values`` int64 [n, 17], columns as :data:`HEADER`, MISSING where not printed
@@ -220,16 +218,15 @@ class Records:
       where there is none
     * ``text``: the bytes that the slices below are in (the stretch itself). ``operation_at``, ``name_at``, ``time_at``
       int64 [n, 2]: first and last+1 of the operation's name, the Name and the printed time; -1, -1 where not printed
-    * ``bytes``: decoded hex of the whole stretch. ``body_at``, ``csn_at``, ``xid_at``, ``rowid_at`` int64 [n, 2]:
+    * ``bytes``: decoded hex of the complete stretch. ``body_at``, ``csn_at``, ``xid_at``, ``rowid_at`` int64 [n, 2]:
       slices of it for the record's data and the values of the tokens LOGCSN, TRANID and ORAROWID; -1, -1 where there
-      is none. A body that was cut is as long as what is shown of it
-    * ``extras``: index -> the record in full, for each record that is not wholly told by the arrays (other tokens,
-      user tokens, Metadata text, per-column hex without record hex, problems, anything that was not printed the usual
-      way)
+      is none. A truncated body has its printed length
+    * ``extras``: index -> the complete record, for each record that does not fit into the arrays (other tokens,
+      user tokens, Metadata text, per-column hex without record hex, problems, any unusual output)
     * ``trail``: the trail files named in the text, as (index of the first record it is in force for, path)
-    * ``cut`` bool [n]: the body is shown only in part and the record is otherwise usual, so that it is not among the
-      extras; ``cut_column`` int64 [n, 3]: the column of it whose own hex is shown only in part, as (index, bytes shown,
-      length), MISSING where there is none
+    * ``cut`` bool [n]: the body is truncated and the record otherwise fits into the arrays, so it is not among the
+      extras; ``cut_column`` int64 [n, 3]: its column with truncated hex, as (index, printed bytes, length), MISSING
+      without one
     * ``fragment`` int64 [n, 3]: the first LOB fragment among the columns, as (column index, number, number of all);
       MISSING where there is none
     """
@@ -267,7 +264,7 @@ class Records:
 
     @property
     def side(self) -> Ints:
-        """BeforeAfter of the header, else what the words of the image line say: the code of ``A`` or ``B``."""
+        """BeforeAfter of the header, else from the words of the image line: the code of ``A`` or ``B``."""
         told = self.column("BeforeAfter")
         return np.where(told == MISSING, self.image, told)
 
@@ -277,7 +274,7 @@ class Records:
 
 
 def malformed_sentence(records: Records, index: int) -> str:
-    """Why lines are no record."""
+    """Why lines are not a record."""
     printed = records.extras.get(index)
     if printed is not None and printed.problems:
         return printed.problems[0][1]
@@ -290,8 +287,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class HeaderToken(NamedTuple):
-    """A group or token of a file header. Places are bytes of the body; ``stop`` is where its value ends as far as it is
-    there, ``whole`` says whether all of it is. ``value``: decoded, None for a group."""
+    """A group or token of a file header. Offsets are bytes of the body; ``stop`` is the end of the available part of
+    its value, ``whole``: whether it is complete. ``value``: decoded, None for a group."""
 
     name: str
     start: int
@@ -302,10 +299,10 @@ class HeaderToken(NamedTuple):
 
 
 def file_header(body: bytes) -> dict[str, str]:
-    """The fields of a file header by Logdump's names; what was cut off is not there.
+    """The fields of a file header by Logdump's names; truncated ones are missing.
 
-    Numbers are decimal, times ISO 8601 UTC. URIHistory holds earlier writers' URIs, one a line. Tokens whose names are
-    not known are called by group and id (``MachineInfo x30``). Empty values are left out. Never raises.
+    Numbers are decimal, times ISO 8601 UTC. URIHistory holds earlier writers' URIs, one a line. Tokens with unknown
+    names have group and id (``MachineInfo x30``). Empty values are left out. Never raises.
     """
     fields: dict[str, str] = {}
     for token in header_tokens(body):
@@ -391,7 +388,7 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class DdlItem(NamedTuple):
-    """An item, with the bytes of the body that it takes; ``whole`` if the closing quote is there."""
+    """An item, with its bytes in the body; ``whole`` if the closing quote is there."""
 
     code: str
     start: int
@@ -401,15 +398,15 @@ class DdlItem(NamedTuple):
 
 
 def items_of(body: bytes, charset: str = "utf-8") -> Iterator[DdlItem]:
-    """The items of a DDL body in order. A cut body's last item has the value as far as it is there."""
+    """The items of a DDL body in order. The last item of a truncated body has the available part of the value."""
     for found in _ITEM.finditer(body):
         text = _ESCAPE.sub(r"\1", found[2].decode(charset, "replace"))
         yield DdlItem(found[1].decode(), found.start(), found.end(), bool(found[3]), text)
 
 
 def ddl_items(body: bytes, charset: str = "utf-8") -> dict[str, str]:
-    """Values by code, escapes undone. A statement that comes in several items of one code is put together; of other
-    codes that are repeated the first counts."""
+    """Unescaped values by code. A statement in several items of one code is joined; of other repeated codes the first
+    one counts."""
     items: dict[str, str] = {}
     for item in items_of(body, charset):
         if item.code == DDL_STATEMENT and item.code in items:
@@ -420,7 +417,7 @@ def ddl_items(body: bytes, charset: str = "utf-8") -> dict[str, str]:
 
 
 def statement(items: Mapping[str, str]) -> str | None:
-    """The text of the statement, as far as it is there; None if it is not."""
+    """The text of the statement, as far as available; None if missing."""
     return items.get(DDL_STATEMENT) or items.get("G1") or None
 
 

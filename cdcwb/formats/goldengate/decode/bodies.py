@@ -1,10 +1,10 @@
-"""From the bytes of record bodies to columns (docs/formats/goldengate.md §4).
+"""Decodes the bytes of record bodies to columns (docs/formats/goldengate.md §4).
 
-A column is its index in the table (from 0) and a length, two bytes each in the byte order of the trail, then so many
-bytes: a null indicator of two bytes (0000: there is a value, FFFF: NULL) and the value. A NonStop writes the indicator
-only in columns that may be NULL (§4.8): the cells of such bodies are all of a column's bytes. NonStop's
-Enscribe updates are pairs of field offset and field length instead; nothing in a body tells the two apart, so these are
-read as columns where they happen to fit and fail otherwise.
+A column is its index in the table (from 0) and a length, two bytes each in the byte order of the trail, then that many
+bytes: a null indicator of two bytes (0000: a value, FFFF: NULL) and the value. A NonStop writes the indicator only in
+columns that may be NULL (§4.8): the cells of such bodies are all of a column's bytes. NonStop's Enscribe updates are
+pairs of field offset and field length instead; a body does not distinguish the two, so these are read as columns if
+they happen to fit, and fail otherwise.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ UNKNOWN_ORDER: Final = (
 
 
 def not_columns(place: int) -> str:
-    """What is wrong with data of which byte ``place`` and what follows are no columns."""
+    """The problem of data whose bytes from ``place`` on are not columns."""
     return f"from byte {place} on the data are not columns, so none of its values are decoded"
 
 
 def odd_indicator(shown: str) -> str:
-    """What is wrong with a column that begins with something else than a null indicator."""
+    """The problem of a column without a valid null indicator."""
     return f"expected the null indicator 0000 or ffff, found {shown}"
 
 
 class Form(IntEnum):
-    """How a body is laid out."""
+    """The layouts of bodies."""
 
     COLUMNS = 0
     """Columns from beginning to end: one image."""
@@ -69,7 +69,7 @@ class Form(IntEnum):
     """GGSPKUpdate: two bytes of length and so many bytes of key columns as before image; the rest is the after
     image."""
     UNIFIED_2 = 2
-    """GGSUnifiedUpdate, GGSUnifiedPKUpdate: two bytes of length, so many bytes of before image, then the after image
+    """GGSUnifiedUpdate, GGSUnifiedPKUpdate: two bytes of length, that many bytes of before image, then the after image
     (by analogy to KEYED; no real body is known)."""
     UNIFIED_4 = 3
     """The same with four bytes of length."""
@@ -90,9 +90,9 @@ class Half(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One column of one body. ``start`` and ``stop`` are the value's place in the body, behind the null indicator,
-    which is ``indicator`` (-1: the column is too short to have one). ``bare``: the place is that of all bytes of the
-    column, which may begin with a null indicator."""
+    """One column of one body. ``start`` and ``stop`` locate the value in the body, after the null indicator, which is
+    ``indicator`` (-1: the column is too short for one). ``bare``: they locate all bytes of the column, which may begin
+    with a null indicator."""
 
     index: int
     start: int
@@ -103,19 +103,19 @@ class Cell:
 
     @property
     def is_null(self) -> bool:
-        """Is the value SQL NULL?"""
+        """Whether the value is SQL NULL."""
         return self.indicator == NULL
 
 
 class Cells:
     """The columns of many bodies, those of a body together, in their order.
 
-    For each column: ``row`` (which body), ``index`` (of the column), ``start`` and ``stop`` (the value behind the null
+    For each column: ``row`` (the body), ``index`` (of the column), ``start`` and ``stop`` (the value after the null
     indicator, bytes of the buffer), ``indicator`` (-1: missing), ``half`` (a :class:`Half`), ``is_null``, ``whole``
     (there is a null indicator) and ``odd`` (it is missing, or neither 0000 nor FFFF). ``bare``: the cells that are all
     bytes of their column, which may begin with a null indicator; None if none is. ``offsets``: body k has the columns
-    ``offsets[k]`` up to ``offsets[k + 1]``. ``bad`` for each body: the place in the buffer where the walk found what is
-    no column, -1 if it came to the end; the columns before that place are there.
+    ``offsets[k]`` up to ``offsets[k + 1]``. ``bad`` for each body: the offset in the buffer at which the walk failed,
+    -1 if it reached the end; the columns before that offset are included.
     """
 
     def __init__(self, table: Ints, offsets: Ints, bad: Ints) -> None:
@@ -132,7 +132,7 @@ class Cells:
         return len(self.index)
 
     def of(self, body: int, base: int = 0) -> list[Cell]:
-        """The columns of one body; places count from ``base``."""
+        """The columns of one body; offsets count from ``base``."""
         some = slice(int(self.offsets[body]), int(self.offsets[body + 1]))
         numbers = np.stack([self.index, self.start - base, self.stop - base, self.indicator, self.half])[:, some]
         bare = np.zeros(len(self), dtype=np.bool_) if self.bare is None else self.bare
@@ -230,8 +230,8 @@ def walk(
 def columns_of(
     body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
 ) -> tuple[list[Cell], int]:
-    """The columns of one body as far as they are whole, and where they end before the body does (-1: they do not).
-    ``skip``: bytes of a system key before them; ``bare``: null indicators are only in columns that may be NULL."""
+    """The complete columns of one body, and their end if it is before that of the body (else -1). ``skip``: bytes of a
+    system key before them; ``bare``: null indicators are only in columns that may be NULL."""
     size, before = np.array([len(body)]), np.array([half is Half.BEFORE])
     given = np.array([form]), np.array([skip]), before, np.array([bare])
     cells = walk(np.frombuffer(body, dtype=np.uint8), np.zeros(1, dtype=np.int64), size, order, *given)
@@ -239,10 +239,8 @@ def columns_of(
 
 
 def body_of_columns(columns: Sequence[PrintedColumn], order: Order, form: Form = Form.COLUMNS) -> tuple[bytes, bool]:
-    """A body made from columns that are shown one by one, and whether all of it is there.
-
-    A column without bytes is left out; one whose bytes are cut is not whole and left out too. For a form of two
-    images, columns of the halves ``key`` and ``before`` make the before image.
+    """A body from separately printed columns, and whether it is complete. A column without bytes, or with truncated
+    bytes, is left out. For a form of two images, columns of the halves ``key`` and ``before`` make the before image.
     """
     parts: dict[bool, list[bytes]] = {True: [], False: []}
     complete = True
@@ -257,15 +255,16 @@ def body_of_columns(columns: Sequence[PrintedColumn], order: Order, form: Form =
     return (len(before).to_bytes(width, order) if width else b"") + before + after, complete
 
 
-# --- what a trail does not say of its bodies: byte order, null indicators, prefix -------------------------------------
+# --- detected properties of bodies: byte order, null indicators, prefix -----------------------------------------------
 
 _ORDERS: Final[tuple[Order, Order]] = ("little", "big")
 _SAMPLE: Final = 4000
 
 
 class _Fit(NamedTuple):
-    """How well bodies walk. ``ends``: to their end, indexes rising in each image; ``whole``: and each column begins
-    with a null indicator. ``columns`` that are whole and begin with one, ``cells`` that are whole."""
+    """How well bodies can be walked. ``ends``: bodies walked to their end, with ascending indexes in each image;
+    ``whole``: those whose columns all begin with a null indicator. ``columns``: complete ones that begin with one,
+    ``cells``: complete ones."""
 
     ends: Bools
     whole: Bools
@@ -303,11 +302,10 @@ def detect_order(
     forms: npt.NDArray[np.integer] | None = None,
     skip: Ints | None = None,
 ) -> tuple[Order | None, str]:
-    """The byte order in which more bodies are columns to their very end, and a sentence of evidence.
-
-    Of a body that ends exactly in both, the order in which each column begins with a null indicator counts. Unified
-    updates may have either length in front here. Bodies that were cut count by the columns that are whole, if no body
-    tells one order alone. None if nothing tells.
+    """The byte order in which more bodies are columns to their exact end, and a sentence of evidence. For a body that
+    ends exactly in both, the order in which each column begins with a null indicator counts. Unified updates may have
+    either prefix length here. Truncated bodies count by their complete columns, if no body shows the order. None
+    without evidence.
     """
     rows = _sample(start, stop)
     if not len(rows):
@@ -358,7 +356,8 @@ def detect_indicators(
     forms: npt.NDArray[np.integer] | None = None,
     skip: Ints | None = None,
 ) -> tuple[int, int]:
-    """Of the bodies that end exactly: in how many each column begins with a null indicator, and in how many not."""
+    """Of the bodies that end exactly: the number of those whose columns all begin with a null indicator, and of the
+    others."""
     fit = _fit(buffer, start, stop, order, forms, skip)
     return int(fit.whole.sum()), int((fit.ends & ~fit.whole).sum())
 
@@ -366,9 +365,8 @@ def detect_indicators(
 def detect_unified(
     buffer: Bytes, start: Ints, stop: Ints, order: Order, skip: Ints | None = None
 ) -> tuple[Form | None, str]:
-    """Whether 2 or 4 bytes stand before the before image of unified updates, and a sentence of evidence.
-
-    The bodies given are those of unified updates alone. None if there are none, or nothing tells.
+    """Whether 2 or 4 bytes precede the before image of unified updates, and a sentence of evidence. The bodies are
+    those of unified updates only. None without bodies or evidence.
     """
     rows = _sample(start, stop)
     if not len(rows):

@@ -1,8 +1,8 @@
 """Definitions of tables and databases, and their text in Metadata records and DEFGEN files
 (docs/formats/goldengate.md §5.2).
 
-Both have the same rows: a column's name and a run of numbers, 18 to 23 of them by the release that wrote them. Names
-may hold blanks, quotes and digits, so rows are read from their right end.
+Both have the same rows: a column's name and 18 to 23 numbers, depending on the release. Names may contain blanks,
+quotes and digits, so rows are parsed from their right end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ NUMBERS: Final = (
     "lob_type",
     "partial_type",
 )
-"""The numbers of a row, in its order. The first 18 are in every release; those that a row lacks are None."""
+"""The numbers of a row, in order. The first 18 are in every release; missing ones are None."""
 
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"|[^."]+|(?<=\.)(?=\.)')
 GUARDIAN: Final = re.compile(r"(?:\\[A-Za-z]\w*\.)?\$[A-Za-z]\w*\.[A-Za-z#]\w*\.[A-Za-z]\w*", re.ASCII)
@@ -70,8 +70,8 @@ _ORACLE_BINARY_LOBS: Final = frozenset({113, 114})  # BLOB, BFILE
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
     """One column. ``ordinal`` counts from 1 (a column's index in a record, from 0). The other numbers are those of the
-    row, under the names of :data:`NUMBERS`; None where the row has not so many. ``key_position`` counts from 1 through
-    the columns whose key number is not 0, None outside the key."""
+    row, with the names of :data:`NUMBERS`; None if the row has fewer. ``key_position`` counts from 1 through the
+    columns whose key number is not 0, None outside the key."""
 
     ordinal: int
     name: str
@@ -102,17 +102,17 @@ class ColumnDef:
 
     @property
     def nullable(self) -> bool:
-        """May the column be NULL?"""
+        """Whether the column may be NULL."""
         return self.null != 0
 
     @property
     def is_lob(self) -> bool:
-        """Is the column a large object, whose value comes in records of its own?"""
+        """Whether the column is a large object, whose value is in separate records."""
         return bool(self.lob_type)
 
     @property
     def is_text_lob(self) -> bool:
-        """Is it a large object of characters? Told by the sub type (binary) and Oracle's own type codes."""
+        """Whether it is a large object of characters, by the sub type (binary) and Oracle's own type codes."""
         return self.is_lob and self.sub_data_type != BINARY_SUBTYPE and self.native_data_type not in _ORACLE_BINARY_LOBS
 
     @property
@@ -161,7 +161,7 @@ def columns_of(rows: Iterable[tuple[str, Sequence[int | None]]]) -> tuple[Column
 @dataclass(frozen=True)
 class Definition:
     """A table's columns. ``version``: of the text's form, as printed (None: not printed). ``text``: the definition's
-    own lines. ``problems``: what was wrong with it, the good rows notwithstanding."""
+    own lines. ``problems``: its errors; valid rows are decoded anyway."""
 
     schema: str | None
     table: str
@@ -186,7 +186,7 @@ class Definition:
         return tuple(column.ordinal - 1 for column in self.columns if column.key_position is not None)
 
     def column(self, index: int) -> ColumnDef | None:
-        """The column with this index, from 0; None behind the last."""
+        """The column with this index, from 0; None after the last."""
         return self.columns[index] if 0 <= index < len(self.columns) else None
 
     def to_columns(self) -> list[dict[str, Any]]:
@@ -194,11 +194,11 @@ class Definition:
         return [column.to_column() for column in self.columns]
 
     def same_columns(self, other: Definition) -> bool:
-        """Does the other define the same columns of the same table?"""
+        """Whether the other defines the same columns of the same table."""
         return (self.schema, self.table, self.columns) == (other.schema, other.table, other.columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition as what JSON can hold."""
+        """The definition as a JSON value."""
         return {
             "schema": self.schema,
             "table": self.table,
@@ -226,7 +226,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Database:
-    """What a database definition says; None where it does not. ``fields``: every line of it, as printed."""
+    """The facts of a database definition; None for missing ones. ``fields``: every line of it, as printed."""
 
     name: str | None
     type: str | None
@@ -241,8 +241,8 @@ class Database:
 
 @dataclass(frozen=True)
 class Reference:
-    """A Metadata record that says that a table has the columns of the definition with this index, given earlier: its
-    own, or that of another table."""
+    """A Metadata record by which a table has the columns of an earlier definition with this index: its own, or that of
+    another table."""
 
     schema: str | None
     table: str
@@ -257,7 +257,7 @@ def full_name(schema: str | None, table: str) -> str:
 
 def split_name(name: str) -> tuple[str | None, str]:
     """Schema and table of a name, split at the last dot outside quotes, without the quotes: ``PDB.OWNER.TABLE`` is
-    ``PDB.OWNER`` and ``TABLE``. The schema is None where there is no dot."""
+    ``PDB.OWNER`` and ``TABLE``. The schema is None without a dot."""
     parts = [unquoted(part) for part in _QUOTED.findall(one_case(name.strip()))]
     if not parts:
         return None, name.strip()
@@ -293,7 +293,7 @@ _LEGEND: Final = re.compile(r"^\s*\*\s+(\d+)\s+[A-Z]|(?<!\S)(\d+)\)[A-Z]", re.MU
 
 
 def _tail(line: str) -> tuple[int, int]:
-    """Of a row: the first and last+1 word of its last run of numbers that is long enough; (0, 0) if there is none."""
+    """The first and last+1 word of a row's last run of numbers that is long enough; (0, 0) if there is none."""
     words = _WORD.findall(line)
     stop = len(words)
     while stop:
@@ -307,7 +307,7 @@ def _tail(line: str) -> tuple[int, int]:
 
 
 def _width(lines: Sequence[str], legend: int) -> int:
-    """How many numbers the rows have: as many as the legend names (if it does), else as the shortest run allows."""
+    """The number of numbers in a row: from the legend, else from the shortest run."""
     runs = []
     for line in lines:
         start, stop = _tail(line)
@@ -318,7 +318,7 @@ def _width(lines: Sequence[str], legend: int) -> int:
 
 
 def _row(line: str, width: int) -> tuple[str, list[int]] | None:
-    """Name and numbers of a row; None if it is none."""
+    """Name and numbers of a row; None for another line."""
     start, stop = _tail(line)
     if stop - start < width:
         return None
@@ -331,7 +331,7 @@ def _row(line: str, width: int) -> tuple[str, list[int]] | None:
 
 
 def _definition(name: str, lines: Sequence[str], ended: bool, version: str | None, legend: int) -> Definition:
-    """A definition from the lines behind ``Definition for table``, up to its end."""
+    """A definition from the lines after ``Definition for table``, up to its end."""
     schema, table = split_name(name)
     problems: list[tuple[Problem, str]] = []
     heads: dict[str, str] = {}
@@ -352,7 +352,7 @@ def _definition(name: str, lines: Sequence[str], ended: bool, version: str | Non
                 (Problem.SCHEMA_TEXT, f"row {number} of the definition of {name} is not a column: {line.strip()}")
             )
             unnamed = unused_name(f"c{number - 1}", names)
-            good.append((unnamed, [_NO_TYPE]))  # keeps its index, by which values name the later columns
+            good.append((unnamed, [_NO_TYPE]))  # keeps its index, by which values refer to later columns
         else:
             good.append(row)
     columns = columns_of(good)
@@ -405,13 +405,13 @@ def _definitions(text: str) -> list[Definition]:
 
 
 def parse_defgen(text: str) -> list[Definition]:
-    """The definitions of a DEFGEN file, in its order; empty if it has none."""
+    """The definitions of a DEFGEN file, in order; empty if it has none."""
     return _definitions(text)
 
 
 def parse_metadata(text: str) -> Definition | Database | Reference | None:
-    """What a Metadata record says, from its lines: a table's definition, a reference to one, or a database's; None if
-    it is none of these (another display format of Logdump)."""
+    """The content of a Metadata record, from its lines: a table's definition, a reference to one, or a database's; None
+    for others (another display format of Logdump)."""
     definitions = _definitions(text)
     if definitions:
         return replace(definitions[0], text=text)

@@ -57,7 +57,7 @@ OPERATIONS: Final = {
     "TRUNCATE": "TRUNCATE",
     "DDL": "DDL",
 }
-"""Operations as exports spell them, in capitals; what is not listed is ``UNKNOWN(x)``."""
+"""Operations in the spelling of exports, in capitals; others are ``UNKNOWN(x)``."""
 
 _ROLES: Final = {
     "table": "table",
@@ -134,7 +134,7 @@ _TRANS_IND_MEANINGS: Final = {
 
 
 class Names(NamedTuple):
-    """Schema and name of a table; None where the export has none."""
+    """Schema and name of a table; None if the export has none."""
 
     schema: str | None
     table: str | None
@@ -173,7 +173,7 @@ def role_of_header(name: str) -> str | None:
 
 
 def is_template(name: str) -> bool:
-    """Is the name a keyword of the template for meta columns, not replaced by its field?"""
+    """Whether the name is a keyword of the template for meta columns that was not replaced by its field."""
     return _TEMPLATE.match(name) is not None
 
 
@@ -240,10 +240,10 @@ class Number(str):
 @dataclass(slots=True)
 class Record:
     """A decoded record. ``table`` and ``operation`` are as written, ``headers`` its fields (or attributes) and
-    ``tokens`` its tokens; ``before`` and ``after`` are None where there is no such image or it has no column, ``keys``
-    None where the record does not name them. ``half``: the record is one image of an update. A record that is not
-    ``complete`` is cut off. Values of JSON are Python objects; ``source`` returns the text of an object or array of a
-    part (``headers``, ``tokens``, ``before``, ``after``) by its name."""
+    ``tokens`` its tokens; ``before`` and ``after`` are None without such an image or without columns, ``keys`` None if
+    the record does not have them. ``half``: the record is one image of an update. A record that is not ``complete`` is
+    truncated. Values of JSON are Python objects; ``source`` returns the text of an object or array of a part
+    (``headers``, ``tokens``, ``before``, ``after``) by its name."""
 
     table: str | None
     operation: str | None
@@ -265,7 +265,7 @@ class Record:
         return self._layout
 
     def text(self, role: str) -> str | None:
-        """The header or token with a role as text; None where there is none or it is empty."""
+        """The header or token with a role as text; None if missing or empty."""
         part, name = self.layout.roles.get(role, ("", ""))
         return self._text(part, name, getattr(self, part)[name]) or None if part else None
 
@@ -297,7 +297,7 @@ class Record:
 
 
 class _Layout(NamedTuple):
-    """Unique names of headers and tokens, and the part and name of what has a role."""
+    """Unique names of headers and tokens, and the part and name of those with a role."""
 
     names: tuple[str, ...]
     roles: dict[str, tuple[str, str]]
@@ -316,14 +316,14 @@ def _layout_of(headers: tuple[str, ...], tokens: tuple[str, ...]) -> _Layout:
 
 @lru_cache(maxsize=4096)
 def _companions(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The columns of an image, each with its companion (empty if it has none); empty where none has one."""
+    """The columns of an image, each with its companion (empty for none); empty if none has one."""
     there = set(names)
     pairs = [(name, name + _MISSING) for name in names if not is_companion(name, there)]
     return tuple((name, flag if flag in there else "") for name, flag in pairs) if len(pairs) < len(names) else ()
 
 
 def is_companion(name: str, names: Collection[str]) -> bool:
-    """Does the field say whether another column is missing?"""
+    """Whether the field states that another column is missing."""
     return name.endswith(_MISSING) and name[: -len(_MISSING)] in names
 
 
@@ -340,9 +340,9 @@ def note(event: Event, code: Problem, detail: str) -> None:
 
 
 def event_of(record: Record, images: bool, event: Event, facts: Mapping[str, str | None], within: bool) -> None:
-    """Adds what a record says to its event. ``facts`` are more headers, None where the record has none. ``within``: the
-    record is in a transaction whose id, order and end come from elsewhere. A record that is cut off has no version of
-    its table, and has images only if its operation is known."""
+    """Adds a record to its event. ``facts`` are further headers, None without any. ``within``: the record is in a
+    transaction whose id, order and end come from elsewhere. A truncated record has no version of its table, and has
+    images only if its operation is known."""
     names = names_of(record.table)
     event.update(record_type=record.operation, schema_name=names.schema, table_name=names.table)
     operation = _operation(record, event)
@@ -367,7 +367,7 @@ def event_of(record: Record, images: bool, event: Event, facts: Mapping[str, str
 
 
 def _operation(record: Record, event: Event) -> str | None:
-    """Sets and returns the operation, and sets the kind. A record that is cut off may lack its operation."""
+    """Sets and returns the operation, and sets the kind. A truncated record may lack its operation."""
     text = record.operation
     operation = OPERATIONS.get(text.upper()) if text is not None else None
     event["kind"] = record.half or Kind.CHANGE
@@ -384,8 +384,8 @@ def _operation(record: Record, event: Event) -> str | None:
 
 
 def position_of(record: Record, event: Event) -> str | None:
-    """The position with 20 digits, None where there is none; a position in another form is a problem of the event.
-    Zeros that precede 20 digits do not count."""
+    """The position with 20 digits, None without one; a position in another form is a problem of the event. Zeros that
+    precede 20 digits do not count."""
     text = record.text("position")
     if text is None:
         sequence, rba = record.text("seqno"), record.text("rba")
@@ -453,9 +453,9 @@ def events_batch(
 
 
 class Times(NamedTuple):
-    """Times of records: ``values`` in UTC, null where unknown. ``invalid``: the text is not a time. ``printed`` and
-    ``zoned`` count texts that are one, and those with a zone of their own. ``doubtful``: the index of those that are
-    ambiguous or missing in the given zone."""
+    """Times of records: ``values`` in UTC, null if unknown. ``invalid``: the text is not a time. ``printed`` and
+    ``zoned``: the numbers of valid texts, and of those with a zone of their own. ``doubtful``: the index of those that
+    are ambiguous or missing in the given zone."""
 
     values: pa.Array
     invalid: Bools
@@ -466,7 +466,7 @@ class Times(NamedTuple):
 
 def times_of(texts: pa.StringArray, to_utc: ToUtc | None) -> Times:
     """Printed times (§7): ``2013-06-02 22:14:36.000000``, with ``T`` or ``:`` before the hour; digits that follow the
-    microseconds are cut off. Without ``to_utc`` only times with a zone of their own are known."""
+    microseconds are truncated. Without ``to_utc`` only times with a zone of their own are known."""
     colon = pc.fill_null(pc.equal(pc.utf8_slice_codeunits(texts, 10, 11), ":"), False)
     if pc.any(colon).as_py():
         texts = pc.if_else(colon, pc.utf8_replace_slice(texts, 10, 11, " "), texts)

@@ -1,8 +1,8 @@
 # ruff: noqa: SIM110 - any() and all() cannot be compiled
 """The grammar of one line of Logdump text, as kernels (docs/formats/goldengate.md §2).
 
-``b`` is a text, ``[i, e)`` a line or its rest without white space around it. Each function returns where things are and
-what they say as integers; -1 is "not there". White space may be collapsed everywhere, as mails and forums do (§2.2).
+``b`` is a text, ``[i, e)`` a line or its rest without white space around it. Each function returns offsets and values
+as integers; -1 is "not there". White space may be collapsed everywhere, as in mails and forums (§2.2).
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ _TOKEN_ID, _HDR_IND, _LOGDUMP, _KEY_LENGTH = (_bytes(word) for word in ("TokenID
 
 @kernel
 def is_white(c: int) -> bool:
-    """White space?"""
+    """Whether it is white space."""
     return c == 32 or 9 <= c <= 13
 
 
 @kernel
 def is_digit(c: int) -> bool:
-    """A decimal digit?"""
+    """Whether it is a decimal digit."""
     return 48 <= c <= 57
 
 
@@ -117,7 +117,7 @@ def lower(c: int) -> int:
 
 @kernel
 def skip(b: Bytes, i: int, e: int) -> int:
-    """The first place from ``i`` on that is not white space."""
+    """The first offset from ``i`` on that is not white space."""
     while i < e and is_white(b[i]):
         i += 1
     return i
@@ -125,7 +125,7 @@ def skip(b: Bytes, i: int, e: int) -> int:
 
 @kernel
 def trimmed(b: Bytes, i: int, e: int) -> int:
-    """Where ``[i, e)`` ends without the white space behind it."""
+    """The end of ``[i, e)`` without trailing white space."""
     while e > i and is_white(b[e - 1]):
         e -= 1
     return e
@@ -133,7 +133,7 @@ def trimmed(b: Bytes, i: int, e: int) -> int:
 
 @kernel
 def word(b: Bytes, i: int, e: int, what: Bytes) -> bool:
-    """Is a word at ``i``?"""
+    """Whether a word is at ``i``."""
     if e - i < what.size:
         return False
     for k in range(what.size):
@@ -144,7 +144,7 @@ def word(b: Bytes, i: int, e: int, what: Bytes) -> bool:
 
 @kernel
 def folded(b: Bytes, i: int, e: int, what: Bytes) -> bool:
-    """Is a word, which is given in lower case, at ``i`` in any case?"""
+    """Whether a word (given in lower case) is at ``i``, ignoring case."""
     if e - i < what.size:
         return False
     for k in range(what.size):
@@ -155,7 +155,7 @@ def folded(b: Bytes, i: int, e: int, what: Bytes) -> bool:
 
 @kernel
 def in_table(b: Bytes, i: int, e: int, table: Bytes, row: int) -> int:
-    """Where a word of a table ends that is at ``i`` in any case; -1: it is not there."""
+    """The end of a word of a table at ``i``, ignoring case; -1: not there."""
     k = 0
     while table[row, k] != 0:
         if i + k >= e or lower(wide(b[i + k])) != table[row, k]:
@@ -166,7 +166,7 @@ def in_table(b: Bytes, i: int, e: int, table: Bytes, row: int) -> int:
 
 @kernel
 def decimal(b: Bytes, i: int, e: int) -> tuple[int, int]:
-    """A number of 1 to 18 digits at ``i``, and where it ends; ``i`` itself where there is none."""
+    """A number of 1 to 18 digits at ``i``, and its end; ``i`` if there is none."""
     k, value = i, 0
     while k < e and is_digit(b[k]):
         if k - i < 18:
@@ -177,7 +177,7 @@ def decimal(b: Bytes, i: int, e: int) -> tuple[int, int]:
 
 @kernel
 def hexadecimal(b: Bytes, i: int, e: int, most: int) -> tuple[int, int]:
-    """A number of 1 to ``most`` hex digits at ``i``, and where it ends; ``i`` itself where there is none."""
+    """A number of 1 to ``most`` hex digits at ``i``, and its end; ``i`` if there is none."""
     k, value = i, 0
     while k < e and HEX[b[k]] < 16:
         if k - i < most:
@@ -188,7 +188,7 @@ def hexadecimal(b: Bytes, i: int, e: int, most: int) -> tuple[int, int]:
 
 @kernel
 def two(b: Bytes, i: int) -> int:
-    """A number of two digits; -1: there is none."""
+    """A number of two digits; -1: none."""
     if is_digit(b[i]) and is_digit(b[i + 1]):
         value: int = 10 * (wide(b[i]) - 48) + wide(b[i + 1]) - 48
         return value
@@ -197,8 +197,8 @@ def two(b: Bytes, i: int) -> int:
 
 @kernel
 def clock(b: Bytes, i: int, e: int) -> tuple[int, int]:
-    """Where a time ends that begins at ``i`` (-1: there is none), and the time as microseconds since 1970;
-    NOT_A_TIME where it has the form only."""
+    """The end of a time that begins at ``i`` (-1: none), and the time as microseconds since 1970; NOT_A_TIME for an
+    invalid one."""
     if e - i < 19:
         return -1, NOT_A_TIME
     century, of_century, month, day = two(b, i), two(b, i + 2), two(b, i + 5), two(b, i + 8)
@@ -246,7 +246,7 @@ def clock(b: Bytes, i: int, e: int) -> tuple[int, int]:
 
 @kernel
 def is_rule(b: Bytes, i: int, e: int) -> bool:
-    """20 underscores or more?"""
+    """Whether it is 20 underscores or more."""
     if e - i < 20:
         return False
     for k in range(i, e):
@@ -289,7 +289,7 @@ def record_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int, int, int]
 
 @kernel
 def is_header_token(b: Bytes, i: int, e: int) -> bool:
-    """Is it the line of the header token G?"""
+    """Whether it is the line of the header token G."""
     if not word(b, i, e, _TOKEN_ID):
         return False
     k = skip(b, i + 7, e)
@@ -308,8 +308,8 @@ def is_header_token(b: Bytes, i: int, e: int) -> bool:
 
 @kernel
 def is_prose(b: Bytes, i: int, e: int) -> bool:
-    """Is a line that begins with ``Hdr-Ind`` or another label a note about that field (§2.7)? A value is a character, a
-    number or a time, which the hex may follow; two letters in a row are none of these."""
+    """Whether a line that begins with ``Hdr-Ind`` or another label is a note about that field (§2.7). A value is a
+    character, a number or a time, which hex may follow, so two consecutive letters are a note."""
     name, start = header_name(b, i, e)
     stop = e
     if name < 0:
@@ -330,7 +330,7 @@ def is_prose(b: Bytes, i: int, e: int) -> bool:
 
 @kernel
 def prompt_end(b: Bytes, i: int, e: int) -> int:
-    """Where Logdump's prompt ends that begins at ``i``; -1: there is none."""
+    """The end of Logdump's prompt that begins at ``i``; -1: none."""
     if not folded(b, i, e, _LOGDUMP):
         return -1
     k = i + 7
@@ -356,8 +356,8 @@ def _begins(b: Bytes, i: int, e: int) -> int:
 
 @kernel
 def candidate(b: Bytes, i: int, e: int) -> tuple[int, int]:
-    """Stage of what may begin a record (-1: nothing, 0 header token G, 1 rule, 2 Hdr-Ind, 3 record line), and how far
-    behind ``i`` it begins: 0 but where a prompt is before it."""
+    """The stage of a line that may begin a record (-1: none, 0 header token G, 1 rule, 2 Hdr-Ind, 3 record line), and
+    its distance from ``i``: 0 unless a prompt precedes it."""
     stage = _begins(b, i, e)
     if stage >= 0:
         return stage, 0
@@ -383,7 +383,7 @@ def candidate(b: Bytes, i: int, e: int) -> tuple[int, int]:
 
 @kernel
 def _dated(b: Bytes, i: int, e: int) -> bool:
-    """Does a date begin here, and is an RBA at the line's end?"""
+    """Whether a date begins here, and an RBA is at the line's end."""
     if e - i < 11 or min(two(b, i), two(b, i + 2), two(b, i + 5), two(b, i + 8)) < 0:
         return False
     for k in (4, 7):
@@ -400,7 +400,7 @@ def _dated(b: Bytes, i: int, e: int) -> bool:
 
 @kernel
 def is_ender(b: Bytes, i: int, e: int) -> bool:
-    """Does a line end the record before it without being part of one?"""
+    """Whether a line ends the preceding record without being part of one."""
     if prompt_end(b, i, e) >= 0:
         return True
     for row in range(_ENDERS.shape[0]):
@@ -414,7 +414,7 @@ def is_ender(b: Bytes, i: int, e: int) -> bool:
 
 @kernel
 def header_name(b: Bytes, i: int, e: int) -> tuple[int, int]:
-    """Number of the label at ``i`` in NAMES (-1: none), and where its value begins."""
+    """The number of the label at ``i`` in NAMES (-1: none), and the start of its value."""
     if i >= e or not _HAS_NAME[b[i]]:
         return -1, i
     for row in range(_NAMES.shape[0]):
@@ -429,8 +429,7 @@ def header_name(b: Bytes, i: int, e: int) -> tuple[int, int]:
 
 @kernel
 def next_header_name(b: Bytes, i: int, e: int) -> tuple[int, int]:
-    """Where the value that begins at ``i`` ends, and where the next label of its line begins; both ``e``: there is
-    none."""
+    """The end of the value that begins at ``i``, and the start of the next label in its line; both ``e``: none."""
     k = i
     while k < e:
         if is_white(b[k]):
@@ -445,8 +444,8 @@ def next_header_name(b: Bytes, i: int, e: int) -> tuple[int, int]:
 
 @kernel
 def value_of_field(b: Bytes, name: int, i: int, e: int) -> tuple[int, int]:
-    """The number of a header value (-1: none), and the decimal that its hex contradicts (-1: none). The hex counts
-    where there is one; else the code of a character, or the decimal."""
+    """The number of a header value (-1: none), and the decimal that its hex contradicts (-1: none). The hex takes
+    precedence, else the code of a character, or the decimal."""
     number = -1
     if e - i >= 4 and b[e - 1] == 41:
         k = e - 1
@@ -469,7 +468,7 @@ def value_of_field(b: Bytes, name: int, i: int, e: int) -> tuple[int, int]:
 
 @kernel
 def pair_of_indexes(b: Bytes, i: int, e: int) -> tuple[int, int]:
-    """The numbers of ``(001, 012)``; -1, -1: there is none."""
+    """The numbers of ``(001, 012)``; -1, -1: none."""
     if i >= e or b[i] != 40:
         return -1, -1
     k = skip(b, i + 1, e)
@@ -492,8 +491,7 @@ def pair_of_indexes(b: Bytes, i: int, e: int) -> tuple[int, int]:
 
 @kernel
 def name_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int]:
-    """Begin (-1: no name line) and end of the name behind ``Name``, and where the digits of the TDR index begin and end
-    (-1: none)."""
+    """Start (-1: no name line) and end of the name after ``Name``, and of the digits of the TDR index (-1: none)."""
     k = skip(b, i + 4, e)
     if k >= e or b[k] != 58:
         return -1, -1, -1, -1
@@ -511,8 +509,8 @@ def name_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int]:
 
 @kernel
 def image_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int, int, int]:
-    """Where ``Before`` or ``After`` ends (-1: no image line); Partition, begin and end of its digits (-1: none);
-    TransInd by the letter at the end, and where that is (-1: none)."""
+    """The end of ``Before`` or ``After`` (-1: no image line); Partition, start and end of its digits (-1: none);
+    TransInd by the letter at the end, and its offset (-1: none)."""
     word_end = i + 5 if word(b, i, e, _AFTER) else i + 6 if word(b, i, e, _BEFORE) else -1
     no = (-1, -1, -1, -1, -1, -1)
     if word_end < 0:
@@ -582,7 +580,7 @@ def half_line(b: Bytes, i: int, e: int) -> int:
 @kernel
 def column_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int, int, int, int, int]:
     """The column's index as decimal (-1: no column line), begin and end of its hex digits; its length likewise; number
-    of the LOB fragment and of all of them. -1 is what is not printed."""
+    of the LOB fragment and of all of them. -1: not printed."""
     no = (-1, -1, -1, -1, -1, -1, -1, -1)
     if not word(b, i, e, _COLUMN) and not word(b, i, e, _KEY):
         return no
@@ -620,7 +618,7 @@ def column_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int, int, int,
 
 @kernel
 def in_brackets(b: Bytes, i: int, e: int) -> tuple[int, int, int]:
-    """Begin and end of the hex digits of ``(0x0006)`` or ``(x0006)`` at ``i`` (-1: none), and what is behind it."""
+    """Start and end of the hex digits of ``(0x0006)`` or ``(x0006)`` at ``i`` (-1: none), and the offset after it."""
     if i < e and b[i] == 40:
         k = i + 1
         k += k < e and b[k] == 48
@@ -633,7 +631,7 @@ def in_brackets(b: Bytes, i: int, e: int) -> tuple[int, int, int]:
 
 @kernel
 def transaction_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int]:
-    """Begin (-1: no such line) and end of the id behind ``TRANSID``, and of the number behind it (-1: none)."""
+    """Start (-1: no such line) and end of the id after ``TRANSID``, and of the number after it (-1: none)."""
     no = (-1, -1, -1, -1)
     if not word(b, i, e, _TRANSID):
         return no
@@ -719,7 +717,7 @@ def token_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int, int]:
 
 @kernel
 def is_header_token_name(b: Bytes, i: int, e: int) -> bool:
-    """Is a token's printed name that of a header token?"""
+    """Whether a token's printed name is that of a header token."""
     for row in range(_HEADER_TOKENS.shape[0]):
         if in_table(b, i, e, _HEADER_TOKENS, row) == e:
             return True
@@ -728,7 +726,7 @@ def is_header_token_name(b: Bytes, i: int, e: int) -> bool:
 
 @kernel
 def name_value(b: Bytes, i: int, e: int) -> tuple[int, int]:
-    """Where the name of ``name : value`` ends (-1: no such line), and where the value begins."""
+    """The end of the name of ``name : value`` (-1: no such line), and the start of the value."""
     last = i
     while last < e and b[last] != 58 and not is_white(b[last]):
         last += 1
@@ -741,8 +739,8 @@ def name_value(b: Bytes, i: int, e: int) -> tuple[int, int]:
 
 @kernel
 def hex_line(b: Bytes, i: int, e: int, is_cut: bool, out: Bytes, o: int) -> tuple[int, int]:
-    """How many bytes a line of hex digits shows (-1: no such line), which are written to ``out`` at ``o``; and where
-    the digits end. A pane behind ``|`` or ``:`` may follow. ``is_cut``: the text ends in the line, so that the second
+    """The number of bytes of a line of hex digits (-1: no such line), which are written to ``out`` at ``o``; and the
+    end of the digits. A pane after ``|`` or ``:`` may follow. ``is_cut``: the text ends in the line, so that the second
     digit of its last byte may be missing; the first one is left out then."""
     k, count = i, 0
     while True:

@@ -1,7 +1,6 @@
-r"""GoldenGate's JSON messages, from bytes to records and to the field tree (docs/formats/goldengate.md §8).
-
-A message models an operation (``before`` and ``after`` are fields beside those that describe it) or a row (its columns
-are fields among those); Kafka Connect may have wrapped it. Numbers keep their own digits.
+r"""GoldenGate's JSON messages, decoded to records and dissected to field trees (docs/formats/goldengate.md §8). A
+message models an operation (``before`` and ``after`` are fields among others) or a row (its columns are fields); Kafka
+Connect may have wrapped it. Numbers keep their original digits.
 
 A program may have logged messages as Python bytes literals, ``Received message: b'{"table": …}'``: their escapes
 (``\xe6``, ``\'``, ``\n``) are the message's own bytes. A handler in transaction mode joins several objects to one
@@ -70,8 +69,8 @@ _parse: Final = JsonReader(Number, _integer, _has_minus_zero).parse
 
 
 def _parse_cut(value: bytes) -> tuple[bytes, Any]:
-    """The complete fields of a message that is cut off, as JSON and as Python objects (§8.1). A null at the very end is
-    not among them: a companion that follows could mark the column as missing."""
+    """The complete fields of a truncated message, as JSON and as Python objects (§8.1). A null at the very end is not
+    among them: a companion that follows could mark the column as missing."""
     text = complete_part(value, _WRAPPED)
     document = _parse(text, [])
     inside = document
@@ -102,7 +101,7 @@ def _source_text(value: bytes, form: Form, wrapped: tuple[str, ...], part: str, 
 
 
 class Form(NamedTuple):
-    """Which fields of a message are what. ``columns``: those of a message that models a row, else None."""
+    """The roles of a message's fields. ``columns``: those of a message that models a row, else None."""
 
     roles: dict[str, str]
     headers: tuple[str, ...]
@@ -148,7 +147,7 @@ _TYPES: Final = {
 
 
 def _unwrapped(document: Any) -> Any:
-    """The message in a document: what Kafka Connect wrapped, or the document itself."""
+    """The message in a document: the payload of Kafka Connect, or the document itself."""
     if document.__class__ is dict and "payload" in document and "schema" in document and "op_type" not in document:
         return document["payload"]
     return document
@@ -206,9 +205,9 @@ def _name(value: Any) -> str | None:
 
 @dataclass(slots=True)
 class Decoded:
-    """Messages of a batch, one object each, with what they hold by index: ``records`` (those that are cut off with
-    their complete fields), ``wrong``: problem and sentence of what cannot be decoded, ``tombstones`` that Kafka Connect
-    wrapped, and ``notes``: warnings."""
+    """Messages of a batch, one object each, with what they hold by index: ``records`` (truncated ones with their
+    complete fields), ``wrong``: problem and sentence of undecodable ones, ``tombstones`` that Kafka Connect wrapped,
+    and ``notes``: warnings."""
 
     messages: Messages
     records: dict[int, Record] = field(default_factory=dict)
@@ -262,7 +261,7 @@ def _values(messages: Messages) -> list[tuple[int, bytes]]:
 
 
 def message_counts(messages: Messages, literals: bool) -> tuple[int, int]:
-    """How many messages are GoldenGate's, cut off or not, and how many there are."""
+    """The number of messages of GoldenGate, complete or truncated, and of all messages."""
     decoded = decode_messages(messages, literals)
     return len(decoded.records), len(_values(decoded.messages))
 
@@ -320,7 +319,7 @@ _BLANK: Final = re.compile(r"[ \t\r\n]*+")
 
 
 def _split_joined(messages: Messages, numbers: Iterable[int]) -> Messages:
-    """The messages, with those of the ``numbers`` that hold several objects split into one message for each object.
+    """The messages, with those among ``numbers`` that have several objects split into one message for each object.
 
     They share the bytes of their message: at the offsets of the objects if its value is in the file as it is, else in
     proportion to their lengths. If the message is a row, the last object has the row. What follows the last complete
@@ -356,7 +355,7 @@ def _split_joined(messages: Messages, numbers: Iterable[int]) -> Messages:
 
 
 def _objects(value: bytes) -> list[int]:
-    """The offsets of the objects of a value, the last one may be cut off. Empty where the value is something else."""
+    """The offsets of the objects of a value; the last one may be truncated. Empty for another value."""
     _, mended = without_trailing_commas(value)
     text = mended.removeprefix(MARK).decode("latin-1")  # one character a byte, so that offsets are those of the bytes
     mark = len(value) - len(text)
@@ -396,7 +395,7 @@ _ESCAPED: Final = dict(
 
 class Literal(NamedTuple):
     """A bytes literal in a line: ``[first, last)`` is the text between its quotes, ``value`` its bytes. ``closed`` is
-    false where the closing quote is missing: then it reaches to the end of the line."""
+    false if the closing quote is missing: then it extends to the end of the line."""
 
     line: bytes
     first: int
@@ -406,7 +405,7 @@ class Literal(NamedTuple):
 
     @property
     def offsets(self) -> list[int]:
-        """Where in the line each byte of the value begins, and ``last``."""
+        """The offset in the line of each byte of the value, and ``last``."""
         offsets: list[int] = []
         at = self.first
         for escape in _ESCAPE.finditer(self.line, self.first, self.last):
@@ -417,12 +416,12 @@ class Literal(NamedTuple):
 
 
 def has_literals(text: bytes) -> bool:
-    """Does a line in this text hold a literal that begins as a JSON object does?"""
+    """Whether a line in this text has a literal that begins like a JSON object."""
     return _BEGIN.search(text) is not None
 
 
 def find_literal(line: bytes) -> Literal | None:
-    """The first literal of a line that begins as a JSON object does, or None."""
+    """The first literal of a line that begins like a JSON object, or None."""
     begin = _BEGIN.search(line)
     if begin is None:
         return None
@@ -443,7 +442,7 @@ def _escaped(escape: re.Match[bytes]) -> bytes:
 
 
 def _unfold(messages: Messages) -> Messages:
-    """The messages with the values of bytes literals instead of the lines that hold them."""
+    """The messages with the values of bytes literals instead of their lines."""
     values = messages.value.to_pylist()
     state, reasons = messages.state.copy(), dict(messages.reasons)
     for number, line in enumerate(messages.source.to_pylist()):

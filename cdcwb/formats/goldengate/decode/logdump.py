@@ -1,11 +1,9 @@
-"""Logdump text to records: one loop over the lines, with the state of the record that is being read
-(docs/formats/goldengate.md §2 and §3.8).
-
-Which lines begin a record is decided by their *stage*: header token G 0, rule 1, Hdr-Ind 2, record line 3. One of them
-begins a new record unless the last one before it has a lower stage and no prompt, banner or note of Logdump's own is
-between them. A record ends with its last line that is understood and the blank lines directly after it; everything else
-is filler. What a row of the result cannot hold (see ``Records``) makes it *rare*: such a record is read again with a
-table of its lines, from which :mod:`.printed` makes all of it, and its problems.
+"""Parses Logdump text to records: one loop over the lines, with the state of the current record
+(docs/formats/goldengate.md §2 and §3.8). The *stage* of a line decides whether it begins a record: header token G 0,
+rule 1, Hdr-Ind 2, record line 3. One of them begins a new record unless the preceding one has a lower stage and no
+prompt, banner or note of Logdump is between them. A record ends with its last parsed line and the blank lines directly
+after it; everything else is filler. A record that does not fit into a row of the result (see ``Records``) is *rare*: it
+is parsed again with a table of its lines, from which :mod:`.printed` makes the complete record and its problems.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ Table = npt.NDArray[np.int64]
 
 
 class Role(IntEnum):
-    """What a line of a record is."""
+    """The roles of lines of a record."""
 
     UNKNOWN = 0
     BLANK = 1
@@ -105,9 +103,9 @@ class Role(IntEnum):
 ) = range(len(HEADER), len(HEADER) + 49)  # fmt: skip
 WIDTH: Final = SHORT + 1
 LINE_WIDTH: Final = 15
-"""Role; first byte and last+1 of the line, and of what it says; up to eight numbers; first and last+1 of its bytes."""
+"""Role; first byte and last+1 of the line, and of its content; up to eight numbers; first and last+1 of its bytes."""
 PAIR_WIDTH: Final = 8
-"""Line; label; where that is; begin and end of the value; number; the decimal its hex contradicts; time."""
+"""Line; label and its offset; start and end of the value; number; the decimal that its hex contradicts; time."""
 _HEX0, _HEX1 = LINE_WIDTH - 2, LINE_WIDTH - 1
 
 _FIRST: Final = np.isin(np.arange(256), np.frombuffer(b"_HTLlCROEF0123456789", np.uint8))
@@ -142,7 +140,7 @@ _NAME_WORD, _TOKEN_ID, _GROUP_ID, _RECORD_SHAPE, _FILLER_SHAPE = (
 
 @kernel
 def labelled(b: Bytes, i: int, e: int, what: Bytes) -> bool:
-    """Does a line begin with a label and a colon?"""
+    """Whether a line begins with a label and a colon."""
     if not word(b, i, e, what):
         return False
     k = skip(b, i + what.size, e)
@@ -160,7 +158,7 @@ def labelled_folded(b: Bytes, i: int, e: int, what: Bytes) -> bool:
 
 @kernel
 def header_line(b: Bytes, i: int, e: int, rows: Table, r: int, pairs: Table, p: int, line: int) -> int:
-    """Takes in the fields of a line of the header block; returns how many pairs there are then."""
+    """Adds the fields of a line of the header block; returns the number of pairs."""
     at = i
     while at < e:
         name, first = header_name(b, at, e)
@@ -207,7 +205,7 @@ def number_in(data: Bytes, at: int, size: int, is_little: bool) -> int:
 
 @kernel
 def header_token(data: Bytes, rows: Table, r: int) -> bool:
-    """Takes in the bytes of the header token; false where they contradict the header block or are not understood."""
+    """Adds the bytes of the header token; false if they contradict the header block or cannot be decoded."""
     at = rows[r, TOKEN_BYTES]
     if rows[r, TOKEN_BYTES + 1] - at < GHDR_FIXED or data[at + 6] == 170:
         return False
@@ -233,7 +231,7 @@ def header_token(data: Bytes, rows: Table, r: int) -> bool:
 
 @kernel
 def token_area(data: Bytes, rows: Table, r: int) -> bool:
-    """Finds the tokens in the token area; false where it does not end with one or holds others."""
+    """Finds the tokens in the token area; false if it does not end with one or has others."""
     for is_little in (True, False):
         at, stop = rows[r, AREA], rows[r, AREA + 1]
         while at + 4 <= stop:
@@ -253,7 +251,7 @@ def token_area(data: Bytes, rows: Table, r: int) -> bool:
 
 @kernel
 def finish(b: Bytes, data: Bytes, rows: Table, r: int) -> bool:
-    """Is everything that the record says in its row, without a contradiction?"""
+    """Whether the record is completely in its row, without a contradiction."""
     length, io = rows[r, LENGTH], rows[r, _IO]
     if rows[r, OPERATION] < 0:
         return False
@@ -312,7 +310,7 @@ def finish(b: Bytes, data: Bytes, rows: Table, r: int) -> bool:
 
 @kernel
 def column_ends(rows: Table, r: int, index: int, length: int, shown: int) -> None:
-    """Takes in how much is shown of a column."""
+    """Adds the printed length of a column."""
     if shown == 0:
         return
     if length < 0:
@@ -328,11 +326,10 @@ def column_ends(rows: Table, r: int, index: int, length: int, shown: int) -> Non
 def read(
     b: Bytes, at: int, n: int, is_framed: bool, bodies: bool, rows: Table, data: Bytes, lines: Table, pairs: Table
 ) -> tuple[int, int, int, int, int]:
-    """Reads the text ``[at, n)`` into ``rows``; returns how many there are, how many bytes of hex, where to go on
-    (``n`` if the text was read to its end; else ``rows`` is full), how many lines and pairs.
-
-    Without ``is_framed`` all of the text is one record. Without ``bodies`` the hex of the data is not kept. Where
-    ``lines`` has room, all lines of records are entered there, their fields in ``pairs``, and all hex is kept.
+    """Parses the text ``[at, n)`` into ``rows``; returns the number of rows, of hex bytes, the offset to continue at
+    (``n`` at the end of the text; else ``rows`` is full), and the numbers of lines and pairs. Without ``is_framed`` all
+    of the text is one record. Without ``bodies`` the hex of the data is dropped. If ``lines`` has room, all lines of
+    records are stored there, their fields in ``pairs``, and all hex is stored.
     """
     detail = lines.shape[0] > 0
     used, o, fill, stage, r = 0, 0, at, -1, -1
@@ -579,7 +576,7 @@ def read(
 @kernel
 def boundary_from(b: Bytes, at: int, n: int) -> int:
     """See :func:`~cdcwb.formats.goldengate.decode.printed.boundary`."""
-    stage, waiting = -2, -1  # not known; no rule that begins a record if one of its lines follows
+    stage, waiting = -2, -1  # unknown; a rule does not begin a record if one of its lines follows
     while at < n and b[at - 1] != 10:
         at += 1
     while at < n:
@@ -612,8 +609,8 @@ def boundary_from(b: Bytes, at: int, n: int) -> int:
 
 @kernel
 def stage_before(b: Bytes, at: int) -> int:
-    """The stage of the last line before ``at`` that may begin a record; -1 where a prompt or the like is nearer, or
-    there is no such line."""
+    """The stage of the last line before ``at`` that may begin a record; -1 if a prompt or the like is nearer, or
+    without such a line."""
     while at > 0:
         stop = at - 1
         at = stop

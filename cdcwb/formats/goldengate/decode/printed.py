@@ -1,5 +1,5 @@
-"""Logdump text as records in columns, and as records in full, with what contradicts itself
-(docs/formats/goldengate.md §2, §3.3, §3.8, §5.7 and §5.8).
+"""Logdump text as records in columns, and as complete records, with contradictions (docs/formats/goldengate.md §2,
+§3.3, §3.8, §5.7 and §5.8).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def text_of(printed: bytes) -> str:
 
 @dataclass(slots=True)
 class Line:
-    """A line of a record: its role; ``[at, next)`` its bytes, ``[start, stop)`` without white space around it; what the
-    grammar found in it (see :mod:`.grammar`); ``data``: the bytes shown below it, or in it if it is hex."""
+    """A line of a record: its role; ``[at, next)`` its bytes, ``[start, stop)`` without white space around it; the
+    values parsed by the grammar (see :mod:`.grammar`); ``data``: the bytes printed below it, or in it if it is hex."""
 
     role: Role
     at: int
@@ -87,8 +87,8 @@ class Line:
 
 @dataclass(slots=True)
 class Pair:
-    """A field of a line of the header block: its label and where that is, where its value is, the number that counts
-    (MISSING: none), the decimal that contradicts it (MISSING: none), its time."""
+    """A field of a line of the header block: its label and offset, the span of its value, its number (MISSING: none),
+    the decimal that contradicts it (MISSING: none), its time."""
 
     line: int
     name: str
@@ -102,7 +102,7 @@ class Pair:
 
 @dataclass(slots=True)
 class Lines:
-    """All lines of one record; ``stop``: where it ends."""
+    """All lines of one record; ``stop``: its end."""
 
     lines: list[Line]
     pairs: list[Pair]
@@ -129,7 +129,7 @@ def lines_of(record: bytes | Bytes) -> Lines:
 
 
 def printed_of(record: bytes, found: Lines | None = None) -> Printed:
-    """What the text of one record says; places count from its begin. Never raises."""
+    """Parses the text of one record; offsets count from its start. Never raises."""
     found = lines_of(record) if found is None else found
     result = Printed(Shape.RECORD, 0, found.stop)
     _header_block(result, record, found.pairs)
@@ -262,7 +262,7 @@ def _shape(result: Printed) -> Shape:
 
 
 def _group_bytes(groups: list[tuple[Line, list[Line]]]) -> bytes:
-    """A file header put together from its groups and tokens."""
+    """A file header, joined from its groups and tokens."""
     whole = bytearray()
 
     def head(line: Line) -> bytes:
@@ -304,8 +304,8 @@ _YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 *
 
 
 def walk_tokens(area: bytes) -> tuple[list[Token], int]:
-    """The tokens in an area of id (1 byte), info (1), length (2, either byte order) and value, and how many bytes are
-    missing at its end; 0 where it ends with a token."""
+    """The tokens in an area of id (1 byte), info (1), length (2, either byte order) and value, and the number of
+    missing bytes at its end; 0 if it ends with a token."""
     little, big = (_walk(area, order) for order in _ORDERS)
     if little[1] == 0 or (big[1] != 0 and little[1] <= big[1]):
         return little
@@ -332,9 +332,8 @@ def user_pairs(area: bytes) -> list[tuple[str, str]]:
 
 
 def ghdr_order(ghdr: bytes) -> Order | None:
-    """The byte order of a header token; None for one that is too short or holds no time.
-
-    That in which its time is of our days, else is one at all; where both are, that in which RecLength is less.
+    """The byte order of a header token; None for one that is too short or without a valid time. The order in which its
+    time is plausible, else valid; if both are, the one with the smaller RecLength.
     """
     at, size = GHDR_TIME
     if len(ghdr) < GHDR_FIXED:
@@ -347,14 +346,14 @@ def ghdr_order(ghdr: bytes) -> Order | None:
 
 
 def ghdr_time(ghdr: bytes) -> int | None:
-    """IO Time of a header token as microseconds since 1970 UTC; None where it holds none."""
+    """IO Time of a header token as microseconds since 1970 UTC; None without one."""
     order = ghdr_order(ghdr)
     at, size = GHDR_TIME
     return None if order is None else int.from_bytes(ghdr[at : at + size], order) - JULIAN_EPOCH_US
 
 
 def ghdr_values(ghdr: bytes) -> dict[str, int]:
-    """The numbers of a header token by their names; empty where it is too short or its byte order is not known."""
+    """The numbers of a header token by their names; empty if it is too short or its byte order is unknown."""
     order = ghdr_order(ghdr)
     if order is None:
         return {}
@@ -367,7 +366,7 @@ def ghdr_values(ghdr: bytes) -> dict[str, int]:
 
 
 BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
-"""What a whole header block has, besides AuditRBA or the indexes of definitions."""
+"""The labels of a complete header block, except AuditRBA and the indexes of definitions."""
 
 _QUARTER_HOUR_US: Final = 15 * 60 * 10**6
 _ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
@@ -413,7 +412,7 @@ def _header(printed: Printed) -> Problems:
 
 
 def _disagree(number: int, operation: str) -> bool:
-    """Do a record type's number and its printed name contradict what is known for certain?"""
+    """Whether a record type's number and its printed name contradict certain facts."""
     named = io_type_of(operation)
     if named == number:
         return False
@@ -495,7 +494,8 @@ def truncated_column(index: int, have: int, length: int) -> tuple[Problem, str]:
 
 
 def _told_by_columns(printed: Printed, length: int) -> bool:
-    """Are the record's data all shown below its columns? Prefixes of images and system keys are shown nowhere."""
+    """Whether the record's data are completely printed below its columns. Prefixes of images and system keys are never
+    printed."""
     if printed.shape is not Shape.RECORD or not printed.columns:
         return False
     if any(column.data is None or len(column.data) != column.length for column in printed.columns):
@@ -519,8 +519,8 @@ _TRAIL: Final = re.compile(
 
 
 def boundary(text: Bytes, at: int) -> int:
-    """The first place at or after ``at`` where a record begins that is complete by itself; the text's size if there is
-    none. Stretches of a text that are cut at such places have the same records and filler as the text."""
+    """The first offset at or after ``at`` at which an independent record begins; the text's size if there is none.
+    Stretches of a text that is split at such offsets have the same records and filler as the text."""
     return 0 if at <= 0 else t.boundary_from(readable(text), at, text.size)
 
 
@@ -627,7 +627,7 @@ def scan(text: Bytes, base: int = 0, bodies: bool = True) -> Records:
 
 
 def _fill(row: Ints, printed: Printed, start: int, bodies: bool) -> list[tuple[int, bytes]]:
-    """Puts a record that was read in full into its row; returns the columns of slices and the bytes that they have."""
+    """Stores a completely parsed record in its row; returns the columns of slices and their bytes."""
     row[: len(HEADER)] = [printed.values.get(name, MISSING) for name in HEADER]
     row[t.CUT_COLUMN : t.CUT_COLUMN + 3] = MISSING
     julian = ghdr_time(printed.ghdr)

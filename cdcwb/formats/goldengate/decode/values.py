@@ -1,9 +1,8 @@
 # ruff: noqa: SIM110 - any() and all() cannot be compiled
-"""Column values to text that loses nothing (docs/formats/goldengate.md §4.6), by one loop over the values of a coding.
-
-Bytes that are no value of their type come back as lower-case hex with a problem, never as a guess; a column without a
-definition is guessed by its bytes, without a problem. The loop leaves three things to others: what only a codec tells
-to be text, floating point numbers, and numbers that are written as text.
+"""Decodes column values to text without loss (docs/formats/goldengate.md §4.6), with one loop over the values of a
+coding. Bytes that are not a value of their type become lower-case hex with a problem; the type of a column without a
+definition is inferred from its bytes, without a problem. The loop leaves three cases to Python: text that only a codec
+can check, floating point numbers, and numbers in text form.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _INDICATOR: Final = 2
 
 
 class Kind(IntEnum):
-    """What a value was read as."""
+    """The kinds of decoded values."""
 
     NULL = 0
     TEXT = 1
@@ -49,7 +48,7 @@ class Kind(IntEnum):
 
 
 class Value(NamedTuple):
-    """One value. ``problem``: what is wrong with it, None if nothing."""
+    """One value. ``problem``: its error, or None."""
 
     text: str
     kind: Kind
@@ -59,7 +58,7 @@ class Value(NamedTuple):
 
 class Texts(NamedTuple):
     """The values of a column: ``array`` of strings, null for SQL NULL; ``kinds``, int8, one of :class:`Kind` for each;
-    ``problems`` as (place in the array, code, sentence)."""
+    ``problems`` as (index in the array, code, sentence)."""
 
     array: pa.Array
     kinds: npt.NDArray[np.int8]
@@ -67,19 +66,19 @@ class Texts(NamedTuple):
 
 
 def coding(column: ColumnDef | None) -> Coding:
-    """How the values of a column are written; that they are to be guessed, where it has no definition."""
+    """The coding of a column's values; inferred from the bytes without a definition."""
     return GUESS if column is None else column.coding
 
 
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
-# what became of a value: it was read, it cannot be read in one of these ways, or something is left to be done
+# status of a value: decoded, one of these errors, or left to Python
 (
     _OK, _LENGTH, _CHARSET, _INTEGER, _FLOAT, _DECIMAL, _PACKED, _MOMENT,
     _ASK, _ASK_PRINTABLE, _NUMBER_TEXT, _BINARY_FLOAT,
 ) = range(12)  # fmt: skip
 _ANOTHER, _ASCII_BASED, _UTF_8, _NO_TEXT = range(4)
-"""Which bytes are text: only the codec tells; those of ASCII, of others the codec; what is UTF-8; those of ASCII."""
+"""The check for text: codec only; ASCII, else codec; UTF-8; ASCII."""
 
 _GUESS, _TEXT_CODE, _FIXED_TEXT, _INTEGER_CODE, _FLOAT_CODE, _DECIMAL_CODE, _PACKED_CODE, _MOMENT_CODE, _BINARY_CODE = (
     int(one)
@@ -94,7 +93,7 @@ _MOST_SCALE: Final = 4096
 
 @kernel
 def _text_status(b: Bytes, i: int, e: int, way: int) -> int:
-    """Are these bytes text? ``_OK``, ``_CHARSET`` (no) or ``_ASK``."""
+    """Whether bytes are text: ``_OK``, ``_CHARSET`` (no) or ``_ASK``."""
     if way == _ANOTHER:
         return _ASK
     if way == _UTF_8:
@@ -115,7 +114,7 @@ def _printable(b: Bytes, i: int, e: int) -> bool:
 
 @kernel
 def _is_moment(b: Bytes, i: int, e: int) -> bool:
-    """Does it look like a date: digits and dashes where a date has them?"""
+    """Whether it looks like a date: digits and dashes at the positions of a date."""
     n = e - i
     if n != 10 and not 19 <= n <= 40:
         return False
@@ -143,7 +142,7 @@ def _put_hex(b: Bytes, i: int, e: int, out: Bytes, o: int) -> int:
 
 @kernel
 def _put_scaled(digits: Bytes, at: int, count: int, negative: bool, scale: int, out: Bytes, o: int) -> int:
-    """A number by its digits ``[at, count)``, ``scale`` of them behind the point; zeros behind it for a negative
+    """A number from its digits ``[at, count)``, ``scale`` of them after the point; trailing zeros for a negative
     scale."""
     while at < count - 1 and digits[at] == 48:
         at += 1
@@ -194,8 +193,8 @@ def _put_integer(b: Bytes, i: int, e: int, signed: bool, scale: int, digits: Byt
 
 @kernel
 def _zoned(b: Bytes, i: int, e: int, signed: bool, digits: Bytes) -> tuple[int, bool]:
-    """The digits of a decimal of a digit a byte, how many they are (-1: it is none), and whether it is negative: by a
-    sign before or behind them, or the high bit of the first or last digit."""
+    """The digits of a decimal of one digit per byte, their number (-1: invalid), and whether it is negative: by a
+    leading or trailing sign, or the high bit of the first or last digit."""
     first, last, negative, flag = i, e, False, -1
     for place in (i, e - 1):
         c = wide(b[place]) if i < e else 0
@@ -216,7 +215,7 @@ def _zoned(b: Bytes, i: int, e: int, signed: bool, digits: Bytes) -> tuple[int, 
 
 @kernel
 def _packed(b: Bytes, i: int, e: int, digits: Bytes) -> int:
-    """How many digits are in the half bytes before the last, which is the sign; -1: it is no packed decimal."""
+    """The number of digits in the half bytes before the last, which is the sign; -1: not a packed decimal."""
     count = 2 * (e - i) - 1
     if count < 1 or wide(b[e - 1]) & 15 < 10:
         return -1
@@ -261,7 +260,7 @@ def _put_value(
     b: Bytes, i: int, e: int, how: int, size: int, scale: int, signed: bool, is_big: bool, way: int, digits: Bytes,
     out: Bytes, o: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """One value that is not NULL: where its text ends, its kind and its status. What cannot be read is hex."""
+    """One value that is not NULL: the end of its text, its kind and its status. Undecodable values are hex."""
     n = e - i
     length = -3
     if n >= 2:
@@ -322,7 +321,7 @@ def put_values(
     b: Bytes, start: Ints, stop: Ints, is_null: Bools, how: int, size: int, scale: int, signed: bool, is_big: bool,
     way: int, digits: Bytes, out: Bytes, ends: Int32s, kinds: Int8s, status: Int8s,
 ) -> None:  # fmt: skip
-    """Writes the texts of values of one coding one after the other."""
+    """Writes the concatenated texts of values of one coding."""
     o = 0
     for k in range(start.size):
         kind, state = 0, 0
@@ -331,7 +330,7 @@ def put_values(
         kinds[k], status[k], ends[k + 1] = kind, state, o
 
 
-# --- whole columns ----------------------------------------------------------------------------------------------------
+# --- complete columns -------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -353,9 +352,8 @@ def texts(
     charset: str = "utf-8",
     order: Order = "little",
 ) -> Texts:
-    """The values ``[start, stop)`` of a buffer, all of one column or of columns that are written alike, as text.
-
-    ``column``: its definition or coding; None: guessed, value by value. ``is_null``: is the value SQL NULL?
+    """The values ``[start, stop)`` of a buffer, all of one column or of columns with the same coding, as text.
+    ``column``: its definition or coding; None: inferred, value by value. ``is_null``: whether the value is SQL NULL.
     """
     how = column if isinstance(column, Coding) else coding(column)
     if abs(how.scale) > _MOST_SCALE:  # no type has so many digits
@@ -420,7 +418,7 @@ def _put(array: pa.Array, rows: Ints, texts: pa.Array) -> pa.Array:
 
 
 def _with_decoded(raw: pa.Array, asked: Ints, charset: str, fixed: bool) -> pa.Array:
-    """The values as text; those that are ``asked`` are in the character set, and null if they are none in it."""
+    """The values as text; the ``asked`` ones are decoded with the character set, null if undecodable."""
     different = raw.take(pa.array(asked)).dictionary_encode()
     found = [decoded(one, charset) for one in different.dictionary.to_pylist()]
     texts = pa.array([one.rstrip(" ") if fixed and one is not None else one for one in found], pa.string())
@@ -431,7 +429,7 @@ def _with_decoded(raw: pa.Array, asked: Ints, charset: str, fixed: bool) -> pa.A
 
 
 def decoded(raw: bytes, charset: str) -> str | None:
-    """Text in a character set; None if the bytes are none in it."""
+    """Text in a character set; None if undecodable."""
     try:
         return raw.decode(charset)
     except (UnicodeError, LookupError):
@@ -439,7 +437,7 @@ def decoded(raw: bytes, charset: str) -> str | None:
 
 
 def _is_number(raw: bytes) -> bool:
-    """Is it a number that is written as text?"""
+    """Whether it is a number in text form."""
     with suppress(ValueError):
         float(raw.decode("latin-1"))
         return True
@@ -457,7 +455,7 @@ _SENTENCES: Final = {
 
 
 def _sentence(status: int, raw: bytes, how: Coding, charset: str, order: Order) -> tuple[Problem, str]:
-    """What is wrong with a value."""
+    """The error of a value."""
     if status != _LENGTH:
         sentence = _SENTENCES[status].format(charset=charset, size=how.size, found=len(raw))
         return Problem.CHARSET if status == _CHARSET else Problem.VALUE, sentence
@@ -468,9 +466,8 @@ def _sentence(status: int, raw: bytes, how: Coding, charset: str, order: Order) 
 
 
 def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> Value:
-    """One value that is not NULL, from its bytes behind the null indicator. Never raises.
-
-    ``order`` is that of the length before a text, ``charset`` the database's, as Python calls it.
+    """One value that is not NULL, from its bytes after the null indicator. Never raises. ``order`` is that of the
+    length of a text, ``charset`` the database's, by Python's name.
     """
     at = np.zeros(1, dtype=np.int64)
     found = texts(np.frombuffer(raw, np.uint8), at, at + len(raw), at > 0, how, charset, order)
@@ -488,11 +485,9 @@ _NULL: Final = Value("", Kind.NULL)
 
 
 def nullable_value(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> tuple[Value, int]:
-    """One value from all bytes of a column that has a null indicator only if it may be NULL (§4.8), and how many bytes
-    the indicator takes: 0 or 2. Never raises.
-
-    Of the two ways to read the bytes the one that makes a value of the type counts. Where both do and the values
-    differ, or neither does, the value comes with a problem.
+    """One value from all bytes of a column that has a null indicator only if it may be NULL (§4.8), and the number of
+    bytes of the indicator: 0 or 2. Never raises. Of the two interpretations of the bytes the one that makes a value of
+    the type counts. Where both do and the values differ, or neither does, the value comes with a problem.
     """
     if how.how is How.GUESS:
         how = GUESS_FIXED
@@ -514,7 +509,7 @@ def nullable_value(raw: bytes, how: Coding, order: Order, charset: str = "utf-8"
 
 
 def _recognised(value: Value, raw: bytes) -> Value:
-    """The value; a problem where a guess found nothing in its bytes."""
+    """The value; a problem if nothing could be inferred from its bytes."""
     if value.kind is not Kind.HEX or value.problem is not None:
         return value
     sentence = f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}"
@@ -533,7 +528,7 @@ def nullable_texts(
     long = np.flatnonzero(size >= _INDICATOR)
     head[long] = buffer[start[long]].astype(np.int64) << 8 | buffer[start[long] + 1]
     doubtful = (head == 0) | (head == 0xFFFF)
-    if how.how is How.INTEGER:  # all of the column's bytes make a number, and those behind an indicator none
+    if how.how is How.INTEGER:  # all of the column's bytes are a number, and those after an indicator are not
         doubtful &= (size != how.size) | ((size == _INDICATOR) & (head != 0))
     if how.how is How.GUESS_FIXED:
         doubtful |= found.kinds == Kind.HEX

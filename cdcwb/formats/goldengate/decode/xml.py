@@ -1,12 +1,9 @@
-"""Records of XML exports: where they begin and end, their events, and their field tree (docs/formats/goldengate.md §8).
-
-Two forms: ``<operation …>…</operation>``, one after the other, and FORMATXML: ``<transaction …>`` around
-``<dbupdate …>`` elements, without a root. One pattern finds the tags that matter and steps over what may hide them:
-CDATA sections and comments. A record is an element with the blank space behind it; the first ``dbupdate`` of a
-transaction owns the transaction's tag, the last one its end.
-
-The parser is Expat without anything from outside: a document type or an entity that is declared is refused. Binary
-columns (Base64 in FORMATXML) cannot be told from text and stay text.
+"""Records of XML exports: their framing, events, and field trees (docs/formats/goldengate.md §8). Two forms:
+consecutive ``<operation …>…</operation>``, and FORMATXML: ``<transaction …>`` around ``<dbupdate …>`` elements, without
+a root. One pattern finds the relevant tags and skips CDATA sections and comments, which may hide them. A record is an
+element with the following white space; the first ``dbupdate`` of a transaction includes the transaction's tag, the last
+one its end. The parser is Expat without external entities: a document type or entity declaration is rejected. Binary
+columns (Base64 in FORMATXML) cannot be distinguished from text and remain text.
 """
 
 from __future__ import annotations
@@ -42,21 +39,21 @@ from cdcwb.model import Kind, Operation, Problem
 __all__ = ["TOKEN", "What", "XmlReader", "boundaries", "parse_element", "pieces", "xml_fields"]
 
 
-# `|(?!)` in a possessive group: tests/possessive.py says what for
+# `|(?!)` in a possessive group: see tests/possessive.py
 TOKEN: Final = re.compile(
     rb"<(?:"
     rb"!\[CDATA\[[^\]<]*+(?:(?:\](?!\]>)|<(?!!\[CDATA\[)"
-    # a section inside a section, as XML that is a value has it: the inner end is parted in two
+    # a section inside a section, for a value that is XML: the inner end is split in two
     rb"|<!\[CDATA\[[^\]]{0,65536}+(?:\](?!\]>)[^\]]{0,65536}+|(?!)){0,256}+(?<=\]\])\]\]><!\[CDATA\[>"
     rb"|(?!))[^\]<]*+)*+\]\]>"
     rb"|!--(?:[^-]++|-(?!-)|(?!))*+-->"
     rb"|(/?)(operation|dbupdate|transaction)(?=[\s/>])(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+(>)\s*+"
     rb")"
 )
-"""A CDATA section, a comment, or a tag of an element that frames, with the blank space behind it: group 1 is the tag's
+"""A CDATA section, a comment, or a tag of a framing element, with the following white space: group 1 is the tag's
 slash, group 2 its name, group 3 its last character.
 
-A section in which another one begins is damage (its own end is lost), and is no match.
+A section in which another one begins is damage (its own end is lost), and does not match.
 """
 
 _ASIDE: Final = re.compile(
@@ -64,11 +61,11 @@ _ASIDE: Final = re.compile(
     rb"|</?(?!(?:col|cols|column|columns|before|after|token|tokens|Name|Value|operation|dbupdate|transaction)[\s/>])"
     rb"[A-Za-z_][^<>]*+>|\xef\xbb\xbf|(?!))*+\Z"
 )
-"""What may stand between elements and says nothing: blank space, declarations, comments, the tags of a root."""
+"""Filler between elements: white space, declarations, comments, the tags of a root."""
 
 
 class What(IntEnum):
-    """What a piece of a file is."""
+    """The kinds of pieces of a file."""
 
     ELEMENT = 0
     EMPTY = 1
@@ -79,8 +76,8 @@ class What(IntEnum):
 
 @dataclass(slots=True)
 class Transaction:
-    """A FORMATXML transaction. ``offset``: where it begins; ``tag``: its opening tag, None where that is missing.
-    ``count``: its records so far."""
+    """A FORMATXML transaction. ``offset``: its start; ``tag``: its opening tag, None if missing. ``count``: its records
+    so far."""
 
     offset: int
     tag: tuple[int, int] | None
@@ -89,10 +86,9 @@ class Transaction:
 
 @dataclass(slots=True)
 class Piece:
-    """A stretch ``[start, stop)`` of a file; ``[first, last)`` is the element in it. ``number``: its place in the
-    ``transaction``, from 1. ``ends``: the transaction's end stands behind it; ``unended``: the transaction has none.
-    ``reason`` says what is wrong, ``cut`` that the stretch is cut off: an element, or a transaction (``first`` is
-    -1)."""
+    """A stretch ``[start, stop)`` of a file; ``[first, last)`` is the element in it. ``number``: its index in the
+    ``transaction``, from 1. ``ends``: the transaction's end follows it; ``unended``: the transaction has no end.
+    ``reason``: its error, ``cut``: the stretch is truncated: an element, or a transaction (``first`` is -1)."""
 
     what: What
     start: int
@@ -111,13 +107,13 @@ def pieces(
     view: memoryview, start: int, stop: int, transaction: Transaction | None = None, final: bool = True
 ) -> Iterator[Piece]:
     """All pieces of ``[start, stop)``, which begins where a record begins, in order, without holes. With a
-    ``transaction`` that began before, its next record stands at ``start``."""
+    ``transaction`` that began earlier, its next record is at ``start``."""
     return _Framer(view, start, stop, transaction).run()
 
 
 def boundaries(view: memoryview, size: int) -> list[int]:
-    """Where the file may be cut: at operations and transactions, ``size`` bytes or more apart, from 0 on. Blank space
-    alone is no part: it belongs to what follows."""
+    """The offsets at which the file may be split: at operations and transactions, at least ``size`` bytes apart, from 0
+    on. White space alone is not a part: it belongs to the next one."""
     found = [0]
     inside: bytes | None = None
     for token in TOKEN.finditer(view):
@@ -143,10 +139,10 @@ def _closed(token: re.Match[bytes]) -> bool:
 class _Framer:
     def __init__(self, view: memoryview, start: int, stop: int, transaction: Transaction | None) -> None:
         self.view, self.stop = view, stop
-        self.mark = start  # up to where pieces were found
+        self.mark = start  # the end of the pieces so far
         self.transaction = transaction
         self.open: tuple[bytes, int] | None = None  # the element that is open: name and first byte
-        self.held: Piece | None = None  # the last piece: what stands behind it may belong to it
+        self.held: Piece | None = None  # the last piece, which following text may belong to
         self.ready: list[Piece] = []
 
     def run(self) -> Iterator[Piece]:
@@ -239,7 +235,7 @@ class _Framer:
             self.add(Piece(What.MALFORMED, self.mark, stop, first, stop, one, reason=reason, cut=cut))
 
     def cut(self, stop: int) -> None:
-        """Ends an element that is open where something else begins."""
+        """Ends an open element at the start of something else."""
         if self.open is not None:
             name, begin = self.open
             self.open = None
@@ -257,7 +253,7 @@ class _Framer:
             self.malformed(stop, f"truncated: the transaction that begins at offset {one.offset} has no end", True)
 
     def between(self, stop: int) -> None:
-        """Deals with what stands before an element that begins at ``stop``."""
+        """Handles the text before an element that begins at ``stop``."""
         one = self.transaction
         first = self.mark
         if one is not None and one.tag is not None and self.mark <= one.offset:
@@ -293,7 +289,7 @@ class _Framer:
 
 
 def _is_note(text: memoryview) -> bool:
-    """Are these lines headings and comments of whoever put the elements together?"""
+    """Whether these lines are headings and comments by the author of the file."""
     return len(text) <= _FAR and all(is_note(line) for line in map(bytes.strip, bytes(text).split(b"\n")) if line)
 
 
@@ -329,8 +325,8 @@ _MISSING: Final = ("missing", "isMissing", "ismissing")
 
 
 def parse_element(text: bytes, complete: bool = True) -> Record:
-    """The record of an ``operation`` or ``dbupdate`` element in UTF-8; of one that is not ``complete`` what is in its
-    beginning. Raises ValueError that says what is wrong and at which byte."""
+    """The record of an ``operation`` or ``dbupdate`` element in UTF-8; for one that is not ``complete`` the content of
+    its beginning. Raises ValueError with the error and the byte."""
     parser = expat.ParserCreate("utf-8")
     builder = _Builder()
     parser.buffer_text = True
@@ -406,7 +402,7 @@ class _Builder:
 
 
 def _is_flagged(attributes: Mapping[str, str], flags: Sequence[str]) -> bool:
-    """Is one of the flags true?"""
+    """Whether one of the flags is true."""
     return any(attributes.get(flag, "").lower() in _TRUE for flag in flags)
 
 
@@ -436,7 +432,7 @@ class _Ids:
     complete: bool = False
 
     def take(self, tokens: Mapping[str, str | None]) -> str | None:
-        """Adds the tokens of one more record; returns a sentence where they disagree with those before."""
+        """Adds the tokens of a record; returns a sentence if they contradict earlier ones."""
         wrong = None
         for name, value in tokens.items():
             role = role_of_token(name)
@@ -452,14 +448,14 @@ class _Ids:
 
     @property
     def is_known(self) -> bool:
-        """Are both ids known?"""
+        """Whether both ids are known."""
         return self.xid is not None and self.csn is not None
 
 
 @dataclass(slots=True)
 class Decoded:
-    """The pieces of a batch, by index: ``records`` (those that are cut off with their complete fields), ``wrong``:
-    problem and sentence of what cannot be decoded, ``notes``: other problems, ``ids`` of the transaction."""
+    """The pieces of a batch, by index: ``records`` (truncated ones with their complete fields), ``wrong``: problem and
+    sentence of undecodable ones, ``notes``: other problems, ``ids`` of the transaction."""
 
     records: dict[int, Record] = field(default_factory=dict)
     wrong: dict[int, tuple[Problem, str]] = field(default_factory=dict)
@@ -522,7 +518,7 @@ class XmlReader:
         return decoded
 
     def _bytes(self, piece: Piece) -> bytes:
-        """The element of a piece; of one that is cut off everything up to the end of its last tag; else nothing."""
+        """The element of a piece; for a truncated one everything up to the end of its last tag; else nothing."""
         if piece.first < 0 or (piece.what is not What.ELEMENT and not piece.cut):
             return b""
         text = bytes(self.view[piece.first : piece.last])
@@ -625,10 +621,10 @@ class XmlReader:
 
 
 _MOST: Final = 100_000
-"""Tags and texts of a record; what stands behind so many is not taken apart."""
+"""Maximum tags and texts of a record; the rest is not dissected."""
 
 _DEEPEST: Final = 200
-# `|(?!)` in a possessive group: tests/possessive.py says what for
+# `|(?!)` in a possessive group: see tests/possessive.py
 _SECTION: Final = re.compile(rb"<!\[CDATA\[[^\]]*+(?:\](?!\]>)[^\]]*+|(?!))*+\]\]>")
 _PIECE: Final = re.compile(
     rb"(?P<comment><!--(?:[^-]++|-(?!-)|(?!))*+-->|<[?!][^<>]*+>)"
@@ -653,7 +649,7 @@ _MEANINGS: Final = {
 
 @dataclass(slots=True)
 class _Open:
-    """An element that is open: its name, where it begins, its tag's attributes, and what was found in it."""
+    """An open element: its name, its start, its tag's attributes, and its content so far."""
 
     name: str
     start: int
@@ -671,7 +667,7 @@ class _Tree:
     def __init__(self, record: bytes) -> None:
         self.record = record
         self.stack = [_Open("record", 0, {})]
-        self.sections = record.rfind(b"]]>")  # behind it no section has an end
+        self.sections = record.rfind(b"]]>")  # after it no section has an end
 
     def run(self) -> Field:
         at, count = 0, 0
@@ -687,7 +683,7 @@ class _Tree:
         return Field("record", 0, len(record), record, None, "a record of an XML export", tuple(whole.parts))
 
     def piece(self, at: int) -> int:
-        """Takes what stands at a place; returns the place behind it."""
+        """Processes the text at an offset; returns the next offset."""
         section = _SECTION.match(self.record, at) if at < self.sections else None
         if section is not None:
             text = section[0][9:-3].decode("utf-8", "replace")
@@ -782,7 +778,7 @@ class _Tree:
         self.stack[-1].parts.append(made)
 
     def value(self, one: _Open) -> str | None:
-        """The text of an element that holds no others; None for NULL and for what is missing."""
+        """The text of an element without children; None for NULL and for a missing element."""
         said = {name.lower(): value.lower() for name, value in one.attributes.items()}
         if said.get("status") == "null" or "true" in (said.get("missing"), said.get("isnull")):
             return None

@@ -1,7 +1,6 @@
-"""What has to be known before a capture can be read in pieces: files, splits, versions, and what crosses the splits.
-
-A plan is made once and travels to the workers as one text. It grows with the number of files, splits, versions and
-transactions that run over a split's end, never with the number of records.
+"""The plan of a capture: files, splits, versions, and state that crosses splits. A plan is made once and sent to the
+workers as one text. Its size grows with the number of files, splits, versions and transactions that cross a split's
+end, not with the number of records.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _MOST_FILES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How all files are read. ``time_zone``: that of printed times, None: as header tokens show. ``export``: options of
+    """Settings of all files. ``time_zone``: that of printed times, None: from header tokens. ``export``: options of
     JSON and XML files."""
 
     charset: str = "utf-8"
@@ -61,11 +60,11 @@ class Settings:
 
 @dataclass(slots=True)
 class FileEntry:
-    """One file. ``kind``: logdump, json or xml; ``size``: bytes of the decompressed file; ``problem``: what is wrong
-    with it as a whole. ``byte_order`` (little, big) and ``prefix`` (2, 4: bytes before the before image of unified
-    updates) are those of record bodies; with ``order_known`` false, nothing tells the byte order. ``nullable``: from
-    this :class:`~cdcwb.formats.goldengate.decode.System` on, null indicators are only in columns that may be NULL.
-    ``shown``: what header tokens say of the time zone. ``export``: what a JSON or XML file is read by."""
+    """One file. ``kind``: logdump, json or xml; ``size``: bytes of the decompressed file; ``problem``: the problem of
+    the file itself. ``byte_order`` (little, big) and ``prefix`` (2, 4: bytes before the before image of unified
+    updates) are those of record bodies; with ``order_known`` false, the byte order is unknown. ``nullable``: from this
+    :class:`~cdcwb.formats.goldengate.decode.System` on, null indicators are only in columns that may be NULL.
+    ``shown``: the time zone from header tokens. ``export``: the settings of a JSON or XML file."""
 
     path: str
     kind: str
@@ -84,13 +83,12 @@ class FileEntry:
 class Stretch:
     """The records of a part's section whose RBA is in ``[low, high]``; see :mod:`.transactions`.
 
-    ``before`` and ``after``: the transactions open where it begins and ends. ``half``: table of the before half that
-    waits for its other where it begins. ``head``: position of the record that fragments at its beginning continue;
-    ``goes_on``: the record before it says that it is continued. ``follows``: (file index, first byte, byte behind) of
-    the fragments that continue its last record. ``repeated``: runs (first, last) of the section's records, counted in
-    trail order from 0, that were printed before; ``shared``: of those whose RBA a different record of an earlier part
-    has. ``expected``: RBA of its first record, if nothing is missing before
-    it; -1 where that is not known.
+    ``before`` and ``after``: the transactions open at its start and end. ``half``: table of the before half that waits
+    for its other half at its start. ``head``: position of the record that fragments at its beginning continue;
+    ``goes_on``: the preceding record is marked as continued. ``follows``: (file index, first byte, last+1) of the
+    fragments that continue its last record. ``repeated``: runs (first, last) of the section's records, counted in trail
+    order from 0, that were printed before; ``shared``: of those whose RBA a different record of an earlier part has.
+    ``expected``: RBA of its first record, if no record is missing before it; -1 if unknown.
     """
 
     section: int
@@ -110,8 +108,8 @@ class Stretch:
 
 @dataclass(slots=True)
 class Part:
-    """The bytes ``[start, stop)`` of a file, whose records belong together. ``named``: names as printed of the tables
-    of its records, which stay where the plan is made."""
+    """The bytes ``[start, stop)`` of a file, whose records belong together. ``named``: printed names of the tables of
+    its records, which are not sent to workers."""
 
     file: int
     start: int
@@ -148,7 +146,7 @@ class Plan:
     facts: dict[str, Any] = field(default_factory=dict)
     notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
     partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
-    is_rows: bool = False  # the one file is what rows are called
+    is_rows: bool = False  # the only file has the name of the rows
     shared: list[frozenset[str]] | None = None  # transactions that each split shares; only where a task has its portion
 
     @property
@@ -186,7 +184,7 @@ OPTIONS: Final[dict[str, str]] = {
     "keys": "key columns: schema.table:c1+c2",
     **{name: meaning for name, meaning in OF_EXPORTS.items() if name != "split_size"},
 }
-"""Every option of the format and what it means."""
+"""The description of every option of the format."""
 
 _SPLIT_SIZE: Final = 32 << 20
 _INDICATORS: Final = ("auto", "every", "nullable")
@@ -195,7 +193,7 @@ _SHAPES: Final = ("auto", LOGDUMP, "json", "xml")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a capture, checked. None: to be detected."""
+    """The checked options of a capture. None: to be detected."""
 
     time_zone: str | None = None
     definitions: tuple[str, ...] = ()
@@ -212,7 +210,7 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
+        """Checked options from names and values. Raises OptionError, which names the error and the known options."""
         opt.check_names(given, OPTIONS, "goldengate")
         values = {name: value for name, value in given.items() if value is not None and value != ""}
         zone = str(values.get("time_zone", "auto"))
@@ -254,7 +252,7 @@ class Options:
         return Settings(self.charset, self.time_zone, self.images, self.container)
 
     def beside(self) -> list[Definition]:
-        """The definitions of the DEFGEN files. Raises OptionError where there are none."""
+        """The definitions of the DEFGEN files. Raises OptionError if there are none."""
         found: list[Definition] = []
         for path in self.definitions:
             try:
@@ -270,10 +268,9 @@ class Options:
 
 
 def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
-    """What the events of each part follow from: its file and how that is read, what crosses its ends, the files whose
-    fragments continue its last record, and the versions that its records find.
-
-    The index of its file is among it, for transactions may be named by the place where they begin.
+    """The provenance of each part: its file with its settings, the state that crosses its ends, the files whose
+    fragments continue its last record, and the versions of its records. It includes the index of its file, since
+    transactions may be named by the location of their start.
     """
     contexts = _Contexts(plan)
     for split in plan.splits:
@@ -281,7 +278,7 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
 
 
 class _Contexts:
-    """The contexts of a plan's parts; what many of them share is made once."""
+    """The contexts of a plan's parts; common facts are made once."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -295,7 +292,7 @@ class _Contexts:
         self._underlines = max((len(name) - len(name.rstrip("_")) for name in names), default=0)
 
     def piece(self, part: Part) -> Piece:
-        """What the events of a part follow from."""
+        """The provenance of a part."""
         files = self.plan.files
         path = files[part.file].path
         behind = [files[index].path for stretch in part.stretches for index, _, _ in stretch.follows]
@@ -320,7 +317,7 @@ class _Contexts:
         ]
 
     def _text(self, number: int) -> str | None:
-        """A version as text, without its place, which no event says; None for -1."""
+        """A version as text, without its location, which no event has; None for -1."""
         if number < 0:
             return None
         if number not in self._texts:

@@ -1,10 +1,8 @@
-"""From files to a plan: what a first pass over all parts tells of what crosses their ends and of the whole capture
-(docs/formats/goldengate.md §4.2, §4.8, §5.2 and §7).
-
-The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this process
-for small things and for the data source on its own. Sections may hold records of the same stretch of a trail file,
-where a Logdump run was logged twice, or went back and forth: records of such sections are compared by RBA and text;
-runs of them are what the plan holds of it.
+"""Makes a plan from files, with a first pass over all parts for the state that crosses their ends and for the facts of
+the complete capture (docs/formats/goldengate.md §4.2, §4.8, §5.2 and §7). ``run`` maps a function over tasks: in Spark
+for ``load``, in this process for small captures and for the data source on its own. Sections may have records of the
+same stretch of a trail file, if a Logdump run was logged twice, or went back and forth: records of such sections are
+compared by RBA and text; the plan has ranges of repeated records.
 """
 
 from __future__ import annotations
@@ -69,15 +67,15 @@ class Crossing:
     places: dict[tuple[int, int], Places] = field(default_factory=dict)
 
     def take(self, part: int, found: Iterable[Places]) -> None:
-        """Takes in the records of a part's sections."""
+        """Adds the records of a part's sections."""
         for one in found:
             if (part, one.section) in self.sections:
                 self.places[part, one.section] = one
 
     def solve(self, cuts: dict[int, Ranges], repeated: dict[int, Ranges], shared: dict[int, Ranges]) -> None:
-        """Says for each part and section into which ranges of RBA it falls, so that those of all sections follow each
-        other, which runs of its records (in trail order) another section, earlier in the capture, holds too, and for
-        which runs such a section holds a different record with the same RBA."""
+        """Determines for each part and section the ranges of RBA that order the ranges of all sections, the runs of its
+        records (in trail order) that an earlier section of the capture has too, and the runs for which such a section
+        has a different record with the same RBA."""
         owners = sorted(self.places)
         rba = np.concatenate([self.places[one].rba for one in owners])
         mark = np.concatenate([self.places[one].mark for one in owners])
@@ -101,7 +99,7 @@ class Crossing:
 
 
 def _again(rba: Ints, mark: Ints, owner: Ints) -> np.ndarray:
-    """Which records are there before in another section; those marked 0 are told from all others."""
+    """A mask of records that an earlier section has too; those marked 0 differ from all others."""
     order = np.lexsort([owner, mark, rba])
     same = (rba[order][1:] == rba[order][:-1]) & (mark[order][1:] == mark[order][:-1]) & (mark[order][1:] != 0)
     out = np.zeros(len(rba), dtype=np.bool_)
@@ -110,7 +108,7 @@ def _again(rba: Ints, mark: Ints, owner: Ints) -> np.ndarray:
 
 
 def _second(rba: Ints, owner: Ints, some: np.ndarray) -> np.ndarray:
-    """Which of some records have the RBA of one in an earlier section."""
+    """A mask of records with the RBA of one in an earlier section."""
     chosen = np.flatnonzero(some)
     chosen = chosen[np.lexsort([owner[chosen], rba[chosen]])]
     starts = np.append(True, rba[chosen][1:] != rba[chosen][:-1])[: len(chosen)]
@@ -121,7 +119,7 @@ def _second(rba: Ints, owner: Ints, some: np.ndarray) -> np.ndarray:
 
 
 def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
-    """Runs (first, last) of the places where ``flags`` is true."""
+    """Runs (first, last) of the indexes at which ``flags`` is true."""
     padded = np.concatenate([[False], flags, [False]])
     edges = np.flatnonzero(padded[1:] != padded[:-1])
     return [(int(first), int(stop) - 1) for first, stop in zip(edges[::2], edges[1::2], strict=True)]
@@ -212,7 +210,8 @@ def stretches(
     repeated: Mapping[int, Ranges],
     shared: Mapping[int, Ranges],
 ) -> list[Open]:
-    """Puts the stretches into their parts, with what crosses their ends; returns what is open at the capture's end."""
+    """Adds the stretches to their parts, with the state at their ends; returns the transactions that are open at the
+    capture's end."""
     ordered: list[_End] = []
     for number, part, scanned in of_text(parts, scans):
         for found in scanned.stretches:
@@ -261,7 +260,8 @@ def stretches(
 
 
 def _place(found: Sequence[_End]) -> None:
-    """Where each stretch, in capture order, stands in its trail file: one without any RBA behind the one before it."""
+    """The position of each stretch, in capture order, in its trail file: one without any RBA follows the preceding
+    one."""
     last: dict[TrailFile, int] = {}
     for one in found:
         one.place = max(one.found.first, one.found.low) if one.found.first != MISSING else last.get(one.file, 0)
@@ -281,7 +281,7 @@ def _expected(ordered: Sequence[_End]) -> list[int]:
 
 
 def _first(place: str, one: _End) -> str:
-    """What a transaction is named by whose first record stands at ``rba:n`` or ``offset:n``."""
+    """The name of a transaction whose first record is at ``rba:n`` or ``offset:n``."""
     kind, _, number = place.partition(":")
     if not number:
         return ""
@@ -291,7 +291,7 @@ def _first(place: str, one: _End) -> str:
 
 
 def _named(one: Open | None) -> Open | None:
-    """A transaction with the place of its first record only where it is named by that."""
+    """A transaction with the location of its first record only if that is its name."""
     return one if one is None or one.xid is None or one.aborted else replace(one, first="")
 
 
@@ -337,7 +337,7 @@ _UNKNOWN_ORDER: Final = " No values are decoded; give it with the option byte_or
 
 
 def _decide_indicators(plan: Plan, entry: FileEntry, votes: Sequence[BodyVote], options: Options) -> None:
-    """Which columns of a file's bodies have a null indicator (§4.8); what is usual is not worth a row."""
+    """The columns of a file's bodies with a null indicator (§4.8); the default has no row."""
     every, other = sum(one.with_indicators for one in votes), sum(one.without for one in votes)
     nonstop = sum(one.nonstop for one in votes)
     given = options.nullable_from
@@ -361,7 +361,7 @@ def _decide_indicators(plan: Plan, entry: FileEntry, votes: Sequence[BodyVote], 
 
 
 def decide_sides(plan: Plan, parts: Sequence[Part], scans: Sequence[Any]) -> None:
-    """What is taken for the side of updates of which the text says none, per file."""
+    """The assumed image of updates whose text does not state it, per file."""
     counts: dict[int, int] = {}
     for _, part, one in of_text(parts, scans):
         counts[part.file] = counts.get(part.file, 0) + one.sideless
@@ -372,7 +372,7 @@ def decide_sides(plan: Plan, parts: Sequence[Part], scans: Sequence[Any]) -> Non
 
 
 def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], options: Options) -> None:
-    """The zone of printed times, per file; a fact where there is none."""
+    """The zone of printed times, per file; a fact if there is none."""
     timed: dict[int, int] = {}
     for part, one in zip(parts, scans, strict=True):
         timed[part.file] = timed.get(part.file, 0) + one.timed - one.zoned
@@ -415,7 +415,7 @@ def find_versions(
     trails: Mapping[int, Sequence[TrailFile]],
     beside: Sequence[Definition],
 ) -> None:
-    """The versions that Metadata records and DEFGEN files define, and what is wrong with them."""
+    """The versions from Metadata records and DEFGEN files, and their problems."""
     texts = [
         MetadataText(
             one.text,
@@ -446,7 +446,7 @@ def find_versions(
 
 
 def infer_versions(run: Run, plan: Plan, parts: Sequence[Part], scans: Sequence[Any], images: bool) -> None:
-    """The versions of tables that nothing defines."""
+    """The versions of tables without a definition."""
     lookup = plan.lookup()
     unknown = {name for _, _, one in of_text(parts, scans) for name in one.tables if not lookup.defined(name)}
     most: dict[str, int] = dict.fromkeys(unknown, 0)
@@ -501,7 +501,7 @@ _FILES: Final = 64  # that one task looks at
 
 
 def run_here(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """Runs the tasks one after the other in this process."""
+    """Runs the tasks sequentially in this process."""
     return [function(task) for task in tasks]
 
 
@@ -509,10 +509,8 @@ def make_plan(
     paths: Sequence[str], options: Options, run: Run = run_here, window: tuple[int, int] | None = None
 ) -> Plan:
     """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks. ``window``:
-    bytes of Logdump text that are looked at, and what it takes for whole records (None: all).
-
-    Raises CaptureError for files that cannot be read and for raw trails, and in mode FAILFAST for the first bytes that
-    cannot be understood.
+    bytes of Logdump text that are examined, extended to complete records (None: all). Raises CaptureError for files
+    that cannot be read and for raw trails, and in mode FAILFAST for the first malformed bytes.
     """
     beside = options.beside()
     probed = run(probe, [(paths[at : at + _FILES], options) for at in range(0, len(paths), _FILES)])
@@ -541,8 +539,8 @@ def make_plan(
 
 
 def make_row_plan(name: str, schema: pa.Schema, run: RunRows, options: Options) -> Plan:
-    """The plan of a table of rows with Kafka's columns, whose values are JSON. Raises CaptureError where there is no
-    column ``value``, and in mode FAILFAST for the first message that cannot be understood."""
+    """The plan of a table of rows with Kafka's columns, whose values are JSON. Raises CaptureError without a column
+    ``value``, and in mode FAILFAST for the first malformed message."""
     if "value" not in {column.lower() for column in schema.names}:
         raise CaptureError(f"expected Kafka's columns, at least `value`, found {', '.join(schema.names)}", path=name)
     beside = options.beside()

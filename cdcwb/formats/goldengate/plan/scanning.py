@@ -1,7 +1,6 @@
-"""What the files of a capture are and where they can be cut, and the first pass over their parts: what a part tells of
-trails, transactions, definitions, times and bodies. What ``run`` maps over tasks pickles.
-
-Bodies are not decoded here, but for a few from which the byte order is told.
+"""Detects and splits the files of a capture, and scans their parts in the first pass: trails, transactions,
+definitions, times and bodies. Functions for ``run`` can be pickled. Only a few bodies are decoded here, to detect the
+byte order.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ Ranges = Mapping[int, Sequence[tuple[int, int]]]
 
 @dataclass(slots=True)
 class Metadata:
-    """The text of a Metadata record, and where it stands."""
+    """The text of a Metadata record, and its location."""
 
     section: int
     rba: int
@@ -94,9 +93,9 @@ class Metadata:
 
 @dataclass(slots=True)
 class BodyVote:
-    """What some bodies say of their byte order and of the prefix of unified updates; None where they say nothing.
-    ``with_indicators``: bodies of records that may be of any system, with a null indicator in each column;
-    ``without``: those with other columns; ``nonstop``: bodies of a NonStop's records."""
+    """Evidence from some bodies about their byte order and the prefix of unified updates; None without any.
+    ``with_indicators``: bodies of records that may be of any system, with a null indicator in each column; ``without``:
+    those with other columns; ``nonstop``: bodies of a NonStop's records."""
 
     order: str | None
     order_evidence: str
@@ -109,9 +108,9 @@ class BodyVote:
 
 @dataclass(slots=True)
 class StretchScan:
-    """One stretch: RBA from ``low`` to ``high`` of a section. Places of first records in ``summary`` are ``rba:n`` or
-    ``offset:n``. ``first`` and ``last`` are the RBA of its first and last record, ``next`` that of the one behind it;
-    MISSING where they are not known."""
+    """One stretch: RBA from ``low`` to ``high`` of a section. Locations of first records in ``summary`` are ``rba:n``
+    or ``offset:n``. ``first`` and ``last`` are the RBA of its first and last record, ``next`` that of the following
+    one; MISSING if unknown."""
 
     section: int
     low: int
@@ -124,12 +123,11 @@ class StretchScan:
 
 @dataclass(slots=True)
 class PartScan:
-    """What a part tells. ``tables``: names as printed of the tables of its changes, ``named``: of all members of
-    transactions. ``timed``: records with a printed
-    time, ``zoned``: those of them with the time in UTC beside it. ``csn``: of its first and last record that has one.
-    ``continued``: records that are continued, or continue others; ``undoing``: those with UndoFlag 1. ``sideless``:
-    updates of one image without a header block and an image line, so that nothing says which image. ``malformed``:
-    place and sentence of the first stretch of text that cannot be understood."""
+    """The result of the first pass over a part. ``tables``: printed names of the tables of its changes, ``named``: of
+    all members of transactions. ``timed``: records with a printed time, ``zoned``: those of them with the time in UTC
+    as well. ``csn``: of its first and last record that has one. ``continued``: records that are continued, or continue
+    others; ``undoing``: those with UndoFlag 1. ``sideless``: updates of one image without a header block and an image
+    line, so that the image is unknown. ``malformed``: offset and sentence of the first malformed stretch of text."""
 
     sections: list[Section] = field(default_factory=list)
     stretches: list[StretchScan] = field(default_factory=list)
@@ -209,7 +207,7 @@ _WITH_COLUMNS: Final = (*LISTED, KEYED, *UNIFIED)
 
 
 def _ends(records: Records, order: Ints) -> tuple[int, int, int]:
-    """RBA of the first and of the last of some records, and where the one behind would stand."""
+    """RBA of the first and of the last of some records, and that of the next one."""
     there = records.rba[order][records.rba[order] != MISSING]
     if not len(there):
         return MISSING, MISSING, MISSING
@@ -262,7 +260,7 @@ def _csn(marks: Marks) -> tuple[str, str] | None:
 
 
 def _vote(text: Bytes, base: int, records: Records, marks: Marks) -> BodyVote | None:
-    """What the bodies of a few records, evenly chosen, say."""
+    """Evidence from the bodies of a few records, evenly chosen."""
     unified = np.flatnonzero(np.isin(marks.io, UNIFIED))
     plain = np.flatnonzero(np.isin(marks.io, (*LISTED, KEYED)))
     chosen = np.sort(np.concatenate([_some(plain, _SAMPLE), _some(unified, _UNIFIED_SAMPLE)]))
@@ -299,13 +297,13 @@ def _some(index: Ints, most: int) -> Ints:
 
 
 HEAD: Final = 1 << 16
-"""Bytes of a file that tell what it is."""
+"""Bytes of a file that are examined for detection."""
 
 _MARKS: Final = (b"Hdr-Ind", b" RBA ")
 
 
 def is_logdump(head: bytes) -> str | None:
-    """Why a text is one of Logdump's, from its beginning; None where it is none."""
+    """Why a text is from Logdump, from its beginning; None if it is not."""
     records = scan(np.frombuffer(head, dtype=np.uint8)) if any(mark in head for mark in _MARKS) else None
     if records is None:
         return None
@@ -350,8 +348,8 @@ _REACH: Final = 1 << 17  # bytes before and after a border that are looked at
 
 
 def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
-    """The first boundary at or behind ``at`` between two records of which the second is not at the RBA and time of the
-    first: the images of one update, printed as two records, stay together."""
+    """The first boundary at or after ``at`` between two records with different RBA or time, so that two printed images
+    of one update stay together."""
     place = boundary(text, at)
     while place < text.size:
         before = _times_and_rbas(text[max(place - HEAD, 0) : place])[-1:]
@@ -362,7 +360,7 @@ def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
 
 
 def _boundary_near(source: Source, at: int, reach: int) -> int:
-    """The same of a file, of which so much around ``at`` is read as it takes."""
+    """The same for a file, of which only the necessary bytes around ``at`` are read."""
     first = max(at - reach, 0)
     text = source.read(first, at + reach)
     place = _boundary(text, at - first)
@@ -379,7 +377,7 @@ def _times_and_rbas(text: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
 
 
 def parts_of(entry: FileEntry, index: int, split_size: int, window: tuple[int, int] | None = None) -> list[Part]:
-    """The parts of one file; ``index`` is its place in the capture, ``split_size`` bytes of a part. With a ``window``
+    """The parts of one file; ``index`` is its number in the capture, ``split_size`` bytes of a part. With a ``window``
     only those that have bytes of it."""
     if entry.export is not None:
         return [Part(index, start, stop) for start, stop in exports.parts(entry.export, split_size)]
@@ -439,8 +437,8 @@ def places(task: tuple[Job, Sequence[int]]) -> list[Places]:
 
 
 def widths(task: tuple[str, int, frozenset[str]]) -> dict[str, int]:
-    """How many columns tables that nothing defines have, by the indexes that their records in a split show: (plan,
-    split, tables as printed)."""
+    """The number of columns of tables without a definition, from the indexes in their records of a split: (plan, split,
+    tables as printed)."""
     out: dict[str, int] = {}
     text, split, tables = task
     plan = Plan.from_text(text)
@@ -470,7 +468,7 @@ def in_splits(run: Run, plan: Plan, jobs: Sequence[Job], options: Options) -> li
 
 
 def of_text(parts: Sequence[Part], scans: Sequence[Any]) -> Iterator[tuple[int, Part, PartScan]]:
-    """The parts of Logdump text among all: (number, part, what the first pass says of it)."""
+    """The parts of Logdump text among all: (number, part, result of the first pass)."""
     for number, (part, one) in enumerate(zip(parts, scans, strict=True)):
         if isinstance(one, PartScan):
             yield number, part, one

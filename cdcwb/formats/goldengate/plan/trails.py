@@ -1,11 +1,11 @@
-"""What is in force at a record: its trail file, the time zone of its printed time, and the version of its table
+"""The facts in force at a record: its trail file, the time zone of its printed time, and the version of its table
 (docs/formats/goldengate.md §3.7, §5.2 and §7).
 
-Logdump says which trail file it shows when it opens one, and a trail file begins with its header. The records between
-two such places make a *section*; :class:`Trails` gives each section of a capture its trail and its number, in capture
-order. Logdump prints times in the zone of whoever runs it and does not name it. All times here are microseconds since
+Logdump prints the name of a trail file when it opens it, and a trail file begins with its header. The records between
+two such locations are a *section*; :class:`Trails` assigns a trail and a number to each section of a capture, in
+capture order. Logdump prints times in the zone of its process without naming it. All times here are microseconds since
 1970; a printed one as if its zone were UTC. A version comes with a Metadata record (TDR) of the trail, from a DEFGEN
-file beside the capture, or is inferred from the column indexes that records have. Records find theirs by the index of
+file next to the capture, or is inferred from the column indexes that records have. Records find theirs by the index of
 the definition in their trail file, else by the name of their table.
 """
 
@@ -60,8 +60,8 @@ def last_part(path: str) -> str:
 
 
 def split_path(path: str) -> tuple[str, int | None]:
-    """The path without the trail file's number, and the number: the last nine or six digits of the name, or all there
-    are. None where the name ends with no digit."""
+    """The path without the trail file's number, and the number: the last nine or six digits of the name, or all of
+    them. None if the name does not end with a digit."""
     found = _NUMBER.search(last_part(path))
     if found is None:
         return path, None
@@ -72,11 +72,10 @@ def split_path(path: str) -> tuple[str, int | None]:
 
 @dataclass(slots=True)
 class Section:
-    """Records ``[first, stop)`` of a stretch of text that stand in one trail file.
-
-    ``name``: its path, where the text or its header says it; ``sequence``: its number, likewise. ``header``: what tells
-    its file header from another, where the section begins with one. ``rba``, ``next_rba``: of its first record, and
-    where the record behind its last would stand; MISSING where that is not known. ``last_rba``: of its last record.
+    """Records ``[first, stop)`` of a stretch of text that are in one trail file. ``name``: its path, if the text or its
+    header has it; ``sequence``: its number, likewise. ``header``: the identity of its file header, if the section
+    begins with one. ``rba``, ``next_rba``: of its first record, and that after its last; MISSING if unknown.
+    ``last_rba``: of its last record.
     """
 
     first: int
@@ -90,7 +89,7 @@ class Section:
 
 
 def sections(records: Records) -> list[Section]:
-    """The sections of some records, in their order; none for no records."""
+    """The sections of some records, in order; none for no records."""
     if not len(records):
         return []
     named = dict(records.trail)
@@ -109,7 +108,7 @@ def sections(records: Records) -> list[Section]:
             one.name, one.sequence = one.name or name, sequence if one.sequence is None else one.sequence
             before = found[-1] if found else None
             if before is not None and before.header is None and not _has_records(told, before):
-                # what stands before the header names the file that the header begins
+                # text before the header names the file of the header
                 found.pop()
                 one.first = before.first
                 one.name, one.sequence = (
@@ -127,12 +126,12 @@ def _has_records(told: np.ndarray, one: Section) -> bool:
 
 
 def _header(records: Records, at: int) -> str:
-    """What tells one file header from another."""
+    """The identity of a file header."""
     return f"{int(records.moment[at])} {int(records.length[at])}"
 
 
 def _from_header(records: Records, at: int) -> tuple[str | None, int | None]:
-    """Name and number of a trail file, as its header says."""
+    """Name and number of a trail file, from its header."""
     printed = records.extras.get(at)
     if printed is None or not printed.body:
         return None, None
@@ -158,8 +157,8 @@ def _places(records: Records, one: Section) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TrailFile:
-    """A trail file. ``trail``: what all files of its trail have in common; ``order``: its place among them; ``shown``:
-    its number as positions have it, 0 where it is not known; ``name``: its path, None where it is not known."""
+    """A trail file. ``trail``: the common key of all files of its trail; ``order``: its index among them; ``shown``:
+    its number in positions, 0 if unknown; ``name``: its path, None if unknown."""
 
     trail: str
     order: int
@@ -169,8 +168,8 @@ class TrailFile:
 
 @dataclass(slots=True)
 class Trails:
-    """Gives sections their trail files, in capture order. ``first``: number of the first trail file of which the
-    capture does not tell the number; None: such ones have no number."""
+    """Assigns trail files to sections, in capture order. ``first``: number of the first trail file with an unknown
+    number; None: such files have no number."""
 
     first: int | None = None
     _now: TrailFile | None = None
@@ -220,7 +219,7 @@ class Trails:
         return TrailFile(now.trail, number + 1, number + 1, f"{stem}{number + 1:0{digits}d}")
 
     def _follows(self, now: TrailFile, one: Section) -> bool:
-        """Does a section at the beginning of a capture file go on where the one before it ended?"""
+        """Whether a section at the beginning of a capture file continues the preceding one."""
         last = self._last
         if last is None or last.last_rba == MISSING or one.rba <= last.last_rba:
             return False
@@ -249,9 +248,8 @@ class Shown:
 
 
 def shown_offsets(start: Ints, moment: Ints, julian: Ints) -> list[Shown]:
-    """The offsets that records show which bear both a printed time and UTC, in their order (``start`` rises).
-
-    An offset is a whole number of quarters of an hour; what is further than a minute from one is no offset.
+    """The UTC offsets from records with both a printed time and UTC, in order (``start`` ascends). An offset is a whole
+    number of quarters of an hour, within a minute; other differences are ignored.
     """
     both = np.flatnonzero((moment != MISSING) & (julian != MISSING))
     raw = moment[both] - julian[both]
@@ -286,8 +284,8 @@ SIDE_FILE: Final = "side file"
 class Version:
     """One version of a table. ``key`` is its table_version, ``columns`` are rows of :data:`cdcwb.model.COLUMN`.
 
-    ``described``: the definition as JSON holds it, None where there is none; ``types``: what is known of the values of
-    each column where an export was all there is (see :mod:`..exports`). ``file_index`` -1: no event brought it.
+    ``described``: the definition as JSON, None without one; ``types``: the types of the values of each column, if only
+    an export exists (see :mod:`..exports`). ``file_index`` -1: it has no event.
     """
 
     key: str
@@ -305,7 +303,7 @@ class Version:
 
     @cached_property
     def definition(self) -> Definition | None:
-        """The definition, None where there is none."""
+        """The definition, None without one."""
         return None if self.described is None else Definition.from_dict(self.described)
 
     @property
@@ -321,7 +319,7 @@ class Version:
 
     @cached_property
     def keys(self) -> list[int]:
-        """Indexes of the key columns, in key order; empty where none is known."""
+        """Indexes of the key columns, in key order; empty if unknown."""
         keyed = sorted((one["key_position"], one["ordinal"] - 1) for one in self.columns if one["key_position"])
         return [index for _, index in keyed]
 
@@ -353,7 +351,7 @@ class InForce:
 
 @dataclass(frozen=True, slots=True)
 class MetadataText:
-    """A Metadata record: what it says, where it stands in the capture and in its trail."""
+    """A Metadata record: its content, and its locations in the capture and in its trail."""
 
     text: str
     file_index: int
@@ -368,8 +366,8 @@ class MetadataText:
 def build_versions(
     texts: Iterable[MetadataText], beside: Sequence[Definition]
 ) -> tuple[list[Version], list[InForce], list[tuple[int, int, int]]]:
-    """The versions of a capture: (versions, which is in force where, (file index, offset, number) of each Metadata
-    record that brings or repeats one). ``beside``: the definitions of a DEFGEN file."""
+    """The versions of a capture: (versions, their ranges, (file index, offset, number) of each Metadata record that
+    defines or repeats one). ``beside``: the definitions of a DEFGEN file."""
     made = _Versions()
     for text in sorted(texts, key=lambda one: (one.trail.trail, one.trail.order, one.rba, one.file_index, one.offset)):
         made.take(text)
@@ -391,7 +389,7 @@ class _Versions:
         self._database: dict[str, Database] = {}
 
     def take(self, one: MetadataText) -> None:
-        """Takes in a Metadata record; those of a trail come in its order."""
+        """Adds a Metadata record; those of a trail must be in order."""
         found = parse_metadata(one.text)
         trail = one.trail
         if isinstance(found, Database):
@@ -423,8 +421,8 @@ class _Versions:
         place: tuple[int, int, int],
         start: int = 0,
     ) -> int:
-        """The number of the version with this key and these columns, which is made if there is none. A second one of
-        the same key gets ``#2`` (or the next number, where keys are numbered from ``start``)."""
+        """The number of the version with this key and these columns, which is created if missing. A second one with the
+        same key gets ``#2`` (or the next number, if keys are numbered from ``start``)."""
         there = self._by_key.setdefault(prefix, [])
         for number in there:
             if self._definitions[number].same_columns(definition):
@@ -459,8 +457,8 @@ class _Versions:
         self.in_force.append(entry)
 
     def _of_another_table(self, one: MetadataText, reference: Reference, target: int, index: int) -> int:
-        """The number of the version with the columns that another table's definition has, for the table of a
-        reference. ``index``: its own, MISSING where only the one it refers to is printed (§5.2)."""
+        """The number of the version with the columns that another table's definition has, for the table of a reference.
+        ``index``: its own, MISSING if only the one it refers to is printed (§5.2)."""
         columns, referred = self._definitions[target], self.versions[target]
         own = full_name(reference.schema, reference.table) if index == MISSING else str(index)
         return self.add(
@@ -498,7 +496,7 @@ def _index_of(one: MetadataText, other: int = 0) -> int:
 
 
 def _lineage(database: Database | None) -> dict[str, str]:
-    """What the database's definition says of it."""
+    """The facts from the database's definition."""
     if database is None:
         return {}
     told = {
@@ -513,7 +511,7 @@ def _lineage(database: Database | None) -> dict[str, str]:
 
 
 def inferred(schema: str | None, table: str, names: Sequence[str], origin: str = INFERRED) -> Version:
-    """The version of a table of which nothing but column names is known."""
+    """The version of a table with known column names only."""
     columns = [
         {**dict.fromkeys(one.name for one in COLUMN), "ordinal": at, "name": name} for at, name in enumerate(names, 1)
     ]
@@ -548,11 +546,11 @@ class Lookup:
                 self._loosely.setdefault(((version.schema or "").lower(), version.table.lower()), number)
 
     def at(self, file_index: int, offset: int) -> int:
-        """The version that the Metadata record at this place brings; -1 where it brings none."""
+        """The version of the Metadata record at this location; -1 without one."""
         return self._at_place.get((file_index, offset), -1)
 
     def defined(self, name: str) -> bool:
-        """Is there any definition of the table of this (printed) name?"""
+        """Whether there is a definition of the table with this (printed) name."""
         split = split_name(name)
         return split in self._by_name or self._otherwise(split) >= 0
 
@@ -561,8 +559,8 @@ class Lookup:
         return found if found is not None else self._loosely.get(((name[0] or "").lower(), name[1].lower()), -1)
 
     def in_force(self, trail: TrailFile, index: int, name: str | None, rba: Ints) -> Ints:
-        """The version of each record of one table in a trail file, -1 where there is none. ``index``: MISSING where no
-        index of a definition is printed; ``name``: None or empty where no name is."""
+        """The version of each record of one table in a trail file, -1 without one. ``index``: MISSING if no index of a
+        definition is printed; ``name``: None or empty if no name is."""
         split = split_name(name) if name else None
         entries = self._by_index.get((trail.trail, trail.order, index), []) if index != MISSING else []
         if split is not None:
@@ -601,8 +599,8 @@ class Lookup:
         return (version.schema, version.table) == name
 
     def _named(self, trail: TrailFile, name: Name, rba: Ints) -> Ints:
-        """By name: the last definition before the record in its trail, else the first one behind it, else one of
-        another trail, else one from beside the capture."""
+        """By name: the last definition before the record in its trail, else the first one after it, else one of another
+        trail, else one from a DEFGEN file."""
         entries = self._by_name.get(name, [])
         if not entries:
             return np.full(len(rba), self._otherwise(name), dtype=np.int64)
@@ -614,7 +612,7 @@ class Lookup:
 
 
 def _at_rba(entries: Sequence[InForce], rba: Ints) -> Ints:
-    """The last of some entries that begins at or before each RBA, -1 where there is none."""
+    """The last of some entries that begins at or before each RBA, -1 without one."""
     if not entries:
         return np.full(len(rba), -1, dtype=np.int64)
     starts = np.array([one.rba for one in entries])

@@ -1,9 +1,9 @@
-"""Which transaction a record belongs to: TransInd as a state machine over the order of the trail, and what it asks of
-records: their types, their system, their place in a transaction (docs/formats/goldengate.md §3.6, §4.8 and §6).
+"""Assigns records to transactions: TransInd as a state machine in trail order, with the required facts of records:
+their types, their system, their position in a transaction (docs/formats/goldengate.md §3.6, §4.8 and §6).
 
-3 stands alone, 0 opens, 1 goes on, 2 closes; RestartAbend makes what is open void. A *stretch* is a run of records of
-one trail file with nothing between them: most are all that a split has of a trail file. Each is summarised on its own,
-and :func:`fold` tells what is open where it begins and what becomes of what is open where it ends.
+3 is a complete transaction, 0 opens, 1 continues, 2 closes; RestartAbend voids the open one. A *stretch* is a run of
+adjacent records of one trail file: mostly all records of a trail file in a split. Each is summarised separately, and
+:func:`fold` determines the open transactions at its start and end.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _BEFORE, _AFTER = ord("B"), ord("A")
 class Marks:
     """Arrays over ``n`` records, in the order of the text.
 
-    * ``io`` int64: number of the record type, by its header or else by its printed name; -1 where neither tells
-    * ``trans`` int64: TransInd, -1 where it is not known; without a header block, what the image line says
+    * ``io`` int64: number of the record type, by its header or else by its printed name; -1 without either
+    * ``trans`` int64: TransInd, -1 if unknown; without a header block, that of the image line
     * ``member``: belongs to a transaction (or would, were it known which)
     * ``abort``: RestartAbend
     * ``goes_on``: Continued is Y
@@ -94,7 +94,7 @@ class Marks:
 
 
 def spans(buffer: Bytes, at: Ints) -> pa.Array:
-    """The runs ``[first, last+1)`` of a buffer as a binary array; null where they are -1."""
+    """The ranges ``[first, last+1)`` of a buffer as a binary array; null for -1."""
     valid = at[:, 0] >= 0
     if not valid.any():
         return pa.nulls(len(at), pa.binary())
@@ -103,7 +103,7 @@ def spans(buffer: Bytes, at: Ints) -> pa.Array:
 
 
 def texts_of(values: pa.Array, charset: str = "utf-8") -> pa.Array:
-    """Bytes as text; those that are none in the character set keep what they can, the rest as U+FFFD."""
+    """Bytes as text; undecodable bytes become U+FFFD."""
     if charset.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
         try:
             return values.cast(pa.string())
@@ -174,7 +174,7 @@ def _systems(records: Records, table: Ints, tables: Sequence[str]) -> npt.NDArra
 
 
 def _twins(records: Records, io: Ints, table: Ints, before: Bools, after: Bools) -> Bools:
-    """Which after images are printed right below the before image of the same record of the trail."""
+    """A mask of after images that are printed directly below the before image of the same trail record."""
     index = np.flatnonzero(records.shape == Shape.RECORD)
     first, second = index[:-1], index[1:]
     same = before[first] & after[second] & (records.rba[second] > 0)
@@ -206,20 +206,20 @@ _SECOND_OF_TWO: Final = np.array([1, 1, 2, 2])
 
 
 def _shown(buffer: Bytes, at: Ints) -> pa.Array:
-    """The values of a token; null also where nothing of it is shown."""
+    """The values of a token; null also if nothing of it is printed."""
     return spans(buffer, np.where((at[:, 1] > at[:, 0])[:, None], at, MISSING))
 
 
 def token_text(value: bytes) -> str:
-    """The text of a token's value, without what follows it behind a zero byte."""
+    """The text of a token's value, up to a zero byte."""
     return value.partition(b"\0")[0].rstrip(b" ").decode("utf-8", "replace")
 
 
 def trail_order(records: Records, first: int, stop: int) -> tuple[Ints, Ints, Bools]:
-    """The records of one section in the order of their trail: (index of each, RBA of each, was it printed before).
-
-    Only records and file headers count. One without an RBA stands where the one before it in the text does, or before
-    the first that has one. A record was printed before if one with its RBA has the same text (:func:`fingerprints`).
+    """The records of one section in the order of their trail: (index of each, RBA of each, whether it was printed
+    before). Only records and file headers count. One without an RBA has the RBA of the preceding one in the text, or
+    precedes the first one with an RBA. A record was printed before if one with its RBA has the same text
+    (:func:`fingerprints`).
     """
     index = first + np.flatnonzero(records.shape[first:stop] <= Shape.FILE_HEADER)
     if not len(index):
@@ -260,7 +260,7 @@ def fingerprints(records: Records, index: Ints) -> Ints:
 
 
 def at_one_rba(records: Records, order: Ints) -> Bools:
-    """Which records (in trail order, without repeats) have the RBA of one before them."""
+    """A mask of records (in trail order, without repeats) with the RBA of a preceding one."""
     known = np.flatnonzero((records.rba[order] > 0) & (records.shape[order] == Shape.RECORD))
     rba = records.rba[order[known]]
     out = np.zeros(len(order), dtype=np.bool_)
@@ -269,7 +269,7 @@ def at_one_rba(records: Records, order: Ints) -> Bools:
 
 
 def in_runs(count: int, runs: Sequence[tuple[int, int]]) -> Bools:
-    """Which of so many places are in one of the runs (first, last)."""
+    """A mask of indexes that are in one of the runs (first, last)."""
     out = np.zeros(count, dtype=np.bool_)
     for first, last in runs:
         out[first : last + 1] = True
@@ -277,7 +277,7 @@ def in_runs(count: int, runs: Sequence[tuple[int, int]]) -> Bools:
 
 
 def forms_of(marks: Marks, prefix: int, index: Ints) -> Ints:
-    """How the bodies of some records are laid out, values of :class:`~cdcwb.formats.goldengate.decode.bodies.Form`."""
+    """The layouts of the bodies of some records, values of :class:`~cdcwb.formats.goldengate.decode.bodies.Form`."""
     io = marks.io[index]
     forms = np.full(len(index), int(Form.OPAQUE), dtype=np.int64)
     forms[np.isin(io, LISTED)] = Form.COLUMNS
@@ -297,8 +297,8 @@ def position_text(sequence: int, rba: int) -> str:
 
 @dataclass(slots=True)
 class Open:
-    """A transaction that begins in one stretch and may end in another. ``first`` is what tells where its first record
-    stands; ``xid`` and ``csn`` are what the first token of any of its records says."""
+    """A transaction that begins in one stretch and may end in another. ``first`` is the location of its first record;
+    ``xid`` and ``csn`` are those of the first token in its records."""
 
     first: str
     xid: str | None = None
@@ -315,11 +315,11 @@ class Open:
 
 @dataclass(slots=True)
 class Runs:
-    """Members and aborts of a stretch in trail order, cut into transactions.
+    """Members and aborts of a stretch in trail order, split into transactions.
 
-    ``index``: record of each; ``of``: run of each, -1 for an abort with nothing open. Run 0 is what was open before,
-    if that was so (``leads``). ``closed``: runs that have their end; ``aborted``: runs that were made void.
-    ``first``: record that each run begins with (-1 for run 0 where it has none of its own).
+    ``index``: record of each; ``of``: run of each, -1 for an abort with nothing open. Run 0 is the transaction that was
+    open before, if any (``leads``). ``closed``: runs that have their end; ``aborted``: voided runs. ``first``: record
+    that each run begins with (-1 for run 0 where it has none of its own).
     """
 
     index: Ints
@@ -330,11 +330,9 @@ class Runs:
 
 
 def runs(marks: Marks, order: Ints, opened: bool) -> Runs:
-    """The transactions of a stretch whose records in trail order are ``order`` (without repeats). ``opened``: is one
-    open before it?
-
-    Records of which nothing tells their place in a transaction go together as long as their token TRANID is the same,
-    and belong to none if they have no such token.
+    """The transactions of a stretch whose records in trail order are ``order`` (without repeats). ``opened``: whether
+    one is open before it. Records without a known position in a transaction belong together as long as their token
+    TRANID is equal, and to no transaction without such a token.
     """
     index = order[(marks.member[order] | marks.abort[order]) & _placed(marks, order)]
     trans, abort = marks.trans[index], marks.abort[index]
@@ -368,7 +366,7 @@ def _placed(marks: Marks, order: Ints) -> Bools:
 
 
 def _changes(xid: pa.Array, unknown: Bools) -> Bools:
-    """Where a record of unknown place has another id than the one before it."""
+    """The indexes at which a record of unknown position has another id than the preceding one."""
     codes = xid.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     changes = np.append(True, codes[1:] != codes[:-1])
     beside = unknown | np.append(False, unknown[:-1])
@@ -376,10 +374,11 @@ def _changes(xid: pa.Array, unknown: Bools) -> Bools:
 
 
 def fragments(marks: Marks, order: Ints, goes_on: bool) -> Bools:
-    """Which members of ``order`` (members only, in trail order) continue the record before them. ``goes_on``: the
-    record before the first has Continued = Y.
+    """A mask of members of ``order`` (members only, in trail order) that continue the preceding record. ``goes_on``:
+    the record before the first has Continued = Y.
 
-    A record that begins a transaction, or is of another table, continues none, whatever the one before it says.
+    A record that begins a transaction, or is of another table, continues none, even if the preceding one is marked as
+    continued.
     """
     if not len(order):
         return np.zeros(0, dtype=np.bool_)
@@ -393,15 +392,12 @@ def fragments(marks: Marks, order: Ints, goes_on: bool) -> Bools:
 
 @dataclass(slots=True)
 class Summary:
-    """What a stretch does to what is open, without knowing what was open before it.
-
-    ``lead``: members that go on with what is open (``lead_first``: where the first stands; with its ids), whether they
-    close it or make it void. ``tail``: the transaction that begins here and is open at its end; ``more``: others than
-    the first begin here. ``goes_on``: is the last member continued; None where there is no member.
-
-    Pairs are for what came before not being continued, and for its being so. ``core``: where the last member stands
-    that is no fragment; ``half``: table of the before half that waits for its other at the end; ``leading``: (first
-    byte, byte behind) of the fragments that it begins with.
+    """The effect of a stretch on the open transaction, whatever that is. ``lead``: members that continue the open one
+    (``lead_first``: location of the first, with its ids), and whether they close or void it. ``tail``: the transaction
+    that begins here and is open at its end; ``more``: others than the first begin here. ``goes_on``: whether the last
+    member is continued; None without a member. Pairs are for a preceding record that is not continued, and for one that
+    is. ``core``: location of the last member that is not a fragment; ``half``: table of the before half that waits for
+    its other half at the end; ``leading``: (first byte, last+1) of the fragments that it begins with.
     """
 
     lead: int = 0
@@ -427,7 +423,7 @@ def _token(values: pa.Array, index: Ints) -> str | None:
 
 def summarise(marks: Marks, order: Ints, start: Ints, stop: Ints, first: Callable[[int], str]) -> Summary:
     """The summary of a stretch. ``order``: its records in trail order, without repeats; ``start``, ``stop``: bytes of
-    all records; ``first(record)`` is what tells where a record stands."""
+    all records; ``first(record)`` is the location of a record."""
     out = Summary()
     found = runs(marks, order, True)
     count = len(found.first)
@@ -457,7 +453,7 @@ def _last(core: Ints, first: Callable[[int], str]) -> str | None:
 
 
 def _half(marks: Marks, core: Ints, found: Runs) -> str | None:
-    """The table of the last of some records, if that is a before half and its transaction, if it is in one, goes on."""
+    """The table of the last of some records, if that is a before half whose transaction, if any, continues."""
     if not len(core) or not marks.before[core[-1]] or marks.table[core[-1]] < 0:
         return None
     if found.closed[-1] and core[-1] in found.index:
@@ -475,12 +471,10 @@ def _leading(members: Ints, some: Bools, start: Ints, stop: Ints) -> tuple[int, 
 
 @dataclass(slots=True)
 class State:
-    """What is known at the ends of a stretch, by the others of its trail.
-
-    ``before``: the transaction that is open where it begins, ``after``: the one that is open where it ends. ``half``:
-    table of a before half that waits for its other; ``head``: where the record stands that fragments may continue;
-    ``goes_on``: it says that it is continued. ``follows``: numbers of the stretches whose first records continue the
-    last of this one, with the bytes they stand in.
+    """The state at the ends of a stretch, from the others of its trail. ``before``: the transaction that is open at its
+    start, ``after``: the one that is open at its end. ``half``: table of a before half that waits for its other half;
+    ``head``: location of the record that fragments may continue; ``goes_on``: that record is marked as continued.
+    ``follows``: numbers of the stretches whose first records continue the last of this one, with their bytes.
     """
 
     before: Open | None = None
@@ -492,8 +486,8 @@ class State:
 
 
 def fold(summaries: Sequence[Summary], goes_on: Sequence[bool]) -> list[State]:
-    """The states of all stretches of a trail, in its order. ``goes_on``: nothing is missing between a stretch and the
-    one before it, as far as their numbers tell."""
+    """The states of all stretches of a trail, in its order. ``goes_on``: no record is missing between a stretch and the
+    preceding one, by their numbers."""
     out: list[State] = []
     now, half, head, continued = None, None, None, False
     for one, connected in zip(summaries, goes_on, strict=True):
