@@ -185,24 +185,24 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
 
     Raises CaptureError as :func:`load` does.
     """
-    given = without_login({name: value for name, value in (options or {}).items() if value is not None})
+    known_options = without_login({name: value for name, value in (options or {}).items() if value is not None})
     places = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     if len(places) == 1 and is_kafka(places[0]):
-        return Checked(None, topics=_check_topics(str(places[0]), format, given))
+        return Checked(None, topics=_check_topics(str(places[0]), format, known_options))
     if any(map(is_kafka, places)):
         raise OptionError("topics are opened without other paths; one URL can name several topics")
     if len(places) == 1 and is_jdbc(places[0]):
-        return Checked(None, database=_check_database(str(places[0]), format, given))
+        return Checked(None, database=_check_database(str(places[0]), format, known_options))
     if any(map(is_jdbc, places)):
         raise OptionError("a table of a database is opened without other paths; `cdcwb capture` copies several tables")
-    saved, others = saved_among(path)
+    saved, new_files = saved_among(path)
     if saved is None:
-        return Checked(_check_files(list_files(path), format, given))
-    if others:
-        return _check_continued(saved, others, format, given)
-    as_of: dict[str, Any] = {name: given.pop(name) for name in AS_OF if name in given}
-    if given:
-        raise OptionError(f"a saved capture takes no reader options, found {', '.join(given)}", path=str(saved))
+        return Checked(_check_files(list_files(path), format, known_options))
+    if new_files:
+        return _check_continued(saved, new_files, format, known_options)
+    as_of: dict[str, Any] = {name: known_options.pop(name) for name in AS_OF if name in known_options}
+    if known_options:
+        raise OptionError(f"a saved capture takes no reader options, found {', '.join(known_options)}", path=str(saved))
     checked = Checked(None, saved, read_description(saved, as_of))
     hold(saved, checked)
     return checked
@@ -232,8 +232,8 @@ def _check_topics(url: str, format: str, options: dict[str, Any]) -> TopicReadin
     if format != "auto":
         check_options(get_format(format), options)
     with connected(topics, settings) as client:
-        _, found = partitions(client)
-        return TopicReading(topics, ranges(client, found, *points), points, settings, format, options)
+        _, found_partitions = partitions(client)
+        return TopicReading(topics, ranges(client, found_partitions, *points), points, settings, format, options)
 
 
 def _open_topics(reading: TopicReading, session: SparkSession) -> Capture:
@@ -331,7 +331,7 @@ def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
     plan = fmt.plan(reading.files, reading.options, run)
     _check_keys(fmt, plan, common.keys)
     detected = _detected(fmt, reading.recognition, reading.given, plan)
-    origin = Origin(reading.files, reading.given, {name: plain(one) for name, one in reading.options.items()})
+    origin = Origin(reading.files, reading.given, {name: plain(value) for name, value in reading.options.items()})
     return fmt, plan, detected, common.images, common.mode, common.keys, origin, reading.stamps
 
 
@@ -357,23 +357,25 @@ def small_of(checked: Checked) -> Small | None:
     return tables_of(Planned(*_planned(checked.reading, lambda function, tasks: [function(task) for task in tasks])))
 
 
-def _check_continued(saved: Path, others: list[Any], format: str, options: dict[str, Any]) -> Checked:
+def _check_continued(saved: Path, new_files: list[Any], format: str, options: dict[str, Any]) -> Checked:
     """Checks a saved capture to which files are appended."""
     about = read_description(saved)
-    given = about.get("continue") or {"not": "an earlier version saved it, without what appending needs"}
-    if "not" in given:
+    stored = about.get("continue") or {"not": "an earlier version saved it, without what appending needs"}
+    if "not" in stored:
         advice = "load all files at once"
-        raise CaptureError(f"files cannot be appended to this saved capture: {given['not']}; {advice}", path=str(saved))
-    given = {**given, "options": without_login(given["options"])}  # earlier versions stored it
-    _check_same(about["format"], given, format, options)
-    for path in given["files"]:
+        raise CaptureError(
+            f"files cannot be appended to this saved capture: {stored['not']}; {advice}", path=str(saved)
+        )
+    stored = {**stored, "options": without_login(stored["options"])}  # earlier versions stored it
+    _check_same(about["format"], stored, format, options)
+    for path in stored["files"]:
         if not is_file(path):
             raise CaptureError(
                 f"not found, and appending to the capture saved at {saved} needs all its files: restore it, or load "
                 "the new files without the saved capture",
                 path=path,
             )
-    reading = _check_files(list_files([*given["files"], *others]), given["format"], given["options"])
+    reading = _check_files(list_files([*stored["files"], *new_files]), stored["format"], stored["options"])
     if reading.format.name != about["format"]:
         raise CaptureError(
             f"was saved as {about['format']}, but with the new files its format is detected as {reading.format.name}: "
@@ -383,14 +385,14 @@ def _check_continued(saved: Path, others: list[Any], format: str, options: dict[
     return Checked(reading, saved, about)
 
 
-def _check_same(name: str, given: dict[str, Any], format: str, options: dict[str, Any]) -> None:
+def _check_same(name: str, continuation: dict[str, Any], format: str, options: dict[str, Any]) -> None:
     """Raises OptionError if the format or an option differs from those of the saved capture."""
     if format not in ("auto", name):
         raise OptionError(
             f"the capture was saved as {name}; files cannot be appended to it as {format}: load all files at once"
         )
     for option, value in options.items():
-        had = given["options"].get(option)
+        had = continuation["options"].get(option)
         if plain(value) != had:
             with_ = "without it" if had is None else f"with {had!r}"
             raise OptionError(
@@ -421,12 +423,12 @@ def _open_rows(
     ``detected``."""
     from cdcwb.spark.rows import RowsOf
 
-    given = without_login({name: value for name, value in options.items() if value is not None})
-    name = str(given.pop("name", "rows"))
-    rows = RowsOf(frame, given.pop("order_by", None))
-    fmt, recognition = choose_rows(rows.schema, format, given)
-    common = check_options(fmt, given)
-    plan = fmt.plan_rows(name, rows.schema, rows.run, given)
+    known_options = without_login({name: value for name, value in options.items() if value is not None})
+    name = str(known_options.pop("name", "rows"))
+    rows = RowsOf(frame, known_options.pop("order_by", None))
+    fmt, recognition = choose_rows(rows.schema, format, known_options)
+    common = check_options(fmt, known_options)
+    plan = fmt.plan_rows(name, rows.schema, rows.run, known_options)
     _check_keys(fmt, plan, common.keys)
     detected = [*_detected(fmt, seen or recognition, "auto" if seen else format, plan), *more]
     return Capture(LiveRows(rows, name, fmt, plan, detected, common.images, common.mode, common.keys))
@@ -635,12 +637,12 @@ class Capture:
             raise OptionError("only a capture of topics can be followed, without a filter: cdcwb.load('kafka://…')")
         reading = self.topics
         starts: dict[str, dict[str, int]] = {}
-        for one in reading.ranges:
-            starts.setdefault(one.topic, {})[str(one.partition)] = one.start
+        for messages in reading.ranges:
+            starts.setdefault(messages.topic, {})[str(messages.partition)] = messages.start
         start = "earliest" if reading.points[0] == "earliest" else json.dumps(starts)
-        given = [reading.topics.url, "--from", start, "--every", str(every)]
-        given += options_as_arguments(reading.given, reading.options)
-        return Following(Path(to).expanduser().absolute(), given, reading.settings)
+        arguments = [reading.topics.url, "--from", start, "--every", str(every)]
+        arguments += options_as_arguments(reading.given, reading.options)
+        return Following(Path(to).expanduser().absolute(), arguments, reading.settings)
 
     @property
     def following(self) -> Status | None:
@@ -692,8 +694,8 @@ class Capture:
         return history(self.changes, self.transactions, table, key)
 
     def state(self, table: str, position: str | None = None, time: str | dt.datetime | None = None) -> DataFrame:
-        """The rows of ``table`` after the changes that were committed at or before ``position`` (a log
-        position) and ``time`` (ISO 8601, UTC unless it says otherwise); without either, at the end of the capture.
+        """The rows of ``table`` after the changes that were committed at or before ``position`` (a log position) and
+        ``time`` (ISO 8601, UTC without an offset); without either, at the end of the capture.
 
         ``key`` and ``row`` (maps of text), ``partial`` (the row's beginning is not in the capture, and not all of its
         columns are known), ``changes``, ``table_version``, ``position``, ``commit_position`` and ``committed_at`` of
@@ -722,10 +724,9 @@ class Capture:
         """The capture with only a part of its rows. Filters of a filtered capture are combined.
 
         ``tables`` (``schema.table`` or ``table``) and ``transactions`` keep the rows of these. ``time_from`` (included)
-        and ``time_to`` (excluded), ISO 8601 and UTC unless they say otherwise, keep what happened in that
-        window: rows without a time of their own (gbase8s) have the time at which their transaction ends. ``where`` is a
-        Spark SQL condition; a table that lacks a column of it keeps the rows of the transactions that have
-        an event for which it holds.
+        and ``time_to`` (excluded), ISO 8601 and UTC without an offset, keep what happened in that window: rows without
+        a time of their own (gbase8s) have the time at which their transaction ends. ``where`` is a Spark SQL condition;
+        a table that lacks a column of it keeps the rows of the transactions that have an event for which it holds.
 
         Raises OptionError for an invalid time, and for a condition with a value that a column cannot have.
         """
@@ -761,7 +762,7 @@ class Capture:
             time_to=filters.time_to if windowed else None,
             where=filters.where,
             ends=self._tables.transactions() if windowed else None,
-            others=(self._tables.events(True), self._tables.changes(True)) if filters.where else (),
+            with_transactions=(self._tables.events(True), self._tables.changes(True)) if filters.where else (),
         )
 
     def _named_in_window(self, filters: _Filters) -> frozenset[str] | None:
@@ -772,8 +773,8 @@ class Capture:
         if self._tables.format.row_times:
             return None
         if filters not in self._named:
-            found = transactions_in_window(self._tables.transactions(), filters.time_from, filters.time_to)
-            names = [row.transaction_id for row in found.select("transaction_id").limit(_MOST_NAMED + 1).collect()]
+            in_window = transactions_in_window(self._tables.transactions(), filters.time_from, filters.time_to)
+            names = [row.transaction_id for row in in_window.select("transaction_id").limit(_MOST_NAMED + 1).collect()]
             self._named[filters] = frozenset(names) if len(names) <= _MOST_NAMED else None
         return self._named[filters]
 
@@ -816,20 +817,20 @@ class Capture:
     def _save(self, directory: str | os.PathLike[str], overwrite: bool, compact: bool) -> None:
         if compact:
             raise OptionError("compact: only a capture saved as delta has files to join; Parquet is written anew")
-        with replacing(directory, overwrite) as beside:
+        with replacing(directory, overwrite) as temporary:
             small = self.small
             if small is None:
-                for name, frame in self.frames(beside / "events", beside / _DECODED):
-                    if name != "events" or not (beside / "events").exists():
-                        frame.write.parquet(str(beside / name))
-                shutil.rmtree(beside / _DECODED, ignore_errors=True)
-                if not all((beside / name / "_SUCCESS").exists() for name in model.TABLES):
+                for name, frame in self.frames(temporary / "events", temporary / _DECODED):
+                    if name != "events" or not (temporary / "events").exists():
+                        frame.write.parquet(str(temporary / name))
+                shutil.rmtree(temporary / _DECODED, ignore_errors=True)
+                if not all((temporary / name / "_SUCCESS").exists() for name in model.TABLES):
                     folder = "set TMPDIR to" if is_remote(directory) else "name"
                     advice = f"{folder} a folder that all machines share"
                     raise CaptureError(f"Spark's workers do not write to this machine; {advice}", path=str(directory))
-                write_description(beside, self.format, self.files, self.facts, self.continuation())
+                write_description(temporary, self.format, self.files, self.facts, self.continuation())
             else:
-                small.write(beside)
+                small.write(temporary)
 
     @property
     def is_whole(self) -> bool:
@@ -840,10 +841,10 @@ class Capture:
         """What a saved copy needs to be continued, or why it cannot."""
         return self._tables.continuation() if self.is_whole else {"not": _PARTIAL}
 
-    def frames(self, whole: Path, part: Path) -> Iterator[tuple[str, DataFrame]]:
-        """Every table by name, as it is saved, events first. They are decoded into a Parquet table that must stay as
-        long as they are read: at ``whole`` where it has exactly these events, at ``part`` where it has more."""
-        decoded = self.decoded(whole if self.is_whole else part)
+    def frames(self, complete: Path, part: Path) -> Iterator[tuple[str, DataFrame]]:
+        """Every table by name, as it is saved, events first. Events are decoded into a Parquet table that must exist as
+        long as the frames are read: at ``complete`` if it has exactly these events, at ``part`` if it has more."""
+        decoded = self.decoded(complete if self.is_whole else part)
         in_splits = self.is_whole and isinstance(self._tables, Live) and self._tables.in_splits
         for name in model.TABLES:
             if self.is_whole and name == "events":

@@ -1,11 +1,11 @@
 """Saved captures in Delta tables, for several people: they are appended to in place, and each state can be opened.
 
-Every table of the model is a Delta table in a folder of its name. Delta Lake makes each write to one of them atomic;
-what a reader takes is one version of each, and :data:`cdcwb.saved.SAVED` names them, which is replaced when all are
-written. What an append that was interrupted wrote is undone by the next one.
+Every table of the model is a Delta table in a folder of its name. Delta Lake makes each write to a table atomic. A
+reader uses one version of each table, given by :data:`cdcwb.saved.SAVED`, which is replaced when all are written. The
+next append reverts the writes of an interrupted one.
 
-An append compares rows by their key and a hash, and writes those that differ: with one MERGE, in the partitions
-that have them. Changes are in partitions by table, day of the commit (``open`` where there is none yet) and operation.
+An append compares rows by their key and a hash, and writes those that differ with one MERGE, in the partitions that
+have them. Changes are partitioned by table, day of the commit (``open`` if not committed yet) and operation.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ def save(capture: Capture, directory: str | os.PathLike[str], overwrite: bool, c
     check_delta(capture.spark)
     target = Path(directory).expanduser().absolute()
     if delta_at(target) is None:
-        with replacing(directory, overwrite) as beside, _staging(beside) as staging:
+        with replacing(directory, overwrite) as temporary, _staging(temporary) as staging:
             for name, frame in capture.frames(staging / "events", staging / "events"):
-                _append(_prepared(frame, name), beside / name, name)
-            _describe(capture, beside, None, compact)
+                _append(_prepared(frame, name), temporary / name, name)
+            _describe(capture, temporary, None, compact)
         return
     with _locked(target), _staging(target) as staging:
-        there = delta_at(target)
-        assert there is not None
+        description = delta_at(target)
+        assert description is not None
         tables = capture._tables
         if isinstance(tables, (Continued, Saved)):
             source = tables.saved if isinstance(tables, Continued) else tables
             is_own = capture.is_whole and source.folder == target
-            is_newest = source.delta == there["delta"]
+            is_newest = source.delta == description["delta"]
         else:
             is_own = is_newest = False
         if is_own and isinstance(tables, Continued) and not is_newest:
@@ -79,11 +79,11 @@ def save(capture: Capture, directory: str | os.PathLike[str], overwrite: bool, c
             raise CaptureError(
                 "already exists; not overwritten. overwrite=True brings it up to this capture", path=str(target)
             )
-        for name, version in there["delta"]["tables"].items():
+        for name, version in description["delta"]["tables"].items():
             _restore(capture.spark, target / name, version)
         if not (is_own and is_newest and isinstance(tables, Saved)):
             _bring_up(capture, target, staging)
-        _describe(capture, target, there, compact)
+        _describe(capture, target, description, compact)
 
 
 def _bring_up(capture: Capture, target: Path, staging: Path) -> None:
@@ -98,13 +98,13 @@ def _bring_up(capture: Capture, target: Path, staging: Path) -> None:
         assert isinstance(tables, Continued)
         old = _latest(spark, target / "events").where(F.col(SPLIT).isin(dropped))
         _update(old, with_names(tables.fresh()), target / "events", "events", staging)
-        whole = capture.with_tables(Decoded(tables, target / "events", _version(target / "events")))
-        frames = ((name, frame) for name, frame in whole.frames(staging, staging) if name != "events")
+        complete = capture.with_tables(Decoded(tables, target / "events", _version(target / "events")))
+        frames = ((name, frame) for name, frame in complete.frames(staging, staging) if name != "events")
     for name, frame in frames:
         _update(_latest(spark, target / name), frame, target / name, name, staging)
 
 
-def _update(old: DataFrame, new: DataFrame, place: Path, name: str, staging: Path) -> None:
+def _update(old: DataFrame, new: DataFrame, table: Path, name: str, staging: Path) -> None:
     """Writes what differs between the rows ``old`` of a Delta table and those that it gets."""
     from pyspark.sql import functions as F
 
@@ -121,7 +121,7 @@ def _update(old: DataFrame, new: DataFrame, place: Path, name: str, staging: Pat
     source = spark.read.parquet(differing)
     partitions = {row[0] for row in source.select(_WAS).distinct().collect()}
     if partitions == {None}:
-        _append(source.drop(_GONE, _WAS), place, name)
+        _append(source.drop(_GONE, _WAS), table, name)
     if partitions <= {None}:
         return
     on = [f"t.{key} = s.{key}" for key in keys]
@@ -129,23 +129,22 @@ def _update(old: DataFrame, new: DataFrame, place: Path, name: str, staging: Pat
         on.append(f"t.{_DAY} IN ({', '.join(repr(day) for day in sorted(partitions - {None}))})")
     source.createOrReplaceTempView("cdcwb_differences")
     spark.sql(
-        f"MERGE INTO {_name(place)} t USING cdcwb_differences s ON {' AND '.join(on)} "
+        f"MERGE INTO {_name(table)} t USING cdcwb_differences s ON {' AND '.join(on)} "
         f"WHEN MATCHED AND s.{_GONE} THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     ).collect()
     spark.catalog.dropTempView("cdcwb_differences")
 
 
 def _prepared(frame: DataFrame, name: str) -> DataFrame:
-    """The rows of a table as they are stored: with a hash of each, the number of the split of events, and what
-    partitions are made of."""
+    """The rows of a table as they are stored: with a hash, the split number of events, and the partition columns."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     if name == "events" and SPLIT not in frame.columns:
         frame = frame.withColumn(SPLIT, F.lit(None).cast("int"))
-    # JSON has the names of fields, so that values which change places are another row; it would cut microseconds off
+    # JSON has field names, so swapped values give another hash; it would truncate microseconds
     times = [field.name for field in frame.schema if field.dataType.typeName() == "timestamp"]
-    texts = [F.unix_micros(one).alias(one) if one in times else F.col(one) for one in frame.columns]
+    texts = [F.unix_micros(column).alias(column) if column in times else F.col(column) for column in frame.columns]
     added: dict[str, Column] = {_ROW: F.xxhash64(F.to_json(F.struct(*texts)))}
     if name in _PARTITIONS:
         added["_table"] = F.substring(table_label(), 1, _LONGEST)
@@ -160,7 +159,7 @@ def _prepared(frame: DataFrame, name: str) -> DataFrame:
     return frame.withColumn(_COPY, F.row_number().over(Window.partitionBy(_ROW).orderBy(_ROW)))
 
 
-def _append(rows: DataFrame, place: Path, name: str) -> None:
+def _append(rows: DataFrame, table: Path, name: str) -> None:
     partitions = _PARTITIONS.get(name, [])
     if partitions:
         rows = rows.hint("rebalance", *partitions)  # a file each, and more only of large ones
@@ -168,11 +167,11 @@ def _append(rows: DataFrame, place: Path, name: str) -> None:
     properties = {"delta.logRetentionDuration": "interval 36500 days"}  # as long as descriptions of states are there
     if skipping:
         properties["delta.dataSkippingStatsColumns"] = skipping
-    rows.write.format("delta").mode("append").options(**properties).partitionBy(*partitions).save(str(place))
+    rows.write.format("delta").mode("append").options(**properties).partitionBy(*partitions).save(str(table))
 
 
-def _describe(capture: Capture, folder: Path, there: dict[str, Any] | None, compact: bool) -> None:
-    """Makes what was written the newest state, unless there is nothing new."""
+def _describe(capture: Capture, folder: Path, description: dict[str, Any] | None, compact: bool) -> None:
+    """Makes the written tables the newest state, if they differ from it."""
     spark = capture.spark
     if compact:
         for name in model.TABLES:
@@ -180,33 +179,33 @@ def _describe(capture: Capture, folder: Path, there: dict[str, Any] | None, comp
     versions = {name: _version(folder / name) for name in model.TABLES}
     files, facts, continuation = capture.files, capture.facts, capture.continuation()
     state = 0
-    if there is not None:
-        same = json.dumps([there[name] for name in ("files", "facts", "continue")])
-        if versions == there["delta"]["tables"] and same == named(json.dumps([files, facts, continuation])):
+    if description is not None:
+        same = json.dumps([description[name] for name in ("files", "facts", "continue")])
+        if versions == description["delta"]["tables"] and same == named(json.dumps([files, facts, continuation])):
             return
-        state = there["delta"]["state"] + 1
+        state = description["delta"]["state"] + 1
     delta = {"state": state, "saved_at": dt.datetime.now(dt.UTC).isoformat(), "tables": versions}
     write_description(folder, capture.format, files, facts, continuation, delta)
 
 
-def _name(place: Path) -> str:
+def _name(table: Path) -> str:
     """A Delta table in SQL."""
-    return "delta.`" + str(place).replace("`", "``") + "`"
+    return "delta.`" + str(table).replace("`", "``") + "`"
 
 
-def _latest(spark: SparkSession, place: Path) -> DataFrame:
-    return spark.read.format("delta").load(str(place))
+def _latest(spark: SparkSession, table: Path) -> DataFrame:
+    return spark.read.format("delta").load(str(table))
 
 
-def _version(place: Path) -> int:
+def _version(table: Path) -> int:
     """The newest version of a table: its log has a file for each."""
-    return max(int(file.stem) for file in (place / "_delta_log").glob("*.json") if file.stem.isdecimal())
+    return max(int(file.stem) for file in (table / "_delta_log").glob("*.json") if file.stem.isdecimal())
 
 
-def _restore(spark: SparkSession, place: Path, version: int) -> None:
+def _restore(spark: SparkSession, table: Path, version: int) -> None:
     """Undoes what an append wrote that did not end."""
-    if _version(place) != version:
-        spark.sql(f"RESTORE TABLE {_name(place)} TO VERSION AS OF {version}").collect()
+    if _version(table) != version:
+        spark.sql(f"RESTORE TABLE {_name(table)} TO VERSION AS OF {version}").collect()
 
 
 @contextmanager
@@ -224,8 +223,8 @@ def _locked(folder: Path) -> Iterator[None]:
 @contextmanager
 def _staging(folder: Path) -> Iterator[Path]:
     """A folder in another one, as long as the block lasts."""
-    place = Path(tempfile.mkdtemp(prefix=".staging.", dir=folder))
+    folder_of_staging = Path(tempfile.mkdtemp(prefix=".staging.", dir=folder))
     try:
-        yield place
+        yield folder_of_staging
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder_of_staging, ignore_errors=True)

@@ -53,8 +53,8 @@ def examine() -> list[Check]:
     ]
 
 
-def _check(name: str, ok: bool, found: str, needed: str, hint: str, *, optional: bool = False) -> Check:
-    return Check(name, ok, found, needed, "" if ok else hint, optional)
+def _check(name: str, ok: bool, actual: str, needed: str, hint: str, *, optional: bool = False) -> Check:
+    return Check(name, ok, actual, needed, "" if ok else hint, optional)
 
 
 def _packages() -> Iterator[Check]:
@@ -75,12 +75,12 @@ def _packages() -> Iterator[Check]:
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = metadata.version(wanted.name)
+            installed = metadata.version(wanted.name)
         except metadata.PackageNotFoundError:
-            found = "missing"
-        ok = found != "missing" and wanted.specifier.contains(found, prereleases=True)
+            installed = "missing"
+        ok = installed != "missing" and wanted.specifier.contains(installed, prereleases=True)
         needed = ",".join(sorted(map(str, wanted.specifier), reverse=True))  # the lower end first
-        yield _check(wanted.name, ok, found, needed, f"pip install '{wanted.name}{needed}'")
+        yield _check(wanted.name, ok, installed, needed, f"pip install '{wanted.name}{needed}'")
 
 
 def _worker_python() -> Check:
@@ -91,8 +91,8 @@ def _worker_python() -> Check:
         return Check("PYSPARK_PYTHON", True, f"not set: workers run {sys.executable}", f"unset, or Python {own}")
     program = machine.find_program(python)
     same = program is not None and f"{program.version}.".startswith(f"{own}.")
-    found = f"{python} ({'not found' if program is None else program.version})"
-    return _check("PYSPARK_PYTHON", same, found, f"unset, or Python {own}", "unset PYSPARK_PYTHON")
+    actual = f"{python} ({'not found' if program is None else program.version})"
+    return _check("PYSPARK_PYTHON", same, actual, f"unset, or Python {own}", "unset PYSPARK_PYTHON")
 
 
 def _java() -> Check:
@@ -100,8 +100,8 @@ def _java() -> Check:
     needed = " or ".join(map(str, machine.JAVA_VERSIONS))
     if java is not None:
         return Check("Java", True, f"{java.version} in {java.home} (by {java.found_by})", needed)
-    found = ", ".join(f"{other.version} in {other.home}" for other in runtimes) or "none"
-    return Check("Java", False, found, needed, machine.JAVA_HINT)
+    installed = ", ".join(f"{other.version} in {other.home}" for other in runtimes) or "none"
+    return Check("Java", False, installed, needed, machine.JAVA_HINT)
 
 
 def _spark_home() -> Check:
@@ -110,8 +110,10 @@ def _spark_home() -> Check:
     spec = find_spec("pyspark")
     own = Path(spec.origin).parent if spec is not None and spec.origin else None
     same = home is None or (own is not None and Path(home).resolve() == own.resolve())
-    found = home or "not set: the Spark of the package pyspark"
-    return _check("SPARK_HOME", same, found, "unset", "unset SPARK_HOME, unless it is a Spark of PySpark's own version")
+    actual = home or "not set: the Spark of the package pyspark"
+    return _check(
+        "SPARK_HOME", same, actual, "unset", "unset SPARK_HOME, unless it is a Spark of PySpark's own version"
+    )
 
 
 def _memory() -> Check:
@@ -128,8 +130,8 @@ def _memory() -> Check:
 
 def _disk() -> Check:
     folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
-    place = next(path for path in (Path(folder), *Path(folder).absolute().parents) if path.exists())
-    free = shutil.disk_usage(place).free
+    existing = next(path for path in (Path(folder), *Path(folder).absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
     hint = "free some, or name another folder in SPARK_LOCAL_DIRS"
     return _check("disk", free >= _LEAST_DISK, f"{_gib(free)} free in {folder}", f"{_gib(_LEAST_DISK)} or more", hint)
 
@@ -147,9 +149,9 @@ def _browser() -> Iterator[Check]:
     same = browser is not None and driver is not None and browser.major == driver.major
     for name, program in (("Chromium", browser), ("chromedriver", driver)):
         needed = "for the browser tests only" + ("" if name == "Chromium" else ", of Chromium's version")
-        found = "missing" if program is None else f"{program.version} in {program.path}"
+        actual = "missing" if program is None else f"{program.version} in {program.path}"
         ok = program is not None and (same or name == "Chromium")
-        yield _check(name, ok, found, needed, "install chromium and chromium-driver (Debian)", optional=True)
+        yield _check(name, ok, actual, needed, "install chromium and chromium-driver (Debian)", optional=True)
 
 
 def _gib(count: int) -> str:

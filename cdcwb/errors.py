@@ -6,7 +6,7 @@
     ├── MalformedRecordError        a record cannot be understood and the mode is FAILFAST
     │   └── TruncatedRecordError    the bytes end inside a record (also an EOFError)
     ├── SourceDownError             a live source does not answer; the next run may succeed
-    └── MissingDependencyError      something is missing (Java, Chromium, a client); says what to install
+    └── MissingDependencyError      something is missing (Java, Chromium, a client); the message names the package
 
 All of them pickle, so they can be sent from a worker process. A known location is in the attributes ``path`` (file),
 ``offset`` (bytes into the decompressed file), ``needed`` and ``available`` (bytes).
@@ -112,4 +112,4 @@ class SourceDownError(CaptureError):
 
 
 class MissingDependencyError(CaptureError):
-    """Something that pip or a package manager installs is missing; the message says what."""
+    """A package that pip or a package manager installs is missing; the message names it."""

@@ -51,7 +51,7 @@ class Kind(StrEnum):
     TOMBSTONE = "tombstone"
     ERROR = "error"
     FRAGMENT = "fragment"  # the rest of a record that began in the previous file
-    FILLER = "filler"  # bytes that are known to carry nothing (stale buffer tails, notes)
+    FILLER = "filler"  # bytes without data (stale buffer tails, notes)
     MALFORMED = "malformed"
 
 

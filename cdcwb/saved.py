@@ -58,7 +58,7 @@ OBJECTS: Final = "objects"
 from another save."""
 
 STATES: Final = "states"
-"""The folder beside it with the description of each state of such a capture, by the state's number."""
+"""The folder with the description of each state of such a capture, by the state's number."""
 
 FOLLOWED: Final = "follow.json"
 """The file by which the folder of a followed topic is recognised; the newest of its saved captures is opened."""
@@ -103,7 +103,7 @@ def _copy_of(url: str) -> Path:
         try:
             names = json.loads(text).get(OBJECTS)
         except (ValueError, AttributeError):
-            names = None  # read_description says what is wrong
+            names = None  # read_description raises the error
         try:
             copy = fetched(url, None if names is None else [SAVED, *names])
         except CaptureError:
@@ -188,10 +188,10 @@ def _earlier(folder: Path, newest: dict[str, Any], as_of: Mapping[str, Any]) -> 
         raise OptionError(f"expected one of the options {' and '.join(AS_OF)}, found both")
     states = range(newest["delta"]["state"] + 1)
     if "versionAsOf" in as_of:
-        given = str(as_of["versionAsOf"])
-        if not given.isdecimal() or int(given) not in states:
-            raise OptionError(f"option versionAsOf: expected a version from 0 to {states[-1]}, found {given!r}")
-        return _read(folder / STATES / f"{int(given)}.json")
+        version = str(as_of["versionAsOf"])
+        if not version.isdecimal() or int(version) not in states:
+            raise OptionError(f"option versionAsOf: expected a version from 0 to {states[-1]}, found {version!r}")
+        return _read(folder / STATES / f"{int(version)}.json")
     moment = as_moment("timestampAsOf", as_of["timestampAsOf"])
     for state in reversed(states):
         facts = _read(folder / STATES / f"{state}.json")
@@ -229,9 +229,9 @@ def write_description(
     text = named(json.dumps(about | {"version": DELTA_VERSION, "delta": delta}, indent=1))
     (folder / STATES).mkdir(exist_ok=True)
     for file in (folder / STATES / f"{delta['state']}.json", folder / SAVED):
-        beside = file.with_name(f".{file.name}.part")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(file)
+        temporary = file.with_name(f".{file.name}.part")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
 
 
 @contextmanager
@@ -287,8 +287,8 @@ def _uploading(directory: str, overwrite: bool) -> Iterator[Path]:
     """
     url, old = url_of(directory), check_new(directory, overwrite)
     mark = secrets.token_hex(4)
-    with tempfile.TemporaryDirectory(prefix="cdcwb-save-") as beside:
-        new = Path(beside)
+    with tempfile.TemporaryDirectory(prefix="cdcwb-save-") as scratch:
+        new = Path(scratch)
         yield new
         about = json.loads((new / SAVED).read_text(encoding="utf-8"))
         about[OBJECTS] = []

@@ -67,8 +67,8 @@ def tables_of(planned: Planned) -> Small | None:
     if isinstance(form, Joining):
         return Small(planned) if form.joins(plan) else None
     if isinstance(form, Halving):
-        whole = not any(form.halved(plan, split).shared for split in range(len(plan.splits)))
-        return Small(planned) if whole else None
+        separate = not any(form.halved(plan, split).shared for split in range(len(plan.splits)))
+        return Small(planned) if separate else None
     return Small(planned)
 
 
@@ -235,16 +235,16 @@ class Small:
         """The problems of assembled changes and transactions."""
         form, headers = self._format, Wanted(images=False)
         if isinstance(form, Joining):
-            rows = [spelt(rows) for one in self._splits for rows in form.read_spellings(self._plan, one, Wanted())]
+            rows = [spelt(rows) for split in self._splits for rows in form.read_spellings(self._plan, split, Wanted())]
             return problem_rows(key_spellings(pa.Table.from_batches(rows, WITH_SPELLING)))
-        found = []
+        problems = []
         if form.pairing is Pairing.TRANSACTION:
             made = self._assembler.changes(headers) if form.commits else self.delivered(headers)
-            found = [row for batch in made for row in problem_rows(batch, _ONLY_PAIRED)]
+            problems = [row for batch in made for row in problem_rows(batch, _ONLY_PAIRED)]
         if form.commits:
-            return found + [row for batch in self.transactions() for row in open_ones(batch)]
-        found += frozen_times(self.sequences())
-        return found if isinstance(form, Halving) else [*found, *incomplete(self._summaries)]
+            return problems + [row for batch in self.transactions() for row in open_ones(batch)]
+        problems += frozen_times(self.sequences())
+        return problems if isinstance(form, Halving) else [*problems, *incomplete(self._summaries)]
 
     def sequences(self) -> pa.Table:
         """The times in change sequences (:data:`cdcwb.formats.clock.SEQUENCES`)."""
@@ -264,10 +264,10 @@ def versions_from(versions: pa.Table, firsts: pa.Table) -> pa.Table:
     """``table_versions`` with first_position from ``firsts`` (columns table_version and position, each version
     once)."""
     known, position = (firsts[name].combine_chunks().cast(pa.string()) for name in ("table_version", "position"))
-    found = position.take(pc.index_in(versions["table_version"].combine_chunks(), known, skip_nulls=True))
+    positions = position.take(pc.index_in(versions["table_version"].combine_chunks(), known, skip_nulls=True))
     at = model.TABLE_VERSIONS.get_field_index("first_position")
     names = [name for name in model.TABLE_VERSIONS.names if name != "first_position"]
-    rows = versions.select(names).add_column(at, model.TABLE_VERSIONS.field(at), found)
+    rows = versions.select(names).add_column(at, model.TABLE_VERSIONS.field(at), positions)
     return rows.cast(model.TABLE_VERSIONS)
 
 

@@ -62,8 +62,8 @@ class Live(Planned):
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.source import source_name
 
-        given = {"plan": self.text, "listing": self.listing, **options}
-        return self.spark.read.format(source_name(self.format.name)).options(**given).load()
+        all_options = {"plan": self.text, "listing": self.listing, **options}
+        return self.spark.read.format(source_name(self.format.name)).options(**all_options).load()
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record; without ``images`` these and raw are null. ``mode`` overrides the capture's.
@@ -137,10 +137,10 @@ class Live(Planned):
 
     def _of_trail(self, images: bool) -> DataFrame:
         """The changes of a trail: of transactions within one split, and of those that cross splits."""
-        whole = self._with_ends("trail", "trail_ends", images)
+        changes = self._with_ends("trail", "trail_ends", images)
         if not any(cast(Trailing, self.format).shared(self.plan)):
-            return whole
-        return whole.unionByName(self._changes_of_crossing(images))
+            return changes
+        return changes.unionByName(self._changes_of_crossing(images))
 
     def _changes_of_splits(self, part: str, images: bool) -> DataFrame:
         """The changes that are assembled within splits."""
@@ -151,8 +151,8 @@ class Live(Planned):
 
     def _assembled(self, part: str, images: bool) -> DataFrame:
         """The changes that are assembled within splits, and those that cross splits."""
-        whole = self._changes_of_splits(part, images)
-        return whole.unionByName(self._changes_of_crossing(images)) if self._something_crosses else whole
+        changes = self._changes_of_splits(part, images)
+        return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes
 
     def _with_ends(self, part: str, ends: str, images: bool) -> DataFrame:
         """The changes of splits, with the columns that come from the ends of their transactions."""
@@ -206,11 +206,11 @@ class Live(Planned):
             return conform(self._summaries(counts=True), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), lambda: self.changes(False), self.format, self.plan.facts)
-        whole = self._read(part="transactions", images="false", mode=self.mode)
+        complete = self._read(part="transactions", images="false", mode=self.mode)
         if not self._something_crosses:
-            return whole
+            return complete
         crossing = assemble_transactions(self._crossing(False), None, self.format, self.plan.facts)
-        return whole.unionByName(crossing)
+        return complete.unionByName(crossing)
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
@@ -233,12 +233,12 @@ class Live(Planned):
 
         from cdcwb.spark.assemble import assemble_problems
 
-        beside = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
+        others = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
         events = self._events_with_problems()
         if self.format.pairing is Pairing.OBJECT:
             if not self.joins_rows:
-                return assemble_problems(events, events, events, None, beside, self.format)
-            return assemble_problems(events, None, self._part("spellings", _SPELT), None, beside, self.format)
+                return assemble_problems(events, events, events, None, others, self.format)
+            return assemble_problems(events, None, self._part("spellings", _SPELT), None, others, self.format)
         # halves that are joined by position are compared with their masks
         by_position = self.format.pairing is Pairing.POSITION
         if by_position and self.delivers_changes:  # readers report the problems of those within one split
@@ -249,7 +249,7 @@ class Live(Planned):
         if not isinstance(self.format, Halving):  # change tables do not mark the end of a transaction
             ends = self.transactions() if self.format.commits else self._summaries(counts=False)
         headers = self.events(False, columns=_OF_TIMES if self.delivers_changes else None)
-        return assemble_problems(events, changes, headers, ends, beside, self.format)
+        return assemble_problems(events, changes, headers, ends, others, self.format)
 
     def _events_with_problems(self) -> DataFrame:
         """The events that have problems, with the columns of ``problems``; all events of an unordered event log.
@@ -320,9 +320,9 @@ class LiveRows(Live):
 class Decoded(Live):
     """The tables of a capture whose decoded events are in a Parquet table, or in a version of a Delta table."""
 
-    def __init__(self, live: Live, place: Path, version: int | None = None) -> None:
+    def __init__(self, live: Live, folder: Path, version: int | None = None) -> None:
         vars(self).update(vars(live))
-        self._place, self._version = place, version
+        self._place, self._version = folder, version
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
@@ -377,9 +377,9 @@ class Continued(Live):
     def dropped(self) -> list[int] | None:
         """The numbers of the splits whose saved events are not valid any more; None if the number of a valid one, or a
         file_index, has changed."""
-        kept = self.divided.kept
-        same = self._files == list(range(len(self._files))) and all(now in (-1, at) for at, now in enumerate(kept))
-        return [at for at, now in enumerate(kept) if now < 0] if same else None
+        reused = self.divided.kept
+        same = self._files == list(range(len(self._files))) and all(now in (-1, at) for at, now in enumerate(reused))
+        return [at for at, now in enumerate(reused) if now < 0] if same else None
 
 
 class Saved:
@@ -447,7 +447,7 @@ class Saved:
         )
 
 
-def stored(spark: SparkSession, place: Path, table: str, version: int | None = None, split: bool = False) -> DataFrame:
+def stored(spark: SparkSession, folder: Path, table: str, version: int | None = None, split: bool = False) -> DataFrame:
     """A table in a folder of Parquet files, or a version of a Delta table; events perhaps with the number of the
     split."""
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -456,8 +456,8 @@ def stored(spark: SparkSession, place: Path, table: str, version: int | None = N
     schema = StructType(list(from_arrow_schema(model.TABLES[table]).fields))
     schema = schema.add(SPLIT, IntegerType()) if split else schema
     if version is None:
-        return spark.read.schema(schema).parquet(str(place))
-    return spark.read.format("delta").option("versionAsOf", version).load(str(place)).select(*schema.names)
+        return spark.read.schema(schema).parquet(str(folder))
+    return spark.read.format("delta").option("versionAsOf", version).load(str(folder)).select(*schema.names)
 
 
 def _only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:

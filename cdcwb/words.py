@@ -99,7 +99,7 @@ def show_times_in(
     """Sets the time zone in which this process shows times; ``name`` is the zone's name.
 
     An axis has one offset: if the zone's offsets at ``first`` and ``last`` (aware) differ, axes keep that of ``first``,
-    and their title says so.
+    and their title states it.
     """
     _display.zone, _display.name = zone, name
     _display.axis, _display.axis_name = zone, name

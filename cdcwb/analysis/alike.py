@@ -153,8 +153,8 @@ def same(one: str | None, other: str | None, kind: str = "auto", tolerance: Deci
     if kind == "auto" and {one.lower(), other.lower()} <= _TRUE | _FALSE and {"true", "false"} & {one, other}:
         return canonical(one, "boolean") == canonical(other, "boolean")
     if tolerance and kind in ("auto", "number", "float"):
-        first, second = _number(one), _number(other)
-        return first is not None and second is not None and abs(first - second) <= tolerance
+        x, second = _number(one), _number(other)
+        return x is not None and second is not None and abs(x - second) <= tolerance
     return False
 
 
@@ -243,7 +243,7 @@ def match(source: Sequence[Change], target: Sequence[Change], table: str, rules:
     most = min(len(source), len(target)) - first
     while last < most and _equal(source[-1 - last], target[-1 - last], table, rules):
         last += 1
-    head = [Matched(one, other) for one, other in zip(source[:first], target[:first], strict=True)]
+    head = [Matched(change, other) for change, other in zip(source[:first], target[:first], strict=True)]
     tail = [
         Matched(one, other)
         for one, other in zip(source[len(source) - last :], target[len(target) - last :], strict=True)
@@ -264,13 +264,13 @@ def differing_columns(source: Change, target: Change, table: str, rules: Rules) 
     return tuple(differing)
 
 
-def _equal(one: Change, other: Change, table: str, rules: Rules) -> bool:
-    return one.operation == other.operation and not differing_columns(one, other, table, rules)
+def _equal(change: Change, other: Change, table: str, rules: Rules) -> bool:
+    return change.operation == other.operation and not differing_columns(change, other, table, rules)
 
 
 def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rules: Rules) -> list[Matched]:
     if not source or not target or len(source) * len(target) > _MOST_CELLS:
-        return [*(Matched(one, None) for one in source), *(Matched(None, one) for one in target)]
+        return [*(Matched(change, None) for change in source), *(Matched(None, change) for change in target)]
     rows, columns = len(source) + 1, len(target) + 1
     cost = [[0.0] * columns for _ in range(rows)]
     differing: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -280,17 +280,17 @@ def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rul
                 cost[at][to] = _APART * (at + to)
                 continue
             best = min(cost[at - 1][to], cost[at][to - 1]) + _APART
-            one, other = source[at - 1], target[to - 1]
-            if one.operation == other.operation:
-                names = differing[at, to] = differing_columns(one, other, table, rules)
-                best = min(best, cost[at - 1][to - 1] + _price(one, other, names))
+            source_change, other = source[at - 1], target[to - 1]
+            if source_change.operation == other.operation:
+                names = differing[at, to] = differing_columns(source_change, other, table, rules)
+                best = min(best, cost[at - 1][to - 1] + _price(source_change, other, names))
             cost[at][to] = best
     matched, at, to = [], rows - 1, columns - 1
     while at or to:
         if (at, to) in differing:
-            one, other = source[at - 1], target[to - 1]
-            if cost[at][to] == cost[at - 1][to - 1] + _price(one, other, differing[at, to]):
-                matched.append(Matched(one, other, differing[at, to]))
+            source_change, other = source[at - 1], target[to - 1]
+            if cost[at][to] == cost[at - 1][to - 1] + _price(source_change, other, differing[at, to]):
+                matched.append(Matched(source_change, other, differing[at, to]))
                 at, to = at - 1, to - 1
                 continue
         if at and (not to or cost[at][to] == cost[at - 1][to] + _APART):
@@ -302,10 +302,10 @@ def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rul
     return matched[::-1]
 
 
-def _price(one: Change, other: Change, names: tuple[str, ...]) -> float:
+def _price(change: Change, other: Change, names: tuple[str, ...]) -> float:
     """The cost of a pair: 0 if the two are equal, else 1 and a little for each column, plus a tiny amount for the
     distance in time."""
     far = 0.0
-    if one.time is not None and other.time is not None:
-        far = min(abs(one.time - other.time) / 1e12, 1.0) * 1e-6
-    return (1.0 + 0.5 * len(names) / max(len(one.image), 1) + far) if names else far
+    if change.time is not None and other.time is not None:
+        far = min(abs(change.time - other.time) / 1e12, 1.0) * 1e-6
+    return (1.0 + 0.5 * len(names) / max(len(change.image), 1) + far) if names else far

@@ -166,12 +166,12 @@ def table_rows(totals: ByTable) -> list[Record]:
     ``first_time``, ``last_time``, ``first_position``, ``last_position`` (None where unknown); most changed first."""
     counts, ends = totals
     done: dict[str, list[tuple[str, int]]] = {}
-    for (table, operation), times in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+    for (table, operation), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         done.setdefault(table, []).append((operation, times))
     rows = [
-        {"table": table, "changes": sum(times for _, times in these), "operations": these}
+        {"table": table, "changes": sum(times for _, times in operations), "operations": operations}
         | {name: ends.get((table, name)) for name in _ENDS}
-        for table, these in done.items()
+        for table, operations in done.items()
     ]
     return sorted(rows, key=lambda row: (-row["changes"], row["table"]))
 
@@ -222,10 +222,10 @@ class Changed:
         both), ``column_changed``, ``other_changed``, ``likeness`` (updates that changed both divided by those that
         changed either, from 0 to 1). The ``limit`` most frequent pairs, grouped by table."""
         rows: list[Record] = []
-        for (table, column, other), number in sorted(self.pairs.items(), key=lambda one: (-one[1], one[0]))[:limit]:
-            one, two = self.columns[table, column], self.columns[table, other]
-            row = {"table": table, "column": column, "other": other, "together": number, "column_changed": one}
-            rows.append(row | {"other_changed": two, "likeness": number / (one + two - number)})
+        for (table, column, other), number in sorted(self.pairs.items(), key=lambda item: (-item[1], item[0]))[:limit]:
+            first, second = self.columns[table, column], self.columns[table, other]
+            row = {"table": table, "column": column, "other": other, "together": number, "column_changed": first}
+            rows.append(row | {"other_changed": second, "likeness": number / (first + second - number)})
         return sorted(rows, key=lambda row: row["table"])  # stable
 
 
@@ -237,7 +237,7 @@ def changed(headers: Headers, mask: Bools, paired: bool = False) -> Changed:
     chosen, names = updates(headers, mask), headers.texts["table"]
     tables, codes, times = _groups(headers.weights(chosen), headers.codes["table"][chosen], headers.set[chosen])
     every = counted(times, [tables], [names])
-    tables, codes, times = (one[codes >= 0] for one in (tables, codes, times))
+    tables, codes, times = (array[codes >= 0] for array in (tables, codes, times))
     rows, columns = headers.columns_of(codes)
     idle = np.bincount(rows, minlength=len(codes)) == 0
     return Changed(
@@ -245,7 +245,7 @@ def changed(headers: Headers, mask: Bools, paired: bool = False) -> Changed:
         counted(times, [tables], [names]),
         counted(times[idle], [tables[idle]], [names]),
         counted(times[rows], [tables[rows], columns], [names, headers.names]),
-        added(_paired(headers, names[one], codes[tables == one], times[tables == one]) for one in np.unique(tables))
+        added(_paired(headers, names[n], codes[tables == n], times[tables == n]) for n in np.unique(tables))
         if paired
         else Counter(),
     )
@@ -267,7 +267,7 @@ def _paired(headers: Headers, table: str, codes: Ints, times: Ints) -> Counter[t
 
 def merge_changed(parts: Sequence[Changed]) -> Changed:
     """The merged results of :func:`changed`."""
-    return Changed(*(added(getattr(part, one.name) for part in parts) for one in fields(Changed)))
+    return Changed(*(added(getattr(part, field.name) for part in parts) for field in fields(Changed)))
 
 
 def changed_over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Counter[tuple[str, str, int]]:
@@ -285,6 +285,6 @@ def changed_over_time(headers: Headers, mask: Bools, start: int, width_us: int) 
 def changed_rows(counts: Counter[tuple[str, str, int]], start: int, width_us: int) -> list[Record]:
     """A row for each table, column and bin: ``table``, ``column``, ``bin``, ``began_at``, ``changed``."""
     return [
-        {"table": table, "column": name, "bin": place, "began_at": time_of(start + place * width_us), "changed": times}
-        for (table, name, place), times in sorted(counts.items())
+        {"table": table, "column": name, "bin": n, "began_at": time_of(start + n * width_us), "changed": times}
+        for (table, name, n), times in sorted(counts.items())
     ]

@@ -107,7 +107,7 @@ def check_wanted(
 
 def _texts(name: str, value: Any, wrong: list[str]) -> tuple[str, ...]:
     texts = as_list(value)
-    if isinstance(texts, list | tuple) and all(one and isinstance(one, str | int) for one in texts):
+    if isinstance(texts, list | tuple) and all(item and isinstance(item, str | int) for item in texts):
         return tuple(map(str, texts))  # a numeric user is a name, too
     wrong.append(f'{name}: expected a list of texts such as ["x"], found {visible(repr(value))}')
     return ()
@@ -156,10 +156,10 @@ def narrowed(page: Any, wanted: Wanted) -> Any:
         return page
     last = page.summary["last_time"]
     # tables cached in a folder are limited too, and never read from there while they are written
-    whole = page.part if page.asked.folder else page.capture
-    part = Chosen(whole, wanted, None if last is None else datetime.fromisoformat(last))
+    complete = page.part if page.asked.folder else page.capture
+    part = Chosen(complete, wanted, None if last is None else datetime.fromisoformat(last))
     capture = Snapshot(part, page.asked.folder)  # type: ignore[arg-type]
-    summary = summarize(capture, whole=False)  # type: ignore[arg-type]
+    summary = summarize(capture, unfiltered=False)  # type: ignore[arg-type]
     settings = dataclasses.replace(page.asked, limits=[*page.asked.limits, *wanted.limits])
     return dataclasses.replace(
         page, asked=settings, part=part, capture=capture, summary=summary, health=health(summary)

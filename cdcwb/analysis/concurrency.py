@@ -186,16 +186,18 @@ def steps_of(transactions: Transactions, start: int, end: int, numbers: Some = E
     counted = known & (low < high)
     kinds = {"counted": counted, "instants": known & (low == high), "backwards": known & (low > high)}
     kinds |= {"one_time": one_time, "no_time": no_time}
-    about = {name: int(those.sum()) for name, those in kinds.items()}
+    about = {name: int(mask.sum()) for name, mask in kinds.items()}
     about["busy"] = int((high[counted] - low[counted]).sum())
     both = np.sort(np.concatenate([low[counted] * 2, high[counted] * 2 + 1]))  # the last bit marks an end
     at, ends = both >> 1, both & 1
     firsts = np.flatnonzero(np.diff(at, prepend=NO_TIME))
     number = np.add.reduceat(1 - 2 * ends, firsts) if len(firsts) else firsts
     steps = {"at": at[firsts][number != 0], "number": number[number != 0]}
-    told = {"kind": list(about), "at": pa.nulls(len(about), pa.int64()), "number": list(about.values())}
+    counts = {"kind": list(about), "at": pa.nulls(len(about), pa.int64()), "number": list(about.values())}
     return (
-        pa.concat_tables([pa.table(told), pa.table(steps)], promote_options="default").combine_chunks().to_batches()[0]
+        pa.concat_tables([pa.table(counts), pa.table(steps)], promote_options="default")
+        .combine_chunks()
+        .to_batches()[0]
     )
 
 
@@ -218,14 +220,14 @@ def pieces_of(steps: pa.RecordBatch, start: int, width: int) -> Found:
     peaks = reached[np.searchsorted(reached, edges)]  # the first step of each piece
     until = [at[peak + 1].item() if peak + 1 < len(at) else None for peak in peaks.tolist()]
     columns = (number[edges], at[edges], at[ends], sizes, level[ends] - before, tops - before, at[peaks])
-    rows = zip(*(one.tolist() for one in columns), until, strict=True)
+    rows = zip(*(column.tolist() for column in columns), until, strict=True)
     return kinds, [Piece(*row) for row in rows]
 
 
 def merged_pieces(parts: Sequence[Found]) -> Found:
     """The merged results of :func:`pieces_of`, in any order, for steps that do not overlap in time. Rows of the same
     piece are not summed yet, because rows between them may be missing."""
-    pieces = sorted(piece for _, those in parts for piece in those)
+    pieces = sorted(piece for _, pieces_of_part in parts for piece in pieces_of_part)
     return sum((kinds for kinds, _ in parts), Counter()), pieces
 
 
@@ -274,9 +276,9 @@ def in_log(capture: Tables) -> InLog:
     def steps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return map(log_steps_of, batches)
 
-    found = capture.transactions.select(*columns).mapInArrow(steps, "at string, delta long, counted long, id string")
+    grouped = capture.transactions.select(*columns).mapInArrow(steps, "at string, delta long, counted long, id string")
     sums = [F.sum(name).alias(name) for name in ("delta", "counted")]
-    in_order = found.groupBy("at").agg(*sums, F.max("id").alias("id")).orderBy("at")
+    in_order = grouped.groupBy("at").agg(*sums, F.max("id").alias("id")).orderBy("at")
     return most_in_log(folded(in_order, stretches_of, lambda parts: [*chain(*parts)]))
 
 
@@ -315,9 +317,9 @@ def stretches_of(steps: pa.RecordBatch) -> list[Stretch]:
         firsts = np.flatnonzero(np.concatenate([[True], np.asarray(pc.not_equal(at[1:], at[:-1]))]))
         level = np.cumsum(np.add.reduceat(np.asarray(rows["delta"]), firsts))
         top = int(np.argmax(level))
-        place = int(firsts[top])
+        highest = int(firsts[top])
         numbers = int(level[-1]), int(level[top]), int(np.asarray(rows["counted"]).sum())
-        stretches.append(Stretch(log, at[0].as_py(), *numbers, at[place].as_py(), rows["id"][place].as_py()))
+        stretches.append(Stretch(log, at[0].as_py(), *numbers, at[highest].as_py(), rows["id"][highest].as_py()))
     return stretches
 
 
@@ -326,13 +328,13 @@ def most_in_log(stretches: Sequence[Stretch]) -> InLog:
     most: tuple[int, str] | None = None
     level: Counter[str] = Counter()
     name: str | None = None
-    for one in sorted(stretches):
-        here = -(level[one.log] + one.top), one.at
+    for summary in sorted(stretches):
+        here = -(level[summary.log] + summary.top), summary.at
         if most is None or here < most:
-            most, name = here, one.id
-        level[one.log] += one.net
+            most, name = here, summary.id
+        level[summary.log] += summary.net
     if most is None:
         return InLog(0, None, None, 0)
     known = not most[1].endswith("/") and most[1] != ""
-    counted = sum(one.counted for one in stretches)
+    counted = sum(stretch.counted for stretch in stretches)
     return InLog(-most[0], most[1] if known else None, name if known else None, counted)

@@ -78,7 +78,7 @@ def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done
         return change_counts.over_time(headers, mask, start, width), change_counts.by_table(headers, mask)
 
     def merge(parts: Sequence[tuple[Counter[Any], ByTable]]) -> tuple[Counter[Any], ByTable]:
-        return change_counts.added(one for one, _ in parts), change_counts.merge_tables([two for _, two in parts])
+        return change_counts.added(counts for counts, _ in parts), change_counts.merge_tables([two for _, two in parts])
 
     rows = capture.change_headers.select(*columns) if stored is None else stored
     counted, tables = change_counts.of_all(rows, ask, merge)
@@ -110,7 +110,7 @@ def ledger(capture: Any) -> list[dict[str, Any]]:
     records = {row["file_index"]: row["events"] for row in rows if row["what"] == "understood"}
     counted = {row["file_index"]: row["bytes"] for row in rows}
     files = []
-    for entry in sorted(capture.files, key=lambda one: one["file_index"]):
+    for entry in sorted(capture.files, key=lambda file: file["file_index"]):
         index = entry["file_index"]
         parts = lengths.get(index, Counter())
         in_bytes = counted.get(index, True)
@@ -240,7 +240,7 @@ def problem_rows(
     for entry in by_code:
         same = {"severity": entry["severity"], "code": entry["code"]}
         codes.append({**same, "title": entry["title"], "problems": entry["count"]})
-        for place in entry["places"]:
-            location = {name: place[name] for name in ("sentence", "file", "offset", "length", "transaction_id")}
-            places.append({**same, **location, "command": command(place["file"], place["offset"], by_file)})
+        for found_at in entry["places"]:
+            location = {name: found_at[name] for name in ("sentence", "file", "offset", "length", "transaction_id")}
+            places.append({**same, **location, "command": command(found_at["file"], found_at["offset"], by_file)})
     return codes, places

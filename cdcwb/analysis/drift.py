@@ -22,11 +22,11 @@ from cdcwb.analysis.version_order import (
     Statement,
     Stretch,
     Version,
+    all_changes,
     continuing,
+    rename_evidence,
     stretches,
-    told_by,
     versions,
-    whole,
 )
 from cdcwb.analysis.versions import (
     Compatibility,
@@ -144,11 +144,11 @@ def _events(capture: Tables, names: Sequence[str]) -> tuple[list[Statement], lis
         .filter("_known IS NULL OR _ddl")
     )
     text = F.expr("coalesce(try_element_at(headers, 'statement'), try_element_at(headers, 'DETAILS'))")
-    place = F.struct("file_index", "offset")
+    location = F.struct("file_index", "offset")
     first = F.struct("position", "changed_at", "file", "offset", text.alias("text"))
     events = (
-        rows.groupBy("table", "_ddl", F.when(F.col("_ddl"), place).alias("_place"))
-        .agg(F.count("*").alias("events"), F.min_by(first, place).alias("_first"))
+        rows.groupBy("table", "_ddl", F.when(F.col("_ddl"), location).alias("_place"))
+        .agg(F.count("*").alias("events"), F.min_by(first, location).alias("_first"))
         .select("table", "_ddl", "events", "_first.*")
         .orderBy("_ddl", F.desc("events"), "table", "position")
         .limit(_MOST_STATEMENTS)
@@ -167,9 +167,9 @@ def _events(capture: Tables, names: Sequence[str]) -> tuple[list[Statement], lis
 def _of_versions(known: Iterable[Version]) -> list[Statement]:
     """The DDL statements that defined versions."""
     return [
-        Statement(one.table, one.schema_text, (one.lineage or {}).get("change_seq"), None, "", 0)
-        for one in known
-        if one.origin == str(Operation.DDL) and one.schema_text
+        Statement(version.table, version.schema_text, (version.lineage or {}).get("change_seq"), None, "", 0)
+        for version in known
+        if version.origin == str(Operation.DDL) and version.schema_text
     ]
 
 
@@ -181,21 +181,25 @@ def steps_between(
 ) -> list[Step]:
     """The steps between pairs of versions that need not be adjacent; ``statements`` are the statements of a
     :class:`Drift`."""
-    return _steps(capture, [(whole(old), whole(new)) for old, new in chosen], statements)
+    return _steps(capture, [(all_changes(old), all_changes(new)) for old, new in chosen], statements)
 
 
 def _steps(capture: Tables, pairs: Sequence[tuple[Stretch, Stretch]], statements: Iterable[Statement]) -> list[Step]:
     """The differences of each pair of consecutive stretches; includes steps without a difference."""
     by_table: dict[str, list[Statement]] = defaultdict(list)
-    for one in sorted(statements, key=lambda one: (one.position or "", one.file, one.offset)):
-        by_table[one.table].append(one)
+    for each in sorted(statements, key=lambda s: (s.position or "", s.file, s.offset)):
+        by_table[each.table].append(each)
     by_ddl: list[dict[tuple[str, str], str]] = []
     open_pairs = []
     for number, (old, new) in enumerate(pairs):
-        names = [{str(column["name"]) for column in one.version.columns} for one in (old, new)]
+        names = [{str(column["name"]) for column in stretch.version.columns} for stretch in (old, new)]
         removed, added = sorted(names[0] - names[1]), sorted(names[1] - names[0])
-        between = [one for one in by_table[new.version.table] if _between(one, old, new)] if removed and added else []
-        by_ddl.append(told_by(between, removed, added))
+        between = (
+            [statement for statement in by_table[new.version.table] if _between(statement, old, new)]
+            if removed and added
+            else []
+        )
+        by_ddl.append(rename_evidence(between, removed, added))
         taken = {name for pair in by_ddl[-1] for name in pair}
         for before, after in candidates(old.version.columns, new.version.columns) if removed and added else ():
             if before not in taken and after not in taken:
@@ -208,12 +212,12 @@ def _steps(capture: Tables, pairs: Sequence[tuple[Stretch, Stretch]], statements
     return [_step(old, new, by_ddl[number] | by_rows[number]) for number, (old, new) in enumerate(pairs)]
 
 
-def _between(one: Statement, old: Stretch, new: Stretch) -> bool:
+def _between(ddl: Statement, old: Stretch, new: Stretch) -> bool:
     """Whether a statement is after the first row of the old version and not after the first row of the new one."""
-    if one.position is None:
+    if ddl.position is None:
         return True
     before, after = old.first_position, new.first_position
-    return (before is None or one.position > before) and (after is None or one.position <= after)
+    return (before is None or ddl.position > before) and (after is None or ddl.position <= after)
 
 
 def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, column: str) -> Stretch:
@@ -223,12 +227,12 @@ def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, 
     own = pairs[number][side]
     at = number
     while 0 <= at < len(pairs):
-        one = pairs[at][side]
-        known = any(str(known_column["name"]) == column for known_column in one.version.columns)
-        if one.version.table != own.version.table or not known:
+        stretch = pairs[at][side]
+        known = any(str(known_column["name"]) == column for known_column in stretch.version.columns)
+        if stretch.version.table != own.version.table or not known:
             break
-        if one.changes:
-            return one
+        if stretch.changes:
+            return stretch
         at += way
     return own
 
@@ -244,10 +248,10 @@ def _step(old: Stretch, new: Stretch, evidence: Mapping[tuple[str, str], str]) -
     both = (old.version.table_version, new.version.table_version)
     rows = [
         Finding(
-            *(str(one.rule), str(one.severity), new.version.table, one.column, one.old, one.new),
-            *(*both, new.first_position, new.first_at, one.evidence),
+            *(str(d.rule), str(d.severity), new.version.table, d.column, d.old, d.new),
+            *(*both, new.first_position, new.first_at, d.evidence),
         )
-        for one in changed
+        for d in changed
     ]
     fit = compatibility(old.version.columns, new.version.columns, former_names(changed))
     return Step(old.version, new.version, changed, rows, fit, new.first_position, new.first_at, new.again)
@@ -256,8 +260,10 @@ def _step(old: Stretch, new: Stretch, evidence: Mapping[tuple[str, str], str]) -
 def findings(changed: Iterable[Step]) -> list[Finding]:
     """All differences of all steps, worst first, then by table and position."""
     ranks = {str(severity): rank for rank, severity in enumerate(Severity)}
-    rows = [one for step in changed for one in step.findings]
-    return sorted(rows, key=lambda one: (ranks[one.severity], one.table, one.first_position or "", one.rule))
+    rows = [f for step in changed for f in step.findings]
+    return sorted(
+        rows, key=lambda finding: (ranks[finding.severity], finding.table, finding.first_position or "", finding.rule)
+    )
 
 
 # --- a sink that keeps the newest schema ------------------------------------------------------------------------------
@@ -297,12 +303,12 @@ def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> lis
             if version is newest[table]:
                 continue
             renamed = dict.fromkeys(names.get(version.table_version, {}).items(), "renamed on the way")
-            for one in differences(version.columns, newest[table].columns, renamed):
-                if one.severity is Severity.INFO and one.rule is not Rule.ADDED:
+            for d in differences(version.columns, newest[table].columns, renamed):
+                if d.severity is Severity.INFO and d.rule is not Rule.ADDED:
                     continue
-                facts = {"rule": str(one.rule), "column": one.column, "old": one.old, "new": one.new}
+                facts = {"rule": str(d.rule), "column": d.column, "old": d.old, "new": d.new}
                 whose = {"table": table, "table_version": version.table_version, "changes": version.changes}
-                losses.append({**whose, **facts, "what": _LOSS[one.rule]})
+                losses.append({**whose, **facts, "what": _LOSS[d.rule]})
     return losses
 
 
@@ -346,7 +352,7 @@ def chosen(known: Sequence[Version], table: str, old_version: str, new_version: 
         of_table = [version for version in of_table if version.table == old.table]
     new = _named(of_table, "new_version", new_version, wrong) if new_version else None
     if old is None and new is not None and not old_version:
-        old = next((one for one in known if (one.table, one.number) == (new.table, new.number - 1)), None)
+        old = next((v for v in known if (v.table, v.number) == (new.table, new.number - 1)), None)
         if old is None:
             wrong.append(f"new_version: '{_short(new)}' is the first of {new.table}, and no old_version was given")
     if old is not None and new is None and not new_version:
@@ -416,13 +422,13 @@ def _short(version: Version) -> str:
 def lane_rows(drift_of: Drift) -> list[dict[str, Any]]:
     """A row for every period in which a version is in force, as :func:`cdcwb.charts.version_lanes` draws them."""
     names = ("first_position", "last_position", "first_at", "last_at", "changes", "again")
-    return [{**_about(one.version), **{name: getattr(one, name) for name in names}} for one in drift_of.stretches]
+    return [{**_about(s.version), **{name: getattr(s, name) for name in names}} for s in drift_of.stretches]
 
 
 def version_rows(known: Iterable[Version]) -> list[dict[str, Any]]:
     """A row for every version."""
     names = ("first_position", "last_position", "first_at", "last_at", "changes")
-    return [{**_about(one), **{name: getattr(one, name) for name in names}} for one in known]
+    return [{**_about(version), **{name: getattr(version, name) for name in names}} for version in known]
 
 
 def _about(version: Version) -> dict[str, Any]:
@@ -435,23 +441,23 @@ def all_findings(drift_of: Drift, values: Values) -> list[Finding]:
     each column."""
     shown = [
         Finding(
-            *(RULE, str(Severity.ERROR), one.table, column, column, other, one.table_version, one.table_version),
+            *(RULE, str(Severity.ERROR), item.table, column, column, other, item.table_version, item.table_version),
             *(
-                one.first_position,
-                one.first_at,
-                f"the values of {plural(one.changes, 'row')} look like those of {other}",
+                item.first_position,
+                item.first_at,
+                f"the values of {plural(item.changes, 'row')} look like those of {other}",
             ),
         )
-        for one in values.misaligned
-        for column, other in one.columns
+        for item in values.misaligned
+        for column, other in item.columns
     ]
-    errors = [one for one in drift_of.findings if one.severity == Severity.ERROR]
+    errors = [finding for finding in drift_of.findings if finding.severity == Severity.ERROR]
     return errors + shown + drift_of.findings[len(errors) :]
 
 
 def step_title(step: Step) -> str:
     """The title of a step."""
-    names = [f"version {one.number} ({visible(one.table_version, 40)})" for one in (step.old, step.new)]
+    names = [f"version {version.number} ({visible(version.table_version, 40)})" for version in (step.old, step.new)]
     return f"{visible(step.new.table)}, {' to '.join(names)}{', which comes back' if step.again else ''}"
 
 
@@ -481,18 +487,18 @@ def misaligned_rows(misaligned: Iterable[Misaligned]) -> list[dict[str, Any]]:
     """A row for each column that has the values of another."""
     return [
         {
-            "table": one.table,
-            "table_version": one.table_version,
+            "table": item.table,
+            "table_version": item.table_version,
             "column": column,
             "looks_like": other,
-            "position": one.first_position,
-            "at": one.first_at,
-            "file": one.file,
-            "offset": one.offset,
-            "changes": one.changes,
+            "position": item.first_position,
+            "at": item.first_at,
+            "file": item.file,
+            "offset": item.offset,
+            "changes": item.changes,
         }
-        for one in misaligned
-        for column, other in one.columns
+        for item in misaligned
+        for column, other in item.columns
     ]
 
 
@@ -510,12 +516,12 @@ def profile_rows(
 def _looks(before: Profile | None, after: Profile | None) -> dict[str, Any]:
     both = (before or NOTHING, after or NOTHING)
     far = distance(*both)
-    row: dict[str, Any] = {"values": _change(*(f"{one.values:,}" for one in both))}
-    row["null"] = _change(*(_share(one.nulls, one.rows) for one in both))
-    row["numbers"] = _change(*(_share(one.number, one.values) for one in both))
-    row["dates"] = _change(*(_share(one.time, one.values) for one in both))
-    row["characters"] = _change(*(f"{one.length / one.values:.1f}" if one.values else "—" for one in both))
-    row["magnitude"] = _change(*(f"{10 ** min(one.size / one.number, 300):.3g}" if one.number else "—" for one in both))
+    row: dict[str, Any] = {"values": _change(*(f"{p.values:,}" for p in both))}
+    row["null"] = _change(*(_share(p.nulls, p.rows) for p in both))
+    row["numbers"] = _change(*(_share(p.number, p.values) for p in both))
+    row["dates"] = _change(*(_share(p.time, p.values) for p in both))
+    row["characters"] = _change(*(f"{p.length / p.values:.1f}" if p.values else "—" for p in both))
+    row["magnitude"] = _change(*(f"{10 ** min(p.size / p.number, 300):.3g}" if p.number else "—" for p in both))
     return row | {"unlike": "too few values" if far is None else f"{far:.2f}"}
 
 
@@ -523,8 +529,8 @@ def _change(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}" if whole else "—"
+def _share(part: int, total: int) -> str:
+    return f"{part / total:.0%}" if total else "—"
 
 
 def step_profiles(changed: Iterable[Step], values: Values) -> list[dict[str, Any]]:
@@ -533,8 +539,8 @@ def step_profiles(changed: Iterable[Step], values: Values) -> list[dict[str, Any
     rows = []
     for step in changed:
         table = step.new.table
-        before, after = (values.profiles.get((table, one.table_version), {}) for one in (step.old, step.new))
-        former = {str(one.new): str(one.old) for one in step.differences if one.rule == "column_renamed"}
+        before, after = (values.profiles.get((table, s.table_version), {}) for s in (step.old, step.new))
+        former = {str(d.new): str(d.old) for d in step.differences if d.rule == "column_renamed"}
         for name in after:
             old = former.get(name, name)
             far = distance(before.get(old, NOTHING), after[name])

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.analysis.frames import Kept
+from cdcwb.analysis.frames import TableStore
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.source import fetched, is_folder
@@ -28,11 +28,11 @@ __all__ = [
     "LogOnce",
     "category_costs",
     "chain_breaks",
-    "kept_in",
     "log_rows",
     "net_effects",
     "read_settings",
     "snapshot_files",
+    "table_store_in",
 ]
 
 
@@ -73,8 +73,8 @@ def log_rows(capture: Capture) -> DataFrame:
         if name in filled:
             text = F.when(F.map_contains_key("headers", name), text).otherwise(filled[name])
         texts.append(text.alias(name))
-    place = F.concat_ws(" ", F.col("file_index").cast("string"), F.col("offset").cast("string"))
-    same = Window.partitionBy(F.coalesce("position", place)).orderBy("file_index", "offset")
+    location = F.concat_ws(" ", F.col("file_index").cast("string"), F.col("offset").cast("string"))
+    same = Window.partitionBy(F.coalesce("position", location)).orderBy("file_index", "offset")
     return _rows(capture).select(
         *texts,
         "file_index",
@@ -183,11 +183,11 @@ def net_effects(capture: Capture) -> DataFrame:
         F.max(F.when(F.col("event_type").isin(*_QUERY_BACK_ROW), F.col("_at"))).alias("_asked"),
     )
     named = rows.filter(F.col("column_name").isNotNull())
-    whole = of_object.select(*_OBJECT, "_removed", "_first_removed", "_asked")
+    complete = of_object.select(*_OBJECT, "_removed", "_first_removed", "_asked")
     in_time = F.col("_removed").isNull() | (F.col("_at") > F.col("_removed"))  # after the last delete
     early = F.col("_first_removed").isNull() | (F.col("_at") < F.col("_first_removed"))
     column = (
-        named.join(whole, [*_OBJECT])
+        named.join(complete, [*_OBJECT])
         .groupBy(*_OBJECT, "column_name", "_asked")
         .agg(
             F.min_by(F.struct("event_type", F.col("old_value").alias("value")), "_at").alias("_old"),
@@ -266,7 +266,7 @@ def category_costs(capture: Capture) -> DataFrame:
 
     from cdcwb.spark.names import table_label
 
-    kinds = F.create_map(*[F.lit(text) for name, types in CATEGORIES.items() for one in types for text in (one, name)])
+    kinds = F.create_map(*[F.lit(text) for name, types in CATEGORIES.items() for n in types for text in (n, name)])
     category = kinds[F.col("record_type")].alias("category")
     table = table_label().alias("table")
     lengths = F.transform(F.map_values("headers"), lambda text: F.coalesce(F.octet_length(text), F.lit(0)))
@@ -306,22 +306,22 @@ def read_settings(
 
     ``settings`` is a JSON object of the others. With ``as_of`` rows are ordered by event_time. Raises OptionError.
     """
-    others = _object("settings", settings)
+    parsed = _object("settings", settings)
     settings_given = {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}
     settings_given = {name: value for name, value in settings_given.items() if value not in ("", 0, None)}
     for name in settings_given:
-        if name in others:
+        if name in parsed:
             raise OptionError(f"'{name}' is given twice, on its own and in settings")
     if "as_of" in settings_given:
-        settings_given["future_events"] = others.get("future_events", True)
-    return Settings.parse(others | settings_given)
+        settings_given["future_events"] = parsed.get("future_events", True)
+    return Settings.parse(parsed | settings_given)
 
 
 def snapshot_files(snapshot: str | Mapping[str, str], path: str) -> dict[str, str]:
     """The files of a snapshot by the names of their tables.
 
     ``snapshot``: a JSON object, or a folder with a file (or folder) for each table; empty: no snapshot; ``auto``: the
-    folder ``NAME.snapshot`` beside the capture at ``path``, if it exists. Raises OptionError.
+    folder ``NAME.snapshot`` next to the capture at ``path``, if it exists. Raises OptionError.
     """
     if snapshot == "auto":
         default = f"{str(path).rstrip('/')}.snapshot"
@@ -363,15 +363,15 @@ def _object(name: str, text: str | Mapping[str, Any]) -> dict[str, Any]:
 # --- cached tables ----------------------------------------------------------------------------------------------------
 
 
-def kept_in(capture: Capture, folder: Path | None, names: Iterable[str]) -> Kept:
+def table_store_in(capture: Capture, folder: Path | None, names: Iterable[str]) -> TableStore:
     """Stores tables in ``folder`` permanently, or without a folder for the page only. Raises OptionError if the folder
     has a table's name that was not written by Spark."""
-    tables = Kept(capture.spark)
+    tables = TableStore(capture.spark)
     if folder is not None:
         for name in names:
-            place = folder / f"{name}.parquet"
-            if place.exists() and not (place / "_SUCCESS").exists():
-                raise OptionError(f"'{place}' already exists and is not a table that Spark wrote; name another folder")
+            path = folder / f"{name}.parquet"
+            if path.exists() and not (path / "_SUCCESS").exists():
+                raise OptionError(f"'{path}' already exists and is not a table that Spark wrote; name another folder")
         tables.folder = folder
     return tables
 
@@ -384,17 +384,17 @@ class LogOnce:
     def __init__(self, capture: Capture) -> None:
         self.format = capture.format
         self._capture = capture
-        self._kept = Kept(capture.spark)
+        self._store = TableStore(capture.spark)
 
     @cached_property
     def events(self) -> DataFrame:
         """One row per row of the log."""
         columns = ("kind", "record_type", "operation", "position", "schema_name", "table_name", "changed_at", "headers")
-        return self._kept.keep("events", self._capture.events.select("file_index", "offset", *columns))
+        return self._store.keep("events", self._capture.events.select("file_index", "offset", *columns))
 
     @cached_property
     def changes(self) -> DataFrame:
         """One row per statement."""
-        return self._kept.keep(
+        return self._store.keep(
             "changes", self._capture.change_headers.select("schema_name", "table_name", "record_type")
         )

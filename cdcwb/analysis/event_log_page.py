@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb.analysis import event_log
-from cdcwb.analysis.event_log import LogOnce, kept_in
+from cdcwb.analysis.event_log import LogOnce, table_store_in
 from cdcwb.analysis.xds import publish_rows
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.model import Operation, Problem
@@ -36,10 +36,10 @@ __all__ = [
     "effects_said",
     "evenly",
     "general",
-    "given",
     "matrix",
-    "said",
-    "settings_said",
+    "readable",
+    "setting_rows",
+    "setting_sentences",
     "trade_offs",
     "types_used",
     "with_object",
@@ -93,20 +93,20 @@ class LogPage:
 
     def __init__(
         self,
-        whole: Capture,
+        complete: Capture,
         part: Capture,
         settings: Settings,
         snapshot: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> None:
         self.settings = settings
-        self._kept = kept_in(whole, folder, ("decisions", "chain_breaks", "net_effects"))
+        self._store = table_store_in(complete, folder, ("decisions", "chain_breaks", "net_effects"))
         self._log = cast("Capture", LogOnce(part))
         tables = Snapshot.read(snapshot) if snapshot else None
         rows = event_log.log_rows(self._log)
-        self.published = publish_rows(event_log.log_rows(whole) if part is not whole else rows, settings, tables)
+        self.published = publish_rows(event_log.log_rows(complete) if part is not complete else rows, settings, tables)
         rows = rows.drop("record_id", "event_type", *_OBJECT, "column_name", "repeated")
-        self.rows = self._kept.keep("decisions", self.published.decisions.join(rows, [*_PLACE]))
+        self.rows = self._store.keep("decisions", self.published.decisions.join(rows, [*_PLACE]))
 
     # --- counts -------------------------------------------------------------------------------------------------------
 
@@ -184,12 +184,12 @@ class LogPage:
         sizes = self.rows.filter(F.col("table_key").isNotNull()).groupBy(*_OBJECT).agg(F.count(F.lit(1)).alias("of"))
         busiest = sizes.orderBy(F.desc("of"), *_OBJECT).limit(lanes)
         order = ("event_us", "record_id", *_PLACE) if self.settings.future_events else ("record_id", *_PLACE)
-        place = F.row_number().over(Window.partitionBy(*_OBJECT).orderBy(*[F.col(n).asc_nulls_last() for n in order]))
+        rank = F.row_number().over(Window.partitionBy(*_OBJECT).orderBy(*[F.col(n).asc_nulls_last() for n in order]))
         names = ("record_id", "event_type", "column_name", "decision", "reason", "document", "event_time")
         busy = busiest.select(*[F.col(name).alias(f"_{name}") for name in _OBJECT], "of")
         same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in _OBJECT]
         joined = self.rows.join(F.broadcast(busy), same).select(*_OBJECT, *names, *_PLACE, "event_us", "of")
-        shown = joined.withColumn("place", place).filter(F.col("place") <= rows)
+        shown = joined.withColumn("place", rank).filter(F.col("place") <= rows)
         ordered = sorted(
             _records(shown.drop(*_PLACE, "event_us")),
             key=lambda r: (-r["of"], r["table_name"] or "", r["table_key"], r["place"]),
@@ -220,7 +220,7 @@ class LogPage:
         return [
             texts[number]
             | {"why": chosen[number]}
-            | _beside([row for row in rows if number in (row["document"], row["of_document"])])
+            | _rows_of_document([row for row in rows if number in (row["document"], row["of_document"])])
             for number in sorted(chosen)
             if number in texts
         ]
@@ -273,7 +273,7 @@ class LogPage:
 
     @cached_property
     def _chain(self) -> DataFrame:
-        return self._kept.keep("chain_breaks", event_log.chain_breaks(self._log))
+        return self._store.keep("chain_breaks", event_log.chain_breaks(self._log))
 
     def chain(self, limit: int = 50) -> Records:
         """The first old values that differ from the value before."""
@@ -286,7 +286,7 @@ class LogPage:
 
     @cached_property
     def _net(self) -> DataFrame:
-        return self._kept.keep("net_effects", event_log.net_effects(self._log))
+        return self._store.keep("net_effects", event_log.net_effects(self._log))
 
     @cached_property
     def effects(self) -> dict[str, int]:
@@ -370,7 +370,7 @@ def _assigned(pairs: list[tuple[str, str | None]]) -> str | None:
     return ", ".join(assigned) or None
 
 
-def _beside(rows: Records) -> dict[str, Any]:
+def _rows_of_document(rows: Records) -> dict[str, Any]:
     """The first rows of a document, and how many it has."""
     for row in rows:
         kind = EVENT_TYPES.get(row["event_type"] or 0)
@@ -401,7 +401,7 @@ _LEFT: Final = {str(one): str(one).replace("_", " ") for one in Decision} | {
 _DELETES: Final = "per row"
 
 
-def said(records: Iterable[Mapping[str, Any]]) -> Records:
+def readable(records: Iterable[Mapping[str, Any]]) -> Records:
     """The records with readable decisions."""
     return [{**record, "decision": _LEFT.get(record["decision"], record["decision"])} for record in records]
 
@@ -447,7 +447,7 @@ def _percent(some: int, all_: int) -> str:
     return f"{some / all_:.0%}" if some in (0, all_) else f"{min(max(some / all_, 0.01), 0.99):.0%}"
 
 
-def given(settings: Settings, tables: Iterable[str], log: bool = True) -> list[str]:
+def setting_sentences(settings: Settings, tables: Iterable[str], log: bool = True) -> list[str]:
     """The settings and data that decisions depend on, and what is missing."""
     if not log:
         return []
@@ -465,7 +465,7 @@ def given(settings: Settings, tables: Iterable[str], log: bool = True) -> list[s
     ]
 
 
-def settings_said(settings: Settings, tables: Mapping[str, str]) -> Records:
+def setting_rows(settings: Settings, tables: Mapping[str, str]) -> Records:
     """Every setting with its value, and the files of the snapshot."""
     rows = [{"setting": name, "value": _value(getattr(settings, name)), "about": SETTINGS[name]} for name in SETTINGS]
     about = "current rows of the table"
@@ -508,11 +508,11 @@ def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
         totals[row["event_type"]] = totals.get(row["event_type"], 0) + row["rows"]
     used = []
     for number, rows in totals.items():
-        one = EVENT_TYPES.get(number or 0)
-        name, meaning = (one.name, one.meaning) if one else ("none of the eight", "reserved: never published")
+        known = EVENT_TYPES.get(number or 0)
+        name, meaning = (known.name, known.meaning) if known else ("none of the eight", "reserved: never published")
         kind = "?" if number is None else str(number)
         used.append(
-            {"event_type": kind, "name": name, "meaning": meaning, "verb": one.verb if one else None, "rows": rows}
+            {"event_type": kind, "name": name, "meaning": meaning, "verb": known.verb if known else None, "rows": rows}
         )
     return used
 
@@ -524,15 +524,15 @@ def trade_offs(costs: Iterable[Mapping[str, Any]]) -> Records:
     by_name = {row["category"]: row for row in costs if row["events"]}
     now = {name: sum(row[name] for row in by_name.values()) for name in ("rows", "bytes", "query_backs", "events")}
     deletes = by_name.get(_DELETES, {"rows": 0, "bytes": 0, "events": 0})
-    others = now["events"] - deletes["events"]
+    updates = now["events"] - deletes["events"]
     if len(by_name.keys() - {_DELETES}) < 2:
         return []
     choices = [{"choice": "as it is", "rows": now["rows"], "bytes": now["bytes"], "queries": now["query_backs"]}]
     for name in ("per field", "per row, query-back", "per field, query-back"):
-        one = by_name.get(name)
-        if one is not None:
-            rows, space = (round(one[key] / one["events"] * others) + deletes[key] for key in ("rows", "bytes"))
-            queries = 0 if name == "per field" else others
+        known = by_name.get(name)
+        if known is not None:
+            rows, space = (round(known[key] / known["events"] * updates) + deletes[key] for key in ("rows", "bytes"))
+            queries = 0 if name == "per field" else updates
             choices.append({"choice": f"all {name}", "rows": rows, "bytes": space, "queries": queries})
     return choices
 

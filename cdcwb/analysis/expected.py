@@ -1,4 +1,4 @@
-"""Compares the expected numbers of captures, stored in ``expected.json`` beside them, with the actual numbers."""
+"""Compares the expected numbers of captures, stored in ``expected.json``, with the actual numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "actual", "compare", "read_expected", "words"]
 
 FILE: Final = "expected.json"
-"""The file beside the captures. It has the expected numbers by name of the capture, with the names of
+"""The file next to the captures with their expected numbers, by name of the capture, with the names of
 :func:`cdcwb.analysis.summary.summarize`; ``tables`` is the number of tables."""
 
 Numbers = dict[str, int]
@@ -109,7 +109,7 @@ def _counted(capture: Small) -> Counts:
 
 
 def _asked(capture: Capture) -> Counts:
-    rows = reduce(lambda one, other: one.unionAll(other), _frames(capture)).collect()
+    rows = reduce(lambda first, other: first.unionAll(other), _frames(capture)).collect()
     return Counter({(row.what, row.first, row.second): row.number or 0 for row in rows})
 
 

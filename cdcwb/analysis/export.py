@@ -1,8 +1,8 @@
 """A view of a capture as one file: JSON lines, Parquet or CSV, of any size, in the order of
 :mod:`cdcwb.analysis.export`.
 
-Spark orders the rows and writes them in parts to a temporary folder beside the target; the parts are joined in order,
-and the file is renamed into place. Files are written atomically, and no row is collected.
+Spark orders the rows and writes them in parts to a temporary folder next to the target; the parts are joined in order,
+and the file is renamed. Files are written atomically, and no row is collected.
 
 ``jsonl``
     UTF-8, one object a line, every column present (null where null), maps as objects with their null values, arrays as
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
-    "beside",
     "check_above",
     "check_ending",
     "check_folder",
@@ -61,6 +60,7 @@ __all__ = [
     "local",
     "parts_of",
     "settle",
+    "temporary_paths",
     "text_lines",
     "write_stream",
 ]
@@ -116,7 +116,7 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bo
             return export(capture, view, local, exact=exact)
     rows = _rows(capture, view)
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
-    with beside(target) as (parts, joined):
+    with temporary_paths(target) as (parts, joined):
         if target.suffix == ".parquet":
             _write_parquet(rows, parts)
             _join_parquet(parts_of(parts, target), joined, model.TABLES[view])
@@ -328,8 +328,8 @@ def parts_of(folder: Path, target: Path) -> list[Path]:
 
 
 @contextmanager
-def beside(target: Path) -> Iterator[tuple[Path, Path]]:
-    """A folder for the parts and a file for the result, both beside the target; both are removed at the end."""
+def temporary_paths(target: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder for the parts and a file for the result, both next to the target; both are removed at the end."""
     name = f".cdcwb-{secrets.token_hex(8)}"
     parts, joined = target.parent / f"{name}-parts", target.parent / f"{name}-whole"
     try:

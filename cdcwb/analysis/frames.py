@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_TABLE",
-    "Kept",
     "Snapshot",
+    "TableStore",
     "bounds_of",
     "from_start",
     "part_of",
@@ -177,10 +177,10 @@ class Snapshot:
             return  # already Parquet
         if folder is not None:
             for name in _NAMES:
-                place = folder / f"{name}.parquet"
-                if place.exists() and not (place / "_SUCCESS").exists():
+                path = folder / f"{name}.parquet"
+                if path.exists() and not (path / "_SUCCESS").exists():
                     raise OptionError(
-                        f"'{place}' already exists and is not a table that Spark wrote; name another folder"
+                        f"'{path}' already exists and is not a table that Spark wrote; name another folder"
                     )
         elif (capture.spark.conf.get("spark.master", "") or "").startswith("local"):
             self._folder = Path(tempfile.mkdtemp(prefix="cdcwb-snapshot-"))
@@ -206,27 +206,27 @@ class Snapshot:
     @cached_property
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        return self._kept("transactions")
+        return self._stored("transactions")
 
     @cached_property
     def changes(self) -> DataFrame:
         """One row per logical change."""
-        return self._kept("changes")
+        return self._stored("changes")
 
     @cached_property
     def problems(self) -> DataFrame:
         """One row per problem."""
-        return self._kept("problems")
+        return self._stored("problems")
 
-    def _kept(self, name: str) -> DataFrame:
+    def _stored(self, name: str) -> DataFrame:
         placed = name == "changes" and not self._images  # no images are needed
         source = getattr(self._capture, "change_headers" if placed else name)
         frame: DataFrame = source.select(*_PLACED) if placed else source
         if self._folder is None:
             return frame
-        place = str(self._folder / f"{name}.parquet")
-        frame.write.mode("overwrite").parquet(place)
-        return frame.sparkSession.read.schema(frame.schema).parquet(place)
+        path = str(self._folder / f"{name}.parquet")
+        frame.write.mode("overwrite").parquet(path)
+        return frame.sparkSession.read.schema(frame.schema).parquet(path)
 
 
 # --- ranges -----------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ _A_PART: Final = 20  # sampled rows for each part
 _SEED: Final = 20_260_101
 
 
-class Kept:
+class TableStore:
     """Tables that are read several times and written once.
 
     On a local master they are Parquet in a temporary folder, which is deleted with the object ``owner``. Workers of a
@@ -252,9 +252,9 @@ class Kept:
         """Stores a table; returns the frame that reads it."""
         if self.folder is None:
             return frame
-        place = str(self.folder / f"{name}.parquet")
-        frame.write.mode("overwrite").parquet(place)
-        return frame.sparkSession.read.schema(frame.schema).parquet(place)
+        path = str(self.folder / f"{name}.parquet")
+        frame.write.mode("overwrite").parquet(path)
+        return frame.sparkSession.read.schema(frame.schema).parquet(path)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -271,10 +271,10 @@ def bounds_of(keys: DataFrame, rows: int, a_part: int) -> list[tuple[Any, ...]]:
     if parts < 2:
         return []
     share = min(1.0, parts * _A_PART / rows)
-    found = keys if share >= 1 else keys.sample(share, _SEED)
-    sample = sorted(tuple(row) for row in found.toLocalIterator())
+    sampled = keys if share >= 1 else keys.sample(share, _SEED)
+    sample = sorted(tuple(row) for row in sampled.toLocalIterator())
     places = (len(sample) * number // parts for number in range(1, parts))
-    return sorted({sample[place] for place in places if place < len(sample)})
+    return sorted({sample[index] for index in places if index < len(sample)})
 
 
 def part_of(keys: Iterable[npt.NDArray[Any]], bounds: list[tuple[Any, ...]]) -> Ints:
@@ -282,8 +282,8 @@ def part_of(keys: Iterable[npt.NDArray[Any]], bounds: list[tuple[Any, ...]]) -> 
     columns = list(keys)
     count = len(columns[0])
     both = []
-    for place, column in enumerate(columns):
-        values = np.concatenate([np.array([bound[place] for bound in bounds], dtype=column.dtype), column])
+    for index, column in enumerate(columns):
+        values = np.concatenate([np.array([bound[index] for bound in bounds], dtype=column.dtype), column])
         both.append(np.unique(values, return_inverse=True)[1] if values.dtype == object else values)  # texts
     is_row = np.arange(len(bounds) + count) >= len(bounds)
     order = np.lexsort((is_row, *reversed(both)))  # a bound precedes the rows that are equal to it

@@ -39,14 +39,14 @@ def facets(selected: Selected) -> dict[str, list[tuple[str, int]]]:
     for name, (codes, texts) in (fields | {"users": (changes.users, users)}).items():
         mask = selected.mask([name]) & (codes >= 0)
         numbers = np.bincount(codes[mask], changes.weights(mask), len(texts)).astype(np.int64).tolist()
-        counts_of[name] = sorted(zip(texts, numbers, strict=True), key=lambda one: (-one[1], one[0]))
+        counts_of[name] = sorted(zip(texts, numbers, strict=True), key=lambda item: (-item[1], item[0]))
     mask = selected.mask(["columns"]) & (changes.set >= 0)
     times = np.bincount(changes.set[mask], changes.weights(mask), len(changes.sets)).astype(np.int64)
     columns: Counter[str] = Counter()
     for code in np.flatnonzero(times).tolist():
         for name in changes.sets[code]:
             columns[name] += int(times[code])
-    counts_of["columns"] = sorted(columns.items(), key=lambda one: (-one[1], one[0]))
+    counts_of["columns"] = sorted(columns.items(), key=lambda item: (-item[1], item[0]))
     return counts_of
 
 

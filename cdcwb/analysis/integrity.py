@@ -56,13 +56,13 @@ def by_code(capture: Tables) -> list[Record]:
     firsts, numbers = folded(rows, lambda batch: _merged([_counted(batch)]), _merged)
     of_code = numbers.group_by(_CODE, use_threads=False).aggregate([("problems", "sum"), ("transaction_id", "count")])
     counts = {(row["severity"], row["code"]): row for row in of_code.to_pylist()}
-    found = []
+    codes = []
     for first in firsts.to_pylist():
         counted = counts[first["severity"], first["code"]]
-        told = {"problems": counted["problems_sum"], "transactions": counted["transaction_id_count"]}
-        found.append({**{name: first[name] for name in _CODE}, **told, **{name: first[name] for name in _PLACE}})
+        totals = {"problems": counted["problems_sum"], "transactions": counted["transaction_id_count"]}
+        codes.append({**{name: first[name] for name in _CODE}, **totals, **{name: first[name] for name in _PLACE}})
     ranks = _RANKS.to_pylist()
-    return sorted(found, key=lambda row: (ranks.index(row["severity"]), -row["problems"], row["code"]))
+    return sorted(codes, key=lambda row: (ranks.index(row["severity"]), -row["problems"], row["code"]))
 
 
 _Counted = tuple[pa.Table, pa.Table]
@@ -103,9 +103,9 @@ def first_problems(
             batch = batch.filter(pc.is_in(batch["code"], pa.array([*map(str, codes)], pa.string())))
         values = {name: pc.index_in(batch[name], _RANKS) if name == "severity" else batch[name] for name in order}
         keys = {
-            key: one
+            key: column
             for name in order
-            for key, one in ((f"{name} is known", values[name].is_valid()), (name, values[name]))
+            for key, column in ((f"{name} is known", values[name].is_valid()), (name, values[name]))
         }
         return batch.take(pc.sort_indices(pa.table(keys), [(key, "ascending") for key in keys])[:limit])
 
@@ -217,7 +217,7 @@ def order(capture: Tables, piece: int = _PIECE) -> Order:
             _OF_ORDER,
             ("stream", "file_index", "piece"),
             partial(_pieces, reach=reach),
-            lambda parts: sorted(chain.from_iterable(parts), key=lambda one: one["key"]),
+            lambda parts: sorted(chain.from_iterable(parts), key=lambda part: part["key"]),
         )
 
     pieces = ask({})
@@ -231,15 +231,19 @@ def order(capture: Tables, piece: int = _PIECE) -> Order:
             if later["first"]["position"] < earlier["last"]["position"]:
                 later["steps_back"] += 1
                 later["places"].append((later["key"][1], _place(later["first"], earlier["last"])))
-        row = {"stream": stream, "format": of_stream[0]["format"], "records": sum(one["records"] for one in of_stream)}
-        row["first_position"] = min(one["lowest"] for one in of_stream)
-        row["last_position"] = max(one["highest"] for one in of_stream)
-        row |= {name: sum(one[name] for one in of_stream) for name in ("steps_back", "behind")}
+        row = {
+            "stream": stream,
+            "format": of_stream[0]["format"],
+            "records": sum(part["records"] for part in of_stream),
+        }
+        row["first_position"] = min(part["lowest"] for part in of_stream)
+        row["last_position"] = max(part["highest"] for part in of_stream)
+        row |= {name: sum(part[name] for part in of_stream) for name in ("steps_back", "behind")}
         result.streams.append(row)
-        places += [place for one in of_stream for place in one["places"]]
+        places += [location for part in of_stream for location in part["places"]]
     result.streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
-    places.sort(key=lambda place: (place[0], place[1]["offset"]))
-    result.places.extend(place for _, place in places[:PLACES])
+    places.sort(key=lambda location: (location[0], location[1]["offset"]))
+    result.places.extend(location for _, location in places[:PLACES])
     return result
 
 
@@ -302,10 +306,10 @@ def _reach(pieces: Sequence[_Row]) -> dict[_Key, str]:
     highest_before = {}
     for _, group in groupby(pieces, _stream):
         highest = ""
-        for one in group:
-            if one["lowest"] < highest:
-                highest_before[one["key"]] = highest
-            highest = max(highest, one["highest"])
+        for piece in group:
+            if piece["lowest"] < highest:
+                highest_before[piece["key"]] = highest
+            highest = max(highest, piece["highest"])
     return highest_before
 
 
@@ -366,11 +370,11 @@ def _shared(events: pa.RecordBatch) -> _Shared:
 
 def _added(parts: Sequence[_Shared]) -> _Shared:
     counts = [sum(numbers) for numbers in zip(*(part[:3] for part in parts), strict=True)] or [0, 0, 0]
-    return (*counts, _first_places([place for part in parts for place in part[3]]))  # type: ignore[return-value]
+    return (*counts, _first_places([location for part in parts for location in part[3]]))  # type: ignore[return-value]
 
 
 def _first_places(places: list[Any]) -> list[Any]:
-    return sorted(places, key=lambda place: place[:3])[:PLACES]
+    return sorted(places, key=lambda location: location[:3])[:PLACES]
 
 
 def missing_numbers(capture: Tables) -> list[_Row]:

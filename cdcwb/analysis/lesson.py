@@ -54,7 +54,7 @@ _SHOWN: Final = 3  # columns of a row that fit on one line
 
 def captures_of(folder: str | Path) -> dict[str, Path]:
     """The captures below ``folder`` for the lessons, by format, in the order of :data:`FORMATS`."""
-    return {name: place for name in FORMATS if (place := Path(folder) / name).is_dir()}
+    return {name: path for name in FORMATS if (path := Path(folder) / name).is_dir()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +159,12 @@ class Lesson:
         """The nearest record that may be the other half of an update: same transaction and table, and the same position
         in formats that pair by position."""
         shared = ["transaction_id", "table_name", *(["position"] if self.format.pairing == "position" else [])]
-        others = [
+        candidates = [
             other for other in self.events if other["kind"] == wanted and all(other[n] == event[n] for n in shared)
         ]
-        place = (event["file_index"], event["offset"])
-        before = [other for other in others if (other["file_index"], other["offset"]) < place]
-        behind = [other for other in others if (other["file_index"], other["offset"]) > place]
+        location = (event["file_index"], event["offset"])
+        before = [other for other in candidates if (other["file_index"], other["offset"]) < location]
+        behind = [other for other in candidates if (other["file_index"], other["offset"]) > location]
         if wanted is Kind.BEFORE:
             return before[-1] if before else behind[0] if behind else None
         return behind[0] if behind else before[-1] if before else None
@@ -174,12 +174,12 @@ class Lesson:
         lacks it) and ``changed``: as stated by the source; else from both images; with one image, its columns outside
         the key."""
         before, after = self.images(event)
-        told = event["changed_columns"]
+        columns = event["changed_columns"]
         rows = []
         for name in dict.fromkeys([*self.columns(event), *(before or {}), *(after or {})]):
             values = [_shown(image, name, event["key"]) for image in (before, after)]
-            if told is not None:
-                changed = name in told
+            if columns is not None:
+                changed = name in columns
             elif before is not None and after is not None:
                 changed = name in before and name in after and before[name] != after[name]
             else:
@@ -194,13 +194,13 @@ class Lesson:
         row = {
             **{name: event[name] for name in ("operation", "change_mask", "changed_columns", "table_version")},
             "table": self.table(event) or "",
-            "changes": sum(one["change_mask"] == event["change_mask"] for one in self._alike(event)),
+            "changes": sum(other["change_mask"] == event["change_mask"] for other in self._alike(event)),
         }
         return next(iter(draw([row], self.versions, self.detected)), None)
 
     def _alike(self, event: Event) -> list[Event]:
         names = ("operation", "table_version", "kind")
-        return [one for one in self.events if all(one[name] == event[name] for name in names)]
+        return [other for other in self.events if all(other[name] == event[name] for name in names)]
 
     # --- one transaction ----------------------------------------------------------------------------------------------
 
@@ -220,9 +220,7 @@ class Lesson:
         rows with the same table, key and time."""
         if any(event["transaction_id"] is not None for event in self.events):
             transactions = list(self.transactions().values())
-            fitting = (
-                one for one in transactions if _FEWEST <= len(one) <= _MOST and _is_whole(one) and _has_update(one)
-            )
+            fitting = (t for t in transactions if _FEWEST <= len(t) <= _MOST and _is_whole(t) and _has_update(t))
             return next(fitting, transactions[0])
         rows = [event for event in self.events if event["kind"] == Kind.CHANGE]
         groups = [list(group) for _, group in groupby(rows, _statement)]
@@ -254,7 +252,7 @@ class Lesson:
             states.append(row)
         return states
 
-    def told(self, events: Iterable[Event]) -> list[dict[str, Any]]:
+    def change_rows(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """A readable row for each record: ``record_code``, ``table``, ``position``, ``what``, ``file``, ``offset``,
         ``length``."""
         return [
@@ -300,11 +298,13 @@ def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = Non
     """Reads the small capture at ``path``. Raises CaptureError if it is not of the format, or larger than
     :data:`LARGEST`."""
     all_options = dict(options or {})
-    place = path.absolute()
-    paths = list_files(str(place))
-    there = sum(Path(file).stat().st_size for file in paths)
-    if there > LARGEST:
-        raise CaptureError(f"{size(there)} are too many to be read at once; up to {size(LARGEST)} are", path=str(place))
+    folder = path.absolute()
+    paths = list_files(str(folder))
+    total = sum(Path(file).stat().st_size for file in paths)
+    if total > LARGEST:
+        raise CaptureError(
+            f"{size(total)} are too many to be read at once; up to {size(LARGEST)} are", path=str(folder)
+        )
     reader = get_format(format)
     plan = reader.plan(paths, all_options, lambda function, tasks: [function(task) for task in tasks])
     batches = [batch for split in range(len(plan.splits)) for batch in reader.read(plan, split, EVERYTHING)]
@@ -316,9 +316,9 @@ def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = Non
         raise CaptureError(
             f"there is nothing in it that is {format}: {plural(len(rows), 'stretch', 'stretches')} of "
             "bytes that are not a record",
-            path=str(place),
+            path=str(folder),
         )
-    return Lesson(reader, place, all_options, rows, reader.table_versions(plan).to_pylist(), plan.detected)
+    return Lesson(reader, folder, all_options, rows, reader.table_versions(plan).to_pylist(), plan.detected)
 
 
 def _shown(image: Mapping[str, Any] | None, name: str, key: Mapping[str, Any] | None) -> str:

@@ -131,12 +131,12 @@ def not_committed(lesson: Lesson) -> str | None:
 
 def after_first(lesson: Lesson) -> str | None:
     """Updates whose after image precedes the before image."""
-    found = []
+    late = []
     for events in lesson.transactions().values():
         halves = [event for event in events if event["kind"] in (Kind.BEFORE, Kind.AFTER)]
         pairs = zip(halves[::2], halves[1::2], strict=False)
-        found += [one for one, other in pairs if (one["kind"], other["kind"]) == (Kind.AFTER, Kind.BEFORE)]
-    return f"{plural(len(found), 'update')}, the first at {lesson.place(found[0])}." if found else None
+        late += [a for a, other in pairs if (a["kind"], other["kind"]) == (Kind.AFTER, Kind.BEFORE)]
+    return f"{plural(len(late), 'update')}, the first at {lesson.place(late[0])}." if late else None
 
 
 def no_record(lesson: Lesson) -> str | None:
@@ -248,8 +248,8 @@ def written_otherwise(lesson: Lesson) -> str | None:
     """Values that their type represents in another form."""
     event = lesson.chosen()
     sign = "a column, stored as "
-    fields = [] if event is None else [one for one in lesson.inspect(event).field.walk() if sign in one.meaning]
-    parts = [f"{one.name} is stored as {one.meaning.partition(sign)[2]} and means {one.value}" for one in fields[:2]]
+    fields = [] if event is None else [node for node in lesson.inspect(event).field.walk() if sign in node.meaning]
+    parts = [f"{f.name} is stored as {f.meaning.partition(sign)[2]} and means {f.value}" for f in fields[:2]]
     return f"{lesson.place(event)}: {joined(parts)}." if event is not None and parts else None
 
 
@@ -281,7 +281,7 @@ def many_identifiers(lesson: Lesson) -> str | None:
     """A transaction with several identifiers in its events."""
     for name, events in lesson.transactions().items():
         ids = list(dict.fromkeys((event["headers"] or {}).get("transaction.id") for event in events))
-        known = [one for one in ids if one is not None]
+        known = [identifier for identifier in ids if identifier is not None]
         if len(known) > 1:
             return f"the events of transaction {name} name it {known[0]}, {known[1]} and so on."
     return None
@@ -336,14 +336,15 @@ def null_or_not(lesson: Lesson) -> str | None:
 
 def no_time(lesson: Lesson) -> str | None:
     """Rows with a time of 1970."""
-    odd = [
+    timeless = [
         event
         for event in _changes(lesson)
         if any(str(value).startswith("1970-01-01") for value in (event["headers"] or {}).values())
     ]
-    if not odd:
+    if not timeless:
         return None
-    return f"{plural(len(odd), 'row')}, the first at {lesson.place(odd[0])}: the time of the commit is used instead."
+    first = lesson.place(timeless[0])
+    return f"{plural(len(timeless), 'row')}, the first at {first}: the time of the commit is used instead."
 
 
 def nobody_can_tell(lesson: Lesson) -> str | None:
@@ -357,7 +358,7 @@ def nobody_can_tell(lesson: Lesson) -> str | None:
 
 
 def truncated(lesson: Lesson) -> str | None:
-    """A row that says TRUNCATE."""
+    """A TRUNCATE row."""
     rows = [event for event in _changes(lesson) if event["operation"] == Operation.TRUNCATE]
     if not rows:
         return None
@@ -395,16 +396,16 @@ def metadata_inside(lesson: Lesson) -> str | None:
     """A Metadata record inside a transaction."""
     open_ids: dict[str, None] = {}
     for event in lesson.events:
-        place = (event["headers"] or {}).get("TransInd")
+        indicator = (event["headers"] or {}).get("TransInd")
         if event["kind"] == Kind.SCHEMA and open_ids:
             return (
-                f"{lesson.place(event)}: a Metadata record for {lesson.table(event)} with TransInd {place} is "
+                f"{lesson.place(event)}: a Metadata record for {lesson.table(event)} with TransInd {indicator} is "
                 f"inside transaction {next(iter(open_ids))}."
             )
         if event["transaction_id"] is not None and event["kind"] == Kind.CHANGE:
-            if place == "0":
+            if indicator == "0":
                 open_ids[event["transaction_id"]] = None
-            elif place in ("2", "3"):
+            elif indicator in ("2", "3"):
                 open_ids.pop(event["transaction_id"], None)
     return None
 
@@ -428,13 +429,13 @@ def comes_again(lesson: Lesson) -> str | None:
 def times_order(lesson: Lesson) -> str | None:
     """Changes with earlier times than the preceding change."""
     rows = [event for event in _rows(lesson, Kind.CHANGE) if event["changed_at"] is not None]
-    back = [(one, other) for one, other in pairwise(rows) if other["changed_at"] < one["changed_at"]]
+    back = [(earlier, other) for earlier, other in pairwise(rows) if other["changed_at"] < earlier["changed_at"]]
     if not back:
         return None
-    one, other = back[0]
+    earlier, other = back[0]
     return (
         f"{len(back)} of {plural(len(rows) - 1, 'step')} from change to change go back in time, the first at "
-        f"{lesson.place(other)}: {moment(other['changed_at'])} after {moment(one['changed_at'])}."
+        f"{lesson.place(other)}: {moment(other['changed_at'])} after {moment(earlier['changed_at'])}."
     )
 
 
@@ -491,7 +492,7 @@ def spelled(lesson: Lesson) -> str | None:
 def log_times(lesson: Lesson) -> str | None:
     """Rows with earlier times than the preceding row."""
     times = [event["changed_at"] for event in _changes(lesson) if event["changed_at"] is not None]
-    back = sum(other < one for one, other in pairwise(times))
+    back = sum(other < earlier for earlier, other in pairwise(times))
     if not back:
         return None
     of = plural(len(times), "row")
@@ -500,14 +501,15 @@ def log_times(lesson: Lesson) -> str | None:
 
 def statuses(lesson: Lesson) -> str | None:
     """Unknown values of status."""
-    odd = Counter(
+    unknown = Counter(
         str(event["headers"]["status"])
         for event in _changes(lesson)
         if event["headers"]["status"] not in ("N", "S", "W", "E", "F", None)
     )
-    if not odd:
+    if not unknown:
         return None
-    return f"{plural(odd.total(), 'row')} with an unknown status: {joined([f'“{name}”' for name in sorted(odd)])}."
+    names = joined([f"“{name}”" for name in sorted(unknown)])
+    return f"{plural(unknown.total(), 'row')} with an unknown status: {names}."
 
 
 def users(lesson: Lesson) -> str | None:

@@ -1,4 +1,4 @@
-"""Bookmarks and notes on records, and saved filters: small files beside a saved capture that are written atomically."""
+"""Bookmarks and notes on records, and saved filters: small files in a saved capture that are written atomically."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def marks_of(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     ``path`` is the folder of the capture or the file itself. Raises CaptureError for a file with other content.
     """
-    place = Path(path)
-    return Marks(place / MARKS if place.is_dir() else place).rows() if place.exists() else []
+    location = Path(path)
+    return Marks(location / MARKS if location.is_dir() else location).rows() if location.exists() else []
 
 
 class Marks:
@@ -44,32 +44,38 @@ class Marks:
     def _load(self) -> None:
         if self.path is not None and self.path.exists():
             rows = _read(self.path, "marks")
-            if not all(isinstance(one.get("file"), str) and isinstance(one.get("offset"), int) for one in rows):
+            if not all(isinstance(row.get("file"), str) and isinstance(row.get("offset"), int) for row in rows):
                 raise CaptureError("a bookmark has no file and offset", path=str(self.path))
-            self._marks = {_key((one["file"], one["offset"])): one for one in rows}
+            self._marks = {_key((row["file"], row["offset"])): row for row in rows}
 
-    def note(self, place: Place) -> str | None:
+    def note(self, location: Place) -> str | None:
         """The note on a record: empty for a bookmark without text, None without a bookmark."""
-        mark = self._marks.get(_key(place))
+        mark = self._marks.get(_key(location))
         return None if mark is None else str(mark.get("note", ""))
 
-    def set(self, place: Place, note: str, about: dict[str, Any]) -> None:
+    def set(self, location: Place, note: str, about: dict[str, Any]) -> None:
         """Sets or replaces the bookmark of a record; ``about`` describes the record for reports."""
         self._load()  # another process may have written
         now = dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
         facts = {name: about.get(name) for name in _SAID if about.get(name) is not None}
-        self._marks[_key(place)] = {**facts, "file": place[0], "offset": place[1], "note": note, "marked_at": now}
+        self._marks[_key(location)] = {
+            **facts,
+            "file": location[0],
+            "offset": location[1],
+            "note": note,
+            "marked_at": now,
+        }
         self._keep()
 
-    def remove(self, place: Place) -> None:
+    def remove(self, location: Place) -> None:
         """Removes a bookmark if it exists."""
         self._load()
-        self._marks.pop(_key(place), None)
+        self._marks.pop(_key(location), None)
         self._keep()
 
     def rows(self) -> list[dict[str, Any]]:
         """All bookmarks, by file and offset."""
-        return [self._marks[place] for place in sorted(self._marks)]
+        return [self._marks[location] for location in sorted(self._marks)]
 
     def __len__(self) -> int:
         return len(self._marks)
@@ -89,7 +95,7 @@ class Filters:
 
     def _load(self) -> None:
         if self.path is not None and self.path.exists():
-            self._filters = {str(one.get("name")): str(one.get("text")) for one in _read(self.path, "filters")}
+            self._filters = {str(row.get("name")): str(row.get("text")) for row in _read(self.path, "filters")}
 
     def save(self, name: str, text: str) -> None:
         """Saves a filter, replacing one with the same name."""
@@ -112,9 +118,9 @@ class Filters:
             _write(self.path, "filters", self.rows())
 
 
-def _key(place: Place) -> Place:
+def _key(location: Place) -> Place:
     """A key of a location that does not change when files of a partition are concatenated."""
-    return partition_of(place[0]), place[1]
+    return partition_of(location[0]), location[1]
 
 
 def _read(path: Path, name: str) -> list[dict[str, Any]]:
@@ -125,7 +131,7 @@ def _read(path: Path, name: str) -> list[dict[str, Any]]:
         raise CaptureError(f"holds no {name} of the explorer ({reason})", path=str(path)) from None
     if content.get("version") != _VERSION:
         raise CaptureError(f"written in version {content.get('version')}; this one reads {_VERSION}", path=str(path))
-    if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise CaptureError(f"holds no {name} of the explorer", path=str(path))
     return rows
 

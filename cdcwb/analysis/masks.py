@@ -1,4 +1,4 @@
-"""Which columns changes touch. Results are small.
+"""The columns that changes modify. Results are small.
 
 The columns that an update changed come from its mask, else from its images, else from the log record
 (``changes.change_source``). An update without these is only counted. Times are UTC.
@@ -42,6 +42,7 @@ __all__ = [
     "Drawn",
     "Told",
     "axis",
+    "change_sources",
     "changed",
     "columns",
     "disagreements",
@@ -52,7 +53,6 @@ __all__ = [
     "nothing_over_time",
     "over_time",
     "overview",
-    "told",
     "without_key",
 ]
 
@@ -95,7 +95,7 @@ def changed(capture: Tables) -> Changed:
     return change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.merge_changed)
 
 
-def told(capture: Tables) -> Told:
+def change_sources(capture: Tables) -> Told:
     """The sources of change information of updates, and the first no-op update; one Spark job, none if changes are
     stored."""
     return folded(rows_of(capture, "changes", _TOLD), _told_of, _merged_told)
@@ -115,21 +115,21 @@ def _told_of(changes: pa.RecordBatch) -> Told:
     is_idle = pc.fill_null(pc.equal(pc.list_value_length(rows["changed_columns"]), 0), False)
     places = [tables, *(rows[name] for name in ("file_index", "offset", "file"))]
     first_idle: dict[str, tuple[int, int, str]] = {}
-    for table, *place in zip(*(column.filter(is_idle).to_pylist() for column in places), strict=True):
-        first_idle[table] = min(first_idle.get(table, (*place,)), (*place,))
+    for table, *location in zip(*(column.filter(is_idle).to_pylist() for column in places), strict=True):
+        first_idle[table] = min(first_idle.get(table, (*location,)), (*location,))
     return Told(counts, first_idle)
 
 
 def _merged_told(parts: Sequence[Told]) -> Told:
     idle: dict[str, tuple[int, int, str]] = {}
-    for table, place in chain(*(part.idle.items() for part in parts)):
-        idle[table] = min(idle.get(table, place), place)
+    for table, location in chain(*(part.idle.items() for part in parts)):
+        idle[table] = min(idle.get(table, location), location)
     return Told(change_counts.added(part.numbers for part in parts), idle)
 
 
 def _compressed() -> list[str]:
     """The record types of compressed updates."""
-    return sorted({one for name in FORMATS for one in get_format(name).compressed_updates})
+    return sorted({operation for name in FORMATS for operation in get_format(name).compressed_updates})
 
 
 def overview(changed: Changed, sources: Told) -> list[Record]:
@@ -355,7 +355,7 @@ def draw(
 
     Texts that are not masks are left out.
     """
-    columns = {row["table_version"]: [one["name"] for one in row["columns"] or ()] for row in versions}
+    columns = {row["table_version"]: [column["name"] for column in row["columns"] or ()] for row in versions}
     orders, offsets = _settings(detected, "mask_order"), _settings(detected, "mask_offset")
     drawn = []
     for row in masks:
@@ -367,7 +367,7 @@ def draw(
             continue
         width = offset + len(names) + _ROOM
         matrix, _ = bitmask.bits(parsed, order if order in bitmask.ORDERS else "big", width)
-        flags = [bool(one) for one in matrix[0]]
+        flags = [bool(bit) for bit in matrix[0]]
         last = max((at for at, flag in enumerate(flags) if flag), default=-1)
         bits = [_bit(at, flags[at], offset, names) for at in range(max(offset + len(names), last + 1))]
         named = None if row["changed_columns"] is None else tuple(row["changed_columns"])

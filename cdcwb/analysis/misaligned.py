@@ -119,7 +119,7 @@ def values(capture: Tables) -> Values:
             count, (at, pairs, before, after) = counts[table, version], cut
             low, high = _first_row(at - 1, 1, count), _first_row(at + 1, 1, count) - 1
             cuts.append(_Cut(table, version, count, low, high, pairs, before, after))
-    answers = [one for at in range(0, len(cuts), _AT_ONCE) for one in _placed(rows, cuts[at : at + _AT_ONCE])]
+    answers = [c for at in range(0, len(cuts), _AT_ONCE) for c in _placed(rows, cuts[at : at + _AT_ONCE])]
     profiles = {
         whose: total(row for rows in of_version.values() for row in rows) for whose, of_version in sorted(parts.items())
     }
@@ -155,7 +155,7 @@ def _best_cut(
     since = list(accumulate((total(parts.get(part, ())) for part in reversed(range(_PARTS))), _sum))[::-1]
     for cut in range(1, _PARTS):
         before, after = until[cut - 1], since[cut]
-        changed = {name: distance(before[name], one, _LEAST) for name, one in after.items() if name in before}
+        changed = {name: distance(before[name], profile, _LEAST) for name, profile in after.items() if name in before}
         unlike = [name for name, far in changed.items() if far is not None and far >= _UNLIKE]
         pairs, score = {}, 0.0
         for column in unlike:
@@ -179,10 +179,10 @@ def _far(before: Mapping[str, Profile], after: Mapping[str, Profile], name: str,
     return math.inf if far is None else far
 
 
-def _sum(one: Mapping[str, Profile], other: Mapping[str, Profile]) -> dict[str, Profile]:
+def _sum(first: Mapping[str, Profile], other: Mapping[str, Profile]) -> dict[str, Profile]:
     """The sum of the profiles of two stretches, by column."""
-    both = {name: one[name] + profile if name in one else profile for name, profile in other.items()}
-    return {**one, **both}
+    both = {name: first[name] + profile if name in first else profile for name, profile in other.items()}
+    return {**first, **both}
 
 
 def _placed(rows: DataFrame, cuts: Sequence[_Cut]) -> list[Misaligned]:
@@ -246,7 +246,7 @@ def _closer(rows: DataFrame, cuts: Sequence[_Cut]) -> dict[tuple[str, str], _Cut
     for cut in cuts:
         of_version = parts[cut.table, cut.table_version]
         at = _parting([_unlike(cut, of_version.get(part, {})) for part in range(_PARTS)])
-        low, high = (_first_row(max(0, min(one, _PARTS)), cut.low, cut.high) for one in (at - 1, at + 1))
+        low, high = (_first_row(max(0, min(number, _PARTS)), cut.low, cut.high) for number in (at - 1, at + 1))
         narrowed[cut.table, cut.table_version] = replace(cut, low=low, high=max(low, high - 1))
     return narrowed
 
@@ -369,11 +369,11 @@ def profiles_of(rows: DataFrame, by: Sequence[str], image: Column) -> list[dict[
     """The profile of every column of an image, for every value of the columns ``by``: rows with these, ``column`` and
     ``profile``."""
     values = rows.select(*by, F.explode(image).alias("column", "_value"))
-    found = values.groupBy(*by, "column").agg(*measures(F.col("_value"))).toArrow().to_pylist()
+    rows_of_columns = values.groupBy(*by, "column").agg(*measures(F.col("_value"))).toArrow().to_pylist()
     names = Profile.__slots__
     return [
         {**{name: row[name] for name in by}, "column": row["column"], "profile": Profile(*(row[n] for n in names))}
-        for row in found
+        for row in rows_of_columns
     ]
 
 
@@ -398,19 +398,19 @@ def profile_of(values: Iterable[str | None]) -> Profile:
     return profile
 
 
-def distance(one: Profile, other: Profile, least: int = _LEAST_VALUES) -> float | None:
+def distance(profile: Profile, other: Profile, least: int = _LEAST_VALUES) -> float | None:
     """The distance between two profiles, from 0; None if one has fewer than ``least`` values.
 
     The mean of the differences of features, each in units of the feature's deviation; each counts 4 at most.
     """
-    if min(one.values, other.values) < least:
+    if min(profile.values, other.values) < least:
         return None
-    first, theirs = one.features(), other.features()
+    first, second_features = profile.features(), other.features()
     steps = []
     for name, (mean, spread) in first.items():
-        if name == "size" and min(one.number, other.number) < least:
+        if name == "size" and min(profile.number, other.number) < least:
             continue
-        second, other_spread = theirs[name]
+        second, other_spread = second_features[name]
         steps.append(min(abs(mean - second) / max((spread + other_spread) / 2, 0.05), 4.0))
     return sum(steps) / len(steps)
 

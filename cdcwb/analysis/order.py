@@ -29,8 +29,8 @@ def listed(capture: Any, view: str) -> list[dict[str, Any]]:
 
     rows = stored_rows(capture, view, model.TABLES[view].names)
     if rows is None:
-        found: list[dict[str, Any]] = ordered(capture, view).toArrow().to_pylist()
-        return found
+        records: list[dict[str, Any]] = ordered(capture, view).toArrow().to_pylist()
+        return records
     return sorted(rows.batch().to_pylist(), key=_of_version if view == "table_versions" else _of_setting)
 
 
@@ -59,8 +59,8 @@ def ordered(capture: Capture, view: str) -> DataFrame:
         event = F.col("first_event")
         return rows.orderBy(event["file_index"], event["offset"], "table_version").select(*columns)
     if view == "problems":
-        place = ("file_index", "file", "offset", "length", "severity", "code", "sentence", "transaction_id", "table")
-        return with_file_index(capture, rows).orderBy(F.col("file").isNotNull(), *place).select(*columns)
+        by = ("file_index", "file", "offset", "length", "severity", "code", "sentence", "transaction_id", "table")
+        return with_file_index(capture, rows).orderBy(F.col("file").isNotNull(), *by).select(*columns)
     return rows.orderBy(F.col("scope") != "capture", "scope", F.col("setting") != "format", "setting", "value").select(
         *columns
     )

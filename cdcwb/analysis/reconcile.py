@@ -43,8 +43,8 @@ __all__ = [
     "Reconciled",
     "check_names",
     "counted_tables",
+    "mismatch_notes",
     "reconcile",
-    "told",
 ]
 
 
@@ -72,16 +72,16 @@ def check_names(rules: Rules, source: Mapping[str, Known], target: Mapping[str, 
     wrong += [_unknown("types", "source", "column", name, columns[0]) for name in rules.types if name not in columns[0]]
     mapped = {rules.table(name) for name in source}
     if source and target and not mapped & set(target) and not wrong:
-        here, there = ", ".join(source), ", ".join(target)
+        here, targets_ = ", ".join(source), ", ".join(target)
         hint = nearest(min(mapped), list(target))
-        wrong.append(f"rules, tables: the source has {here}, the target {there}, and none is in both.{hint}")
+        wrong.append(f"rules, tables: the source has {here}, the target {targets_}, and none is in both.{hint}")
     return wrong
 
 
 def _column_names(tables: Mapping[str, Known]) -> dict[str, None]:
     """The columns of all tables, each with and without the name of its table."""
-    plain = [name for one in tables.values() for name in one.columns]
-    return dict.fromkeys([*plain, *(f"{one.table}.{name}" for one in tables.values() for name in one.columns)])
+    plain = [name for table in tables.values() for name in table.columns]
+    return dict.fromkeys([*plain, *(f"{table.table}.{name}" for table in tables.values() for name in table.columns)])
 
 
 def _unknown(rule: str, side: str, what: str, name: str, known: Sequence[str] | Mapping[str, None]) -> str:
@@ -90,35 +90,35 @@ def _unknown(rule: str, side: str, what: str, name: str, known: Sequence[str] | 
     return f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, known_names)}{more}"
 
 
-def told(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
+def mismatch_notes(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
     """What cannot be compared, a sentence each: tables and columns that only one side has, and keys that differ."""
     notes = []
-    for name, one in source.items():
+    for name, known in source.items():
         other = target.get(rules.table(name))
         if other is None:
             notes.append(
-                f"The target has no change of {name}; its changes with a key in the source: {count(one.keyed)}."
+                f"The target has no change of {name}; its changes with a key in the source: {count(known.keyed)}."
             )
             continue
-        if not one.keyed and not other.keyed:
+        if not known.keyed and not other.keyed:
             notes.append(
                 f"{name}: neither capture has a key, so no change is compared. Name it with the reader option "
                 f"keys={name}:column+column, or {INFER}."
             )
-        mapped = [tuple(sorted(rules.column(name, column).casefold() for column in key)) for key in one.keys]
-        theirs = [tuple(sorted(column.casefold() for column in key)) for key in other.keys]
-        if mapped and theirs and not set(mapped) & set(theirs):
-            keys = [joined(["+".join(key) for key in side.keys], "or") for side in (one, other)]
+        mapped = [tuple(sorted(rules.column(name, column).casefold() for column in key)) for key in known.keys]
+        target_keys = [tuple(sorted(column.casefold() for column in key)) for key in other.keys]
+        if mapped and target_keys and not set(mapped) & set(target_keys):
+            keys = [joined(["+".join(key) for key in side.keys], "or") for side in (known, other)]
             notes.append(f"{name}: the source's key is {keys[0]}, the target's {keys[1]}, so no change can be matched.")
-        lacking = [column for column in one.columns if rules.column(name, column) not in other.columns]
+        lacking = [column for column in known.columns if rules.column(name, column) not in other.columns]
         if lacking:
             is_are = "is" if len(lacking) == 1 else "are"
             notes.append(f"{name}: {joined(lacking)} {is_are} in no change of the target and compared with nothing.")
     mapped_tables = {rules.table(name) for name in source}
-    for name, one in target.items():
+    for name, known in target.items():
         if name not in mapped_tables:
             notes.append(
-                f"The source has no change of {name}; its changes with a key in the target: {count(one.keyed)}."
+                f"The source has no change of {name}; its changes with a key in the target: {count(known.keyed)}."
             )
     return notes
 
@@ -129,19 +129,19 @@ def borrowed(
     """Gives a table without a key on one side the key of the other side. Returns both sides, the keys that were
     transferred, and a sentence about each."""
     sides, keys, notes = (dict(source), dict(target)), (dict[str, KeyedBy](), dict[str, KeyedBy]()), list[str]()
-    for name, one in source.items():
+    for name, known in source.items():
         other = target.get(rules.table(name))
-        if other is None or bool(one.keyed) == bool(other.keyed):
+        if other is None or bool(known.keyed) == bool(other.keyed):
             continue
-        lender, borrower, side = (other, one, 0) if other.keyed else (one, other, 1)
+        lender, borrower, side = (other, known, 0) if other.keyed else (known, other, 1)
         if len(lender.keys) != 1:
             continue
         if side == 0:
-            theirs = {rules.column(name, column).casefold(): column for column in one.columns}
+            by_folded_name = {rules.column(name, column).casefold(): column for column in known.columns}
         else:
-            theirs = {column.casefold(): column for column in other.columns}
+            by_folded_name = {column.casefold(): column for column in other.columns}
         wanted = [column if side == 0 else rules.column(name, column) for column in lender.keys[0]]
-        key = tuple(theirs[column.casefold()] for column in wanted if column.casefold() in theirs)
+        key = tuple(by_folded_name[column.casefold()] for column in wanted if column.casefold() in by_folded_name)
         if len(key) == len(wanted):
             keys[side][borrower.table] = key
             sides[side][borrower.table] = replace(borrower, keyed=borrower.changes, keys=(tuple(sorted(key)),))
@@ -193,8 +193,8 @@ DIFFERENCES: Final = pa.schema(
 @dataclass(frozen=True)
 class Reconciled:
     """The result of a comparison. ``pairs`` is a DataFrame of :data:`DIFFERENCES`; it is computed again for every
-    method unless it is :meth:`kept`. ``without_key``: changes of either side without a key, which were not compared, by
-    table. ``inferred``: the inferred keys. ``notes``: sentences about what could not be compared. ``first`` and
+    method unless it is :meth:`stored`. ``without_key``: changes of either side without a key, which were not compared,
+    by table. ``inferred``: the inferred keys. ``notes``: sentences about what could not be compared. ``first`` and
     ``last``: the times of both captures."""
 
     pairs: DataFrame
@@ -204,11 +204,11 @@ class Reconciled:
     last: datetime | None = None
     inferred: tuple[InferredKey, ...] = ()
 
-    def kept(self, place: str | Path) -> Reconciled:
-        """The same result with ``pairs`` written as Parquet to ``place``, a folder that is created."""
-        self.pairs.write.mode("overwrite").parquet(str(place))
+    def stored(self, folder: str | Path) -> Reconciled:
+        """The same result with ``pairs`` written as Parquet to ``folder``, a folder that is created."""
+        self.pairs.write.mode("overwrite").parquet(str(folder))
         spark = self.pairs.sparkSession
-        return replace(self, pairs=spark.read.schema(from_arrow_schema(DIFFERENCES)).parquet(str(place)))
+        return replace(self, pairs=spark.read.schema(from_arrow_schema(DIFFERENCES)).parquet(str(folder)))
 
     @property
     def width_us(self) -> int:
@@ -257,7 +257,7 @@ class Reconciled:
         for group in self._groups:
             if group["what"] == what and group["reason"] is not None:
                 counts[group["reason"]] = counts.get(group["reason"], 0) + group["n"]
-        return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     @property
     def unlike(self) -> int:
@@ -304,10 +304,10 @@ class Reconciled:
         for group in self._groups:
             what = "late" if group["late"] else group["what"]
             if what != "same" and group["span"] is not None:
-                one = spans.setdefault(group["span"], dict.fromkeys(("missing", "extra", "different", "late"), 0))
-                one[what] += group["n"]
+                counts = spans.setdefault(group["span"], dict.fromkeys(("missing", "extra", "different", "late"), 0))
+                counts[what] += group["n"]
         since, width = self._spans
-        return [{"began_at": time_of(since + number * width)} | one for number, one in sorted(spans.items())]
+        return [{"began_at": time_of(since + number * width)} | counts for number, counts in sorted(spans.items())]
 
     def by_column(self) -> pd.DataFrame:
         """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the table
@@ -388,11 +388,11 @@ def reconcile(
     inferred = _inferred((source, target), sides, rules) if infer_keys else ({}, {})
     sides, keys, notes = borrowed(rules, *(_as_keyed(side, own) for side, own in zip(sides, inferred, strict=True)))
     for own, names in zip(inferred, keys, strict=True):
-        names |= {table: (one.column,) for table, one in own.items()}
-        notes += [str(one) for one in own.values()]
-    rows = [_rows(one, side, rules, back, keys[side]) for side, one in enumerate((source, target))]
+        names |= {t: (key.column,) for t, key in own.items()}
+        notes += [str(key) for key in own.values()]
+    rows = [_rows(capture, side, rules, back, keys[side]) for side, capture in enumerate((source, target))]
     both = rows[0].unionByName(rows[1])
-    total = sum(one.changes for side in sides for one in side.values())
+    total = sum(table.changes for side in sides for table in side.values())
     buckets = max(1, total // _BUCKET)
     parted = both.withColumn("_bucket", F.pmod(F.hash("table", "key"), F.lit(buckets)))
 
@@ -403,10 +403,10 @@ def reconcile(
         return pa.Table.from_pylist(list(_matched(table, rules, spans, lost)), schema=DIFFERENCES)
 
     pairs = parted.groupBy("_bucket").applyInArrow(work, from_arrow_schema(DIFFERENCES))
-    times = [time for side in sides for one in side.values() for time in (one.first, one.last) if time is not None]
+    times = [time for side in sides for t in side.values() for time in (t.first, t.last) if time is not None]
     without = [_without_key(side, name) for side, name in zip(sides, ("source", "target"), strict=True)]
-    notes += told(rules, *sides)
-    keys_inferred = tuple(one for own in inferred for one in own.values())
+    notes += mismatch_notes(rules, *sides)
+    keys_inferred = tuple(key for own in inferred for key in own.values())
     span = min(times, default=None), max(times, default=None)
     return Reconciled(pairs, without[0] + without[1], notes, *span, keys_inferred)
 
@@ -432,8 +432,8 @@ def _inferred(
 def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) -> dict[str, Known]:
     """The tables with inferred keys."""
     return {
-        name: replace(one, keyed=one.changes, keys=((inferred[name].column,),)) if name in inferred else one
-        for name, one in tables.items()
+        name: replace(table, keyed=table.changes, keys=((inferred[name].column,),)) if name in inferred else table
+        for name, table in tables.items()
     }
 
 
@@ -452,8 +452,8 @@ def counted_tables(capture: Side) -> dict[str, Known]:
 
 
 def _span(tables: Mapping[str, Known]) -> Span:
-    firsts = [one.first for one in tables.values() if one.first is not None]
-    lasts = [one.last for one in tables.values() if one.last is not None]
+    firsts = [table.first for table in tables.values() if table.first is not None]
+    lasts = [table.last for table in tables.values() if table.last is not None]
     return _micros(min(firsts, default=None)), _micros(max(lasts, default=None))
 
 
@@ -463,9 +463,9 @@ def _micros(time: datetime | None) -> int | None:
 
 def _without_key(tables: Mapping[str, Known], side: str) -> list[dict[str, Any]]:
     return [
-        {"side": side, "table": one.table, "changes": one.changes - one.keyed}
-        for one in tables.values()
-        if one.changes > one.keyed
+        {"side": side, "table": table.table, "changes": table.changes - table.keyed}
+        for table in tables.values()
+        if table.changes > table.keyed
     ]
 
 
@@ -498,7 +498,7 @@ def _rows(capture: Side, side: int, rules: Rules, back: Mapping[str, str], keys:
 
 def _with_keys(batch: pa.RecordBatch, side: int, rules: Rules, back: Mapping[str, str]) -> pa.RecordBatch:
     tables, keys = batch.column("table").to_pylist(), batch.column("key").to_pylist()
-    named = tables if side == 0 else [back.get(one, one) for one in tables]
+    named = tables if side == 0 else [back.get(table_name, table_name) for table_name in tables]
     known: dict[tuple[str, str], tuple[str, str]] = {}
     for table, key in zip(named, keys, strict=True):
         if (table, key) not in known:
@@ -547,13 +547,13 @@ def _change(row: dict[str, Any]) -> Change:
 
 
 def _difference(table: str, pair: Matched, reason: Reason | None, rules: Rules) -> dict[str, Any]:
-    one, other = pair.source, pair.target
-    change = one or other
+    source, other = pair.source, pair.target
+    change = source or other
     assert change is not None
     delay = None
-    if one is not None and other is not None and one.time is not None and other.time is not None:
-        delay = other.time - one.time
-    what = "missing" if other is None else "extra" if one is None else "different" if pair.columns else "same"
+    if source is not None and other is not None and source.time is not None and other.time is not None:
+        delay = other.time - source.time
+    what = "missing" if other is None else "extra" if source is None else "different" if pair.columns else "same"
     late = delay is not None and rules.late_after is not None and delay > rules.late_after.total_seconds() * 1_000_000
     return {
         "what": what,
@@ -561,7 +561,7 @@ def _difference(table: str, pair: Matched, reason: Reason | None, rules: Rules) 
         "table": table,
         "key": change.place["shown"],
         "operation": change.operation,
-        "source": None if one is None else _place(one.place),
+        "source": None if source is None else _place(source.place),
         "target": None if other is None else _place(other.place),
         "delay_us": delay,
         "late": late,

@@ -92,12 +92,12 @@ def _unreadable(capture: Any, names: Mapping[str, str]) -> list[Unreadable]:
     files = [row[0] for row in capture.headers.filter(malformed).select("file_index").distinct().collect()]
     if not files:
         return []
-    place = ("file_index", "offset")
+    location = ("file_index", "offset")
     inside = F.col("file_index").isin(*files)
     at = F.unix_micros(F.coalesce("committed_at", "changed_at")).alias("at")
-    changes = capture.changes.filter(inside).select(*place, table_name().alias("table"), at)
+    changes = capture.changes.filter(inside).select(*location, table_name().alias("table"), at)
     raw = F.substring("raw", 1, _BYTES).alias("raw")
-    bad = capture.events.filter(inside & malformed).select(*place, raw).limit(_MOST)
+    bad = capture.events.filter(inside & malformed).select(*location, raw).limit(_MOST)
     rows = changes.withColumn("raw", F.lit(None).cast("binary")).withColumn("bad", F.lit(False))
     rows = rows.unionByName(bad.withColumn("bad", F.lit(True)), allowMissingColumns=True)
     of_file = Window.partitionBy("file_index")
@@ -176,7 +176,7 @@ def tally_words(counts: Mapping[str, int], what: str) -> str:
     """``7 no-op updates, 1 duplicate``: the number of missing or extra changes for each reason, most first."""
     return ", ".join(
         plural(number, *_WORDS[name]) if name in _WORDS else f"{count(number)} {reason_words(name, what)}"
-        for name, number in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        for name, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     )
 
 
@@ -304,29 +304,29 @@ def _of_other(
     for equal in (True, False):
         for n in sources:
             for m in targets:
-                one, other = pairs[n].source, pairs[m].target
-                if results[n] is None and results[m] is None and one is not None and other is not None:
-                    results[n] = results[m] = _counterpart(one, other, equal, table, rules)
+                first, other = pairs[n].source, pairs[m].target
+                if results[n] is None and results[m] is None and first is not None and other is not None:
+                    results[n] = results[m] = _counterpart(first, other, equal, table, rules)
 
 
-def _counterpart(one: Change, other: Change, equal: bool, table: str, rules: Rules) -> Reason | None:
-    if one.operation != other.operation:
+def _counterpart(first: Change, other: Change, equal: bool, table: str, rules: Rules) -> Reason | None:
+    if first.operation != other.operation:
         return None
     if equal:
-        if differing_columns(one, other, table, rules):
+        if differing_columns(first, other, table, rules):
             return None
-        known = one.time is not None and other.time is not None and rules.late_after is not None
-        delay = (other.time or 0) - (one.time or 0)
+        known = first.time is not None and other.time is not None and rules.late_after is not None
+        delay = (other.time or 0) - (first.time or 0)
         late = known and rules.late_after is not None and delay > rules.late_after.total_seconds() * 1_000_000
         return Reason.LATE if late else Reason.OUT_OF_ORDER
-    position = one.place.get("position")
+    position = first.place.get("position")
     here = position is not None and position == other.place.get("position")
-    return Reason.DIFFERENT_VALUE if here or (one.time is not None and one.time == other.time) else None
+    return Reason.DIFFERENT_VALUE if here or (first.time is not None and first.time == other.time) else None
 
 
 def _by_loss(change: Change, table: str, losses: Losses) -> Reason | None:
     key = [value for _, value in json.loads(change.place.get("key") or "[]")]
-    if any(one.may_hold(table, change.time, key) for one in losses.unreadable):
+    if any(damaged.may_hold(table, change.time, key) for damaged in losses.unreadable):
         return Reason.UNREADABLE
     return Reason.TRANSACTION_GAP if change.place.get("transaction") in losses.transactions else None
 

@@ -38,6 +38,7 @@ __all__ = [
     "ask",
     "compare",
     "difference_rows",
+    "difference_text",
     "ends_facts",
     "grown",
     "key_text",
@@ -50,7 +51,6 @@ __all__ = [
     "row_life",
     "state_rows",
     "states",
-    "told",
     "value_rows",
     "value_text",
 ]
@@ -163,10 +163,10 @@ def ask(
     if table_found is not None:
         changes, table_found = _with_key(changes, table_found, notes)
         wrong += check_key(table_found, wanted) if wanted else []
-    place = position or None
-    if place is not None and table_found is not None and len(captures) > 1:
+    until = position or None
+    if until is not None and table_found is not None and len(captures) > 1:
         name = table_found.table.partition(".")[0]
-        place = place if place.startswith(f"{name}/") else f"{name}/{place}"
+        until = until if until.startswith(f"{name}/") else f"{name}/{until}"
     sides: tuple[_Side, ...] = ()
     sides_known: tuple[dict[str, Known], ...] = ()
     if len(captures) > 1:
@@ -183,7 +183,7 @@ def ask(
             changes,
             known,
             table_found,
-            place,
+            until,
             moment,
             wanted,
             understood,
@@ -229,7 +229,7 @@ def _table(known: dict[str, Known], table: str, wrong: list[str]) -> Known | Non
     if table:
         matching: Known | None = _tried(lambda: find_table(known, table), wrong)
         return matching
-    order = sorted(known.values(), key=lambda one: (-one.keyed, -one.changes, one.table))
+    order = sorted(known.values(), key=lambda candidate: (-candidate.keyed, -candidate.changes, candidate.table))
     return order[0] if order else None
 
 
@@ -252,10 +252,12 @@ def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataF
 def _side(capture: Any, captures: Mapping[str, Any], number: int) -> _Side:
     """The changes of one capture of several, under its own names."""
     name = list(captures)[number]
-    first = sum(len(one.files) for one in list(captures.values())[:number])
+    first = sum(len(name_.files) for name_ in list(captures.values())[:number])
     files = len(captures[name].files)
     changes = capture.changes.filter((F.col("file_index") >= first) & (F.col("file_index") < first + files))
-    places = {one: F.substr(one, F.lit(len(name) + 2)) for one in ("position", "commit_position", "transaction_id")}
+    places = {
+        name_: F.substr(name_, F.lit(len(name) + 2)) for name_ in ("position", "commit_position", "transaction_id")
+    }
     schema = F.when(F.col("schema_name") != name, F.substr("schema_name", F.lit(len(name) + 2)))
     return _Side(changes.withColumns({**places, "schema_name": schema}), capture.spark, captures[name])
 
@@ -298,8 +300,8 @@ def _columns(rows: Sequence[Mapping[str, Any]], versions: DataFrame, table: Know
         if row["table_version"] in names
     ]
     keys = [name for row in rows for name in row["key"]]
-    others = [name for row in rows for name in row["row"]]
-    return list(dict.fromkeys([*keys, *ordered, *others]))[:_COLUMNS]
+    further = [name for row in rows for name in row["row"]]
+    return list(dict.fromkeys([*keys, *ordered, *further]))[:_COLUMNS]
 
 
 def _shown(row: Mapping[str, Any], names: Names) -> dict[str, Any]:
@@ -351,12 +353,12 @@ def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
     source, target = asked.sides
     result = reconcile(source, target, asked.rules, (asked.sides_known[0], asked.sides_known[1]), asked.infer_keys)
     if folder is not None:
-        return result.kept(folder / "reconciled.parquet")
+        return result.stored(folder / "reconciled.parquet")
     if not (source.spark.conf.get("spark.master", "") or "").startswith("local"):
         return result
-    place = Path(tempfile.mkdtemp(prefix="cdcwb-reconciled-"))
-    stored = result.kept(place / "pairs")
-    weakref.finalize(stored, shutil.rmtree, place, ignore_errors=True)
+    folder_of_pairs = Path(tempfile.mkdtemp(prefix="cdcwb-reconciled-"))
+    stored = result.stored(folder_of_pairs / "pairs")
+    weakref.finalize(stored, shutil.rmtree, folder_of_pairs, ignore_errors=True)
     return stored
 
 
@@ -365,9 +367,9 @@ def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, 
     locations in both captures, as text and as file and offset."""
     rows = []
     for row in differences:
-        unlike = [(one["column"], value_text(one["source"]), value_text(one["target"])) for one in row["columns"]]
-        changed = [f"{column}: {one} -> {other}" for column, one, other in unlike]
-        changed += [_changed(row["operation"], one) for one in row["changed"]]
+        unlike = [(c["column"], value_text(c["source"]), value_text(c["target"])) for c in row["columns"]]
+        changed = [f"{column}: {old} -> {other}" for column, old, other in unlike]
+        changed += [_changed(row["operation"], difference) for difference in row["changed"]]
         words = [row["what"]] if row["what"] != "same" else []
         words += ["late"] if row["late"] else []
         rows.append(
@@ -376,18 +378,18 @@ def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                 **{name: row[name] for name in ("table", "key", "operation", "delay_us")},
                 "reason": reason_words(row["reason"], row["what"]) if row["reason"] else None,
                 "sentence": "; ".join(changed),
-                **{f"{side}_position": _place(row[side]) for side in _SIDES},
+                **{f"{side}_position": _location(row[side]) for side in _SIDES},
                 **{f"{side}_{name}": (row[side] or {}).get(name) for side in _SIDES for name in ("file", "offset")},
             }
         )
     return rows
 
 
-def _changed(operation: str | None, one: Mapping[str, Any]) -> str:
+def _changed(operation: str | None, difference: Mapping[str, Any]) -> str:
     """The effect of a missing or extra change on a column; with the old value if it was captured."""
-    if operation == Operation.UPDATE and one["old_known"]:
-        return f"{one['column']}: from {value_text(one['old'])} to {value_text(one['new'])}"
-    return f"{one['column']} = {value_text(one['new'])}"
+    if operation == Operation.UPDATE and difference["old_known"]:
+        return f"{difference['column']}: from {value_text(difference['old'])} to {value_text(difference['new'])}"
+    return f"{difference['column']} = {value_text(difference['new'])}"
 
 
 def life_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -399,8 +401,8 @@ def life_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             **{name: change[name] for name in ("record", "file", "offset") if name in change},
             "version_code": change["table_version"],
             "outcome": outcome_words(change["outcome"]),
-            "sentence": "; ".join(f"{one['column']}: {one['told']}" for one in change["differences"]),
-            "places": [f"{one['file'].rpartition('/')[2]}, {count(one['offset'])}" for one in change["places"]],
+            "sentence": "; ".join(f"{d['column']}: {d['told']}" for d in change["differences"]),
+            "places": [f"{event['file'].rpartition('/')[2]}, {count(event['offset'])}" for event in change["places"]],
         }
         for change in changes
     ]
@@ -412,13 +414,13 @@ def value_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {
             **{name: change[name] for name in ("at", "operation", "transaction_id", "position")},
             "outcome": outcome_words(change["outcome"]),
-            "column": one["column"],
-            "old": _old(change["operation"], one),
-            "new": None if change["operation"] in (Operation.DELETE, Operation.TRUNCATE) else value_text(one["new"]),
+            "column": d["column"],
+            "old": _old(change["operation"], d),
+            "new": None if change["operation"] in (Operation.DELETE, Operation.TRUNCATE) else value_text(d["new"]),
             **{name: change["places"][0][name] for name in ("file", "offset")},
         }
         for change in changes
-        for one in change["differences"]
+        for d in change["differences"]
     ]
 
 
@@ -469,11 +471,11 @@ def _iso(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat()
 
 
-def _place(place: Mapping[str, Any] | None) -> str | None:
-    if place is None:
+def _location(location: Mapping[str, Any] | None) -> str | None:
+    if location is None:
         return None
-    file = str(place["file"]).rpartition("/")[2]
-    return f"{file}, {count(place['offset'])}" + (f", {place['position']}" if place["position"] else "")
+    file = str(location["file"]).rpartition("/")[2]
+    return f"{file}, {count(location['offset'])}" + (f", {location['position']}" if location["position"] else "")
 
 
 # --- row history ------------------------------------------------------------------------------------------------------
@@ -502,7 +504,7 @@ def lives(changes: DataFrame, files: Sequence[Mapping[str, Any]]) -> list[dict[s
     ``told``: in words), ``image`` (the values of the row in the change, None if it deleted the row) and ``places``
     (``file``, ``offset``, ``length`` of every event). ``files`` are the capture's.
     """
-    names = {int(one["file_index"]): str(one["file"]) for one in files}
+    names = {int(file["file_index"]): str(file["file"]) for file in files}
     return [_life(row, names) for row in changes.toArrow().to_pylist()]
 
 
@@ -511,7 +513,7 @@ def _life(row: Mapping[str, Any], files: Mapping[int, str]) -> dict[str, Any]:
     for name in ("changed_at", "committed_at"):
         plain[name] = None if plain[name] is None else _utc(plain[name])
     events = row["source_events"] or [{name: row[name] for name in ("file_index", "offset", "length")}]
-    differences = [dict(one) | {"told": told(row["operation"], one)} for one in row["differences"] or ()]
+    differences = [dict(d) | {"told": difference_text(row["operation"], d)} for d in row["differences"] or ()]
     label = row["table_name"] if row["schema_name"] is None else f"{row['schema_name']}.{row['table_name']}"
     return {
         "table": label,
@@ -522,11 +524,11 @@ def _life(row: Mapping[str, Any], files: Mapping[int, str]) -> dict[str, Any]:
         "image": None if row["operation"] in _DELETES else {**dict(row["before"] or ()), **dict(row["after"] or ())},
         "places": [
             {
-                "file": files.get(one["file_index"], row["file"]),
-                "offset": one["offset"],
-                "length": one["length"],
+                "file": files.get(event["file_index"], row["file"]),
+                "offset": event["offset"],
+                "length": event["length"],
             }
-            for one in events
+            for event in events
         ],
     }
 
@@ -553,7 +555,7 @@ def outcome_words(outcome: str | None) -> str:
     return _WORDS.get(outcome, outcome)
 
 
-def told(operation: str | None, difference: Mapping[str, Any]) -> str:
+def difference_text(operation: str | None, difference: Mapping[str, Any]) -> str:
     """The effect of a change on a column: ``old -> new`` for an update, the value for an insert or delete."""
     old = value_text(difference["old"]) if difference["old_known"] else NOT_CAPTURED
     if operation == Operation.DELETE:

@@ -36,7 +36,7 @@ _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.W
 
 
 def summarize(
-    capture: Capture | Small, say: Callable[[str], None] = lambda _text: None, *, whole: bool = True
+    capture: Capture | Small, say: Callable[[str], None] = lambda _text: None, *, unfiltered: bool = True
 ) -> Facts:
     """The facts of a capture, with types of JSON: counts are int, times ISO 8601 in UTC, positions text; null is
     unknown.
@@ -45,7 +45,7 @@ def summarize(
     size, shape, compression, unit, rows, events, malformed, ledger; ``unit`` is the unit of its offsets and of
     ``malformed``, ``byte`` or ``row``; ``rows`` is null for bytes) · ``unit`` (``row`` if all files have it) ·
     ``bytes`` (decompressed), ``rows`` (of files counted in rows) · ``ledger`` (``closes``, or a sentence about what is
-    missing; null unless ``whole``) · ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` (of files counted in
+    missing; null unless ``unfiltered``) · ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` (of files counted in
     bytes), ``malformed_rows`` · ``events``, ``events_by_kind``, ``events_by_record_type`` · ``changes``,
     ``changes_by_operation``, ``changes_by_outcome`` (of those in transactions) · ``transactions``,
     ``transactions_by_outcome``, ``transactions_by_completeness``, ``open_transactions``, ``incomplete_transactions``
@@ -57,13 +57,14 @@ def summarize(
     transaction_id) · ``detected`` (a list of rows) · ``healthy`` (no problem above information, no open or incomplete
     transaction, and all bytes accounted for).
 
-    ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is called with
-    what is being counted. One Spark job for each table; collected rows grow only with files, tables and problem codes.
+    ``unfiltered`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is called
+    with what is being counted. One Spark job for each table; collected rows grow only with files, tables and problem
+    codes.
     """
     rows = InProcess(capture) if isinstance(capture, Small) else BySpark(capture)
     facts: Facts = {"format": capture.format, "committed_only": capture.committed_only}
     say("counting events")
-    facts |= _events(capture.files, rows.events(), whole)
+    facts |= _events(capture.files, rows.events(), unfiltered)
     say("counting changes")
     facts |= _changes(rows.changes(), rows.table_versions())
     say("counting transactions")
@@ -78,8 +79,8 @@ def summarize(
     return facts
 
 
-def _events(entries: list[dict[str, Any]], rows: list[Row], whole: bool) -> Facts:
-    files = _files(entries, rows, whole)
+def _events(entries: list[dict[str, Any]], rows: list[Row], unfiltered: bool) -> Facts:
+    files = _files(entries, rows, unfiltered)
     lengths: Counter[str] = Counter()
     for row in rows:
         if row["offset_unit"] == OffsetUnit.BYTE:
@@ -94,7 +95,7 @@ def _events(entries: list[dict[str, Any]], rows: list[Row], whole: bool) -> Fact
         "unit": str(OffsetUnit.ROW if units and OffsetUnit.BYTE not in units else OffsetUnit.BYTE),
         "bytes": sum(entry["size"] for entry in files),
         "rows": sum(entry["rows"] or 0 for entry in files),
-        "ledger": _ledger(files) if whole else None,
+        "ledger": _ledger(files) if unfiltered else None,
         "record_bytes": lengths.total(),
         "filler_bytes": filler,
         "malformed_bytes": malformed,
@@ -109,7 +110,7 @@ def _events(entries: list[dict[str, Any]], rows: list[Row], whole: bool) -> Fact
     }
 
 
-def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -> list[Facts]:
+def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], unfiltered: bool) -> list[Facts]:
     """Each file with its number of events and its ledger: ``closes``, or the difference to its size in bytes or
     rows."""
     events: Counter[int] = Counter()
@@ -132,7 +133,7 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
         total = entry["size"]
         if unit is OffsetUnit.ROW:
             total = entry.get("rows")
-            if total is None and whole:  # the format does not give the size: as far as its events reach
+            if total is None and unfiltered:  # the format does not give the size: as far as its events reach
                 total = reach[index]
         missing = (total or 0) - lengths[index]
         ledger = "closes" if not missing else f"{plural(missing, unit)} in no event"
@@ -140,7 +141,7 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
             ledger = f"{plural(-missing, unit)} too much in its events"
         counted = {"unit": str(unit), "rows": total if unit is OffsetUnit.ROW else None, "events": events[index]}
         counted["malformed"] = malformed[index]
-        files.append({**entry, **counted, "ledger": ledger if whole else None})
+        files.append({**entry, **counted, "ledger": ledger if unfiltered else None})
     return files
 
 
@@ -150,8 +151,8 @@ def _ledger(files: list[Facts]) -> str:
     wrong = [entry for entry in files if entry["ledger"] != "closes"]
     if not wrong:
         return "closes"
-    others = f", and {plural(len(wrong) - 1, 'more file')}" if len(wrong) > 1 else ""
-    return f"open: {wrong[0]['file']} has {wrong[0]['ledger']}{others}"
+    more_files = f", and {plural(len(wrong) - 1, 'more file')}" if len(wrong) > 1 else ""
+    return f"open: {wrong[0]['file']} has {wrong[0]['ledger']}{more_files}"
 
 
 def _changes(rows: list[Row], versions: list[Row]) -> Facts:
@@ -309,11 +310,11 @@ class BySpark:
         from pyspark.sql import functions as F
 
         code = Window.partitionBy("severity", "code")
-        place = code.orderBy(F.col("file").isNotNull(), "file_index", "offset", "sentence", "transaction_id")
+        order = code.orderBy(F.col("file").isNotNull(), "file_index", "offset", "sentence", "transaction_id")
         rows = (
             with_file_index(self._capture, self._capture.problems.select("severity", "code", *PLACE))
             .withColumn("count", F.count("*").over(code))
-            .withColumn("place", F.row_number().over(place))
+            .withColumn("place", F.row_number().over(order))
             .where(F.col("place") <= FIRST_PLACES)
         )
         return [row.asDict() for row in rows.collect()]
@@ -339,8 +340,8 @@ class InProcess:
         counts = []
         for names, of_group in _grouped(rows, _OF_EVENTS).items():
             row = dict(zip(_OF_EVENTS, names, strict=True))
-            row |= {"events": len(of_group), "length": sum(one["length"] for one in of_group)}
-            row |= {"reach": max(one["reach"] for one in of_group)}
+            row |= {"events": len(of_group), "length": sum(event["length"] for event in of_group)}
+            row |= {"reach": max(event["reach"] for event in of_group)}
             row |= {"first_time": best(min, of_group, "time"), "last_time": best(max, of_group, "time")}
             placed = [] if row["kind"] == Kind.HEARTBEAT else of_group  # the position of a heartbeat may be zero
             row |= {"first_position": best(min, placed, "position"), "last_position": best(max, placed, "position")}

@@ -78,13 +78,13 @@ _MOST_TABLES: Final = 20
 def verdict(facts: dict[str, Any]) -> str:
     """A sentence on whether the capture is healthy and, if not, what is wrong with it."""
     severities = facts["problems_by_severity"]
-    found = [
+    malformed = [
         plural(severities[severity], severity)
         for severity in (Severity.ERROR.value, Severity.WARNING.value)
         if severities.get(severity)
     ]
     faults = _mostly_malformed(facts["files"])
-    faults += found
+    faults += malformed
     if facts["malformed_bytes"]:
         faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'], 'byte')} that are not a record")
     if facts["malformed_rows"]:
@@ -212,8 +212,8 @@ def _changes(facts: dict[str, Any]) -> str:
     if not facts["changes"]:
         return "none"
     outcomes = f"; {tally(facts['changes_by_outcome'])}" if facts["changes_by_outcome"] else ""
-    others = facts["changes"] - sum(facts["changes_by_outcome"].values())
-    outside = f"; {count(others)} in no transaction" if others else ""
+    outside_transactions = facts["changes"] - sum(facts["changes_by_outcome"].values())
+    outside = f"; {count(outside_transactions)} in no transaction" if outside_transactions else ""
     return f"{count(facts['changes'])}: {tally(facts['changes_by_operation'])}{outcomes}{outside}"
 
 
@@ -293,13 +293,13 @@ def _problem_lines(codes: Iterable[dict[str, Any]]) -> list[str]:
     lines = []
     for code in codes:
         lines.append(f"{code['severity']}  {code['code']}: {code['title']}, {count(code['count'])}")
-        for place in code["places"]:
+        for location in code["places"]:
             where = ""
-            if place["file"] is not None:
-                where = f"{visible(place['file'], 400)} at {count(place['offset'] or 0)}: "
-            elif place["transaction_id"] is not None:
-                where = f"transaction {visible(place['transaction_id'])}: "
-            lines.append(f"    {where}{visible(place['sentence'], 400)}")
+            if location["file"] is not None:
+                where = f"{visible(location['file'], 400)} at {count(location['offset'] or 0)}: "
+            elif location["transaction_id"] is not None:
+                where = f"transaction {visible(location['transaction_id'])}: "
+            lines.append(f"    {where}{visible(location['sentence'], 400)}")
         lines += [f"    {line}" for line in _more(code["count"] - len(code["places"]), "place")]
     return lines
 

@@ -41,7 +41,7 @@ class Together:
         self.files: list[dict[str, Any]] = []
         for name, capture in self._captures.items():
             self._first[name] = len(self.files)
-            self.files += [{**one, "file_index": one["file_index"] + self._first[name]} for one in capture.files]
+            self.files += [{**file, "file_index": file["file_index"] + self._first[name]} for file in capture.files]
         self.facts: dict[str, Any] = {}
 
     @property
@@ -106,11 +106,11 @@ class Together:
 
     def _all(self, view: Callable[[Capture], DataFrame]) -> DataFrame:
         frames = [self._named(view(capture), name) for name, capture in self._captures.items()]
-        return reduce(lambda one, other: one.unionByName(other), frames)
+        return reduce(lambda first, other: first.unionByName(other), frames)
 
     def _named(self, frame: DataFrame, name: str) -> DataFrame:
         prefix, base = F.lit(f"{name}/"), self._first[name]
-        changed: dict[str, Column] = {one: F.concat(prefix, F.col(one)) for one in _NUMBERED}
+        changed: dict[str, Column] = {name_: F.concat(prefix, F.col(name_)) for name_ in _NUMBERED}
         # the id of a transaction without its begin ends in its first position
         changed["transaction_id"] = F.concat(prefix, F.replace("transaction_id", F.lit("~"), F.lit(f"~{name}/")))
         schema = F.concat_ws(".", F.lit(name), F.col("schema_name"))
@@ -121,11 +121,11 @@ class Together:
         changed["file_index"] = F.col("file_index") + F.lit(base)
         changed["first_event"] = F.when(F.col("first_event").isNotNull(), _moved(F.col("first_event"), base))
         changed["source_events"] = F.transform("source_events", lambda event: _moved(event, base))
-        return frame.withColumns({one: column for one, column in changed.items() if one in frame.columns})
+        return frame.withColumns({name_: column for name_, column in changed.items() if name_ in frame.columns})
 
 
 def _moved(event: Column, base: int) -> Column:
     """The location of an event with the file number in the union."""
     index = (event["file_index"] + F.lit(base)).alias("file_index")
-    others = [event[one.name].alias(one.name) for one in model.SOURCE_EVENT if one.name != "file_index"]
-    return F.struct(index, *others)
+    rest = [event[field.name].alias(field.name) for field in model.SOURCE_EVENT if field.name != "file_index"]
+    return F.struct(index, *rest)

@@ -171,7 +171,7 @@ def ranked_by(transactions: Transactions, limit: int, numbers: Some, first: Ints
     if not len(chosen):  # PyArrow before 19 fails to take nothing from an empty array
         return chosen
     by = [first, *keys, transactions.rows["transaction_id"]]
-    columns = {str(place): pa.array(key).take(pa.array(chosen)) for place, key in enumerate(by)}
+    columns = {str(number): pa.array(key).take(pa.array(chosen)) for number, key in enumerate(by)}
     order = pc.select_k_unstable(pa.table(columns), limit, [(name, "ascending") for name in columns])
     return chosen[np.asarray(order).astype(np.int64)]
 
@@ -266,7 +266,7 @@ def changes(capture: Tables) -> list[Facts]:
     rows = rows_of(capture, "changes", ("operation", "outcome"))
     counts = folded(rows, _by_operation, added)
     pairs = sorted(counts, key=lambda pair: [(text is not None, text) for text in pair])
-    return [{"operation": one, "outcome": other, "changes": counts[one, other]} for one, other in pairs]
+    return [{"operation": o, "outcome": other, "changes": counts[o, other]} for o, other in pairs]
 
 
 def _by_operation(changes: pa.RecordBatch) -> Counter[Any]:
@@ -278,12 +278,12 @@ def undone(capture: Tables, limit: int = 50) -> list[Facts]:
     """Transactions with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
     ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, by name)."""
     rows = rows_of(capture, "changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
-    found: list[Facts] = [
+    result: list[Facts] = [
         {"transaction_id": name, "changes": times, "first_position": first, "last_position": last}
         | {"tables": sorted(tables)[:10]}
         for name, ((times, first, last), tables) in folded(rows, _undone_of, _merged_undone).items()
     ]
-    return sorted(found, key=lambda row: (-row["changes"], row["first_position"]))[:limit]
+    return sorted(result, key=lambda row: (-row["changes"], row["first_position"]))[:limit]
 
 
 _Undone = dict[str, tuple[tuple[int, str, str], set[str]]]
@@ -301,8 +301,8 @@ def _undone_of(changes: pa.RecordBatch) -> _Undone:
 def _merged_undone(parts: Sequence[_Undone]) -> _Undone:
     merged: _Undone = {}
     for name, ((times, first, last), tables) in chain(*(part.items() for part in parts)):
-        (others, least, most), known = merged.get(name, ((0, first, last), set()))
-        merged[name] = (others + times, min(first, least), max(last, most)), known | tables
+        (so_far, least, most), known = merged.get(name, ((0, first, last), set()))
+        merged[name] = (so_far + times, min(first, least), max(last, most)), known | tables
     return merged
 
 
@@ -446,9 +446,15 @@ def latencies(counts: Counted) -> tuple[Latency, Latency]:
     names = changes["table"].unique().to_pylist()
     tables = {name: _of_one_kind(changes.filter(pc.equal(changes["table"], name)), counts.digits) for name in names}
     rows = [
-        {"table": name, "known": one.known, "p50_us": one.p50_us, "p95_us": one.p95_us, "most_us": one.most_us}
-        for name, one in tables.items()
-        if one.known
+        {
+            "table": name,
+            "known": of_table.known,
+            "p50_us": of_table.p50_us,
+            "p95_us": of_table.p95_us,
+            "most_us": of_table.most_us,
+        }
+        for name, of_table in tables.items()
+        if of_table.known
     ]
     rows.sort(key=lambda row: (-row["p95_us"], -row["most_us"], row["table"]))
     of_changes = _of_one_kind(_summed(changes, _DIGITS[0], ["us"]), counts.digits)

@@ -31,17 +31,17 @@ __all__ = [
     "Statement",
     "Stretch",
     "Version",
+    "all_changes",
     "continuing",
+    "rename_evidence",
     "renames",
     "stretches",
-    "told_by",
     "versions",
-    "whole",
 ]
 
 
 _MOST_RUNS: Final = 20_000
-_RUNS: Final = 4  # if versions alternate more often than this, a return cannot be told from late rows
+_RUNS: Final = 4  # if versions alternate more often than this, a return cannot be distinguished from late rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def versions(capture: Tables) -> list[Version]:
         nothing = dict.fromkeys(("first_position", "last_position", "first_at", "last_at"))
         of_version = of_rows.get((table, row["table_version"]), nothing | {"changes": 0})
         if of_version["changes"]:  # the first row of an update may be its before image, which precedes the change
-            first = [place for place in (row["first_position"], of_version["first_position"]) if place is not None]
+            first = [p for p in (row["first_position"], of_version["first_position"]) if p is not None]
             of_version["first_position"] = min(first, default=None)
         facts = ("table_version", "origin", "first_event", "schema_text")
         lineage = dict(row["lineage"] or ())
@@ -150,8 +150,8 @@ def _as_made(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return of
 
     def event(row: dict[str, Any]) -> Any:
-        place = row["first_event"]
-        return None if place is None or place["file_index"] < 0 else (place["file_index"], place["offset"])
+        location = row["first_event"]
+        return None if location is None or location["file_index"] < 0 else (location["file_index"], location["offset"])
 
     def named(row: dict[str, Any]) -> Any:
         match = _NUMBERED.search(row["table_version"] or "")
@@ -181,7 +181,7 @@ def stretches(capture: Tables, known: Sequence[Version]) -> tuple[list[Stretch],
         if turns is not None and (too_many or len(turns) > _RUNS * len(of_table)):
             late, turns = len(turns) - len({turn["table_version"] for turn in turns}), None
         if turns is None:
-            result += [whole(one) for one in of_table]
+            result += [all_changes(unused) for unused in of_table]
         else:
             parts, late = _as_they_come(of_table, turns)
             result += parts
@@ -190,7 +190,7 @@ def stretches(capture: Tables, known: Sequence[Version]) -> tuple[list[Stretch],
     return result, mixed
 
 
-def whole(version: Version) -> Stretch:
+def all_changes(version: Version) -> Stretch:
     """A stretch with all rows of a version."""
     facts = (version.first_position, version.last_position, version.first_at, version.last_at, version.changes)
     return Stretch(version, *facts)
@@ -209,14 +209,14 @@ def _as_they_come(of_table: Sequence[Version], turns: Sequence[Mapping[str, Any]
         else:
             last = version.table_version
     ends = {turn["table_version"]: number for number, turn in enumerate(turns)}
-    result = [whole(version) for version in behind.pop("", ())]
+    result = [all_changes(version) for version in behind.pop("", ())]
     latest: dict[str, int] = {}  # index of the latest stretch of each version
     current, late = "", 0
     for number, turn in enumerate(turns):
         name = turn["table_version"]
         if name in latest:
-            later = (one.version.table_version for one in result[latest[name] + 1 :])
-            if name == current or any(ends.get(one, -1) > number for one in later):
+            later = (later_version.version.table_version for later_version in result[latest[name] + 1 :])
+            if name == current or any(ends.get(version, -1) > number for version in later):
                 late += name != current
                 result[latest[name]] = _longer(result[latest[name]], turn)
                 continue
@@ -225,7 +225,7 @@ def _as_they_come(of_table: Sequence[Version], turns: Sequence[Mapping[str, Any]
         facts = (first, turn["last_position"], turn["first_at"], turn["last_at"], turn["changes"])
         result.append(Stretch(version, *facts, again=name in latest))
         latest[name], current = len(result) - 1, name
-        result += [whole(one) for one in behind.pop(name, ())]
+        result += [all_changes(version) for version in behind.pop(name, ())]
     return result, late
 
 
@@ -356,7 +356,7 @@ def renames(text: str) -> list[tuple[str, str]]:
         except (ValueError, RecursionError, AttributeError):
             return []
         entries = columns.items() if isinstance(columns, dict) else ()
-        pairs = [(name, one.get("columnNewName")) for name, one in entries if isinstance(one, dict)]
+        pairs = [(name, entry.get("columnNewName")) for name, entry in entries if isinstance(entry, dict)]
         return [(name, new) for name, new in pairs if isinstance(new, str) and new and new != name]
     matches: list[tuple[int, str, str]] = []
     for pattern in _RENAMES:
@@ -371,7 +371,7 @@ def _plain(name: str) -> str:
     return name.rpartition(".")[2].strip('[]"')
 
 
-def told_by(
+def rename_evidence(
     statements: Iterable[Statement], removed: Iterable[str], added: Iterable[str]
 ) -> dict[tuple[str, str], str]:
     """The pairs of a removed and an added column that DDL statements rename, and the statement. Names are compared
@@ -379,13 +379,13 @@ def told_by(
     olds, news = ({name.casefold(): name for name in names} for names in (removed, added))
     first: dict[str, str] = {}  # current name -> name before all statements
     statement_of: dict[str, str] = {}
-    for one in statements:
-        for old, new in renames(one.text):
+    for statement in statements:
+        for old, new in renames(statement.text):
             was = first.pop(old.casefold(), old.casefold())
             first[new.casefold()] = was
             before = f"{statement_of.pop(old.casefold())}; " if old.casefold() in statement_of else ""
-            place = f" at {one.position}" if one.position else ""
-            statement_of[new.casefold()] = f"{before}DDL{place}: {_shown(one.text, old, new)}"
+            location = f" at {statement.position}" if statement.position else ""
+            statement_of[new.casefold()] = f"{before}DDL{location}: {_shown(statement.text, old, new)}"
     return {(olds[was], news[now]): statement_of[now] for now, was in first.items() if was in olds and now in news}
 
 
@@ -439,7 +439,7 @@ def _rows(capture: Changes, pairs: Sequence[Pair]) -> DataFrame:
 
 
 def _by_rows(rows: DataFrame) -> dict[int, str | None]:
-    place = F.struct("position", "file_index", "offset").alias("place")
+    location = F.struct("position", "file_index", "offset").alias("place")
     last = F.expr("coalesce(try_element_at(after, _column), try_element_at(before, _column))")
     in_before = F.expr("coalesce(map_contains_key(before, _column), false)")
     untouched = F.expr(
@@ -453,8 +453,8 @@ def _by_rows(rows: DataFrame) -> dict[int, str | None]:
         .select(
             "_pair",
             F.to_json("key").alias("_key"),
-            F.when(F.col("_old") & last.isNotNull(), F.struct(place, last.alias("value"))).alias("_last"),
-            F.when(~F.col("_old") & (in_before | untouched), F.struct(place, first.alias("value"))).alias("_first"),
+            F.when(F.col("_old") & last.isNotNull(), F.struct(location, last.alias("value"))).alias("_last"),
+            F.when(~F.col("_old") & (in_before | untouched), F.struct(location, first.alias("value"))).alias("_first"),
         )
         .groupBy("_pair", "_key")
         .agg(F.max("_last").alias("_last"), F.min("_first").alias("_first"))

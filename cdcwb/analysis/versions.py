@@ -97,12 +97,12 @@ def candidates(old: Sequence[Column], new: Sequence[Column]) -> list[tuple[str, 
     retained = {column["name"] for column in old} & {column["name"] for column in new}
     new_gaps = _gaps(new, retained)
     pairs = []
-    for place, names in _gaps(old, retained).items():
-        others = new_gaps.get(place, [])
-        few = len(names) <= _SIDE and len(others) <= _SIDE
+    for number, names in _gaps(old, retained).items():
+        additions = new_gaps.get(number, [])
+        few = len(names) <= _SIDE and len(additions) <= _SIDE
         for at, name in enumerate(names):
-            places = range(len(others)) if few else sorted({at, len(others) - len(names) + at})
-            near = [others[place] for place in places if 0 <= place < len(others)]
+            places = range(len(additions)) if few else sorted({at, len(additions) - len(names) + at})
+            near = [additions[number] for number in places if 0 <= number < len(additions)]
             pairs += [(name, other) for other in near if _type_of(removed[name]) == _type_of(added[other])]
     return pairs
 
@@ -155,7 +155,7 @@ def differences(old: Sequence[Column], new: Sequence[Column], continuing: Contin
 
 def _apart(old: Sequence[Column], new: Sequence[Column]) -> tuple[dict[str, Column], dict[str, Column]]:
     """The removed columns, and the added ones, by name."""
-    before, after = {one["name"]: one for one in old}, {one["name"]: one for one in new}
+    before, after = {column["name"]: column for column in old}, {column["name"]: column for column in new}
     return {n: c for n, c in before.items() if n not in after}, {n: c for n, c in after.items() if n not in before}
 
 
@@ -169,7 +169,7 @@ def described(column: Column) -> str:
     if "(" not in text:
         sizes = [column.get(name) for name in ("precision", "scale")]
         if sizes[0] is not None:
-            text += f"({', '.join(str(one) for one in sizes if one is not None)})"
+            text += f"({', '.join(str(size) for size in sizes if size is not None)})"
         elif column.get("length") is not None:
             text += f", {column['length']} bytes"
     return text if column.get("nullable") is not False else f"{text}, not null"
@@ -238,8 +238,8 @@ def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str,
 
 def _staying(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
     """The columns that both have, in the order of each; a name that a version has twice counts once."""
-    there, here = set(before), set(after)
-    stay, now = ([name for name in names if name in there and name in here] for names in (before, after))
+    old_names, here = set(before), set(after)
+    stay, now = ([name for name in names if name in old_names and name in here] for names in (before, after))
     return list(dict.fromkeys(stay)), list(dict.fromkeys(now))
 
 
@@ -286,7 +286,7 @@ def _obstacles(reader: Mapping[str, Column], writer: Mapping[str, Column]) -> li
 
 def former_names(changed: Sequence[Difference]) -> dict[str, str]:
     """By the new name of each column that was renamed: its old one."""
-    return {str(one.new): str(one.old) for one in changed if one.rule is Rule.RENAMED}
+    return {str(difference.new): str(difference.old) for difference in changed if difference.rule is Rule.RENAMED}
 
 
 def side_by_side(
@@ -296,7 +296,7 @@ def side_by_side(
     ``name`` and ``kind`` (type, size, NULL) before as ``old_…`` and after as ``new_…``, None without such a column, and
     ``differs``: the difference in words, empty without one."""
     former = former_names(changed)
-    before = {str(column["name"]): (place, column) for place, column in enumerate(old, 1)}
+    before = {str(column["name"]): (number, column) for number, column in enumerate(old, 1)}
     now = [(former.get(str(column["name"]), str(column["name"])), column) for column in new]
     stays = {name for name, _ in now}
     behind: dict[str, list[str]] = defaultdict(list)
@@ -307,20 +307,20 @@ def side_by_side(
         else:
             behind[last].append(name)
     differs: dict[str, list[str]] = defaultdict(list)
-    for one in changed:
-        if one.column is not None:
-            differs[one.column].append(one.rule.heading.removeprefix("column "))
+    for difference in changed:
+        if difference.column is not None:
+            differs[difference.column].append(difference.rule.heading.removeprefix("column "))
     moved = _moved([name for name, _ in now], list(before))
-    keys = {name: place for place, name in enumerate(_key(old, {}), 1)}
-    new_keys = {name: place for place, name in enumerate(_key(new, former), 1)}
+    keys = {name: number for number, name in enumerate(_key(old, {}), 1)}
+    new_keys = {name: number for number, name in enumerate(_key(new, former), 1)}
     keys_known = bool(keys) and bool(new_keys)
-    yield from (_pair(before[one], None, differs[one]) for one in behind.pop("", ()))
-    for place, (name, column) in enumerate(now, 1):
+    yield from (_pair(before[dropped], None, differs[dropped]) for dropped in behind.pop("", ()))
+    for number, (name, column) in enumerate(now, 1):
         words = list(differs[str(column["name"])])
         words += ["place"] * (name in moved)
         words += ["key"] * (keys_known and keys.get(name) != new_keys.get(name))
-        yield _pair(before.get(name), (place, column), words)
-        yield from (_pair(before[one], None, differs[one]) for one in behind.pop(name, ()))
+        yield _pair(before.get(name), (number, column), words)
+        yield from (_pair(before[dropped], None, differs[dropped]) for dropped in behind.pop(name, ()))
 
 
 def _moved(now: Sequence[str], before: Sequence[str]) -> set[str]:
@@ -331,10 +331,10 @@ def _moved(now: Sequence[str], before: Sequence[str]) -> set[str]:
 
 def _pair(old: tuple[int, Column] | None, new: tuple[int, Column] | None, differs: Sequence[str]) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for side, one in (("old", old), ("new", new)):
-        place, column = one if one is not None else (None, {})
-        kind = None if one is None else described(column)
-        row |= {f"{side}_place": place, f"{side}_name": column.get("name"), f"{side}_kind": kind}
+    for side, version_column in (("old", old), ("new", new)):
+        number, column = version_column if version_column is not None else (None, {})
+        kind = None if version_column is None else described(column)
+        row |= {f"{side}_place": number, f"{side}_name": column.get("name"), f"{side}_kind": kind}
     return row | {"differs": ", ".join(differs)}
 
 
@@ -353,7 +353,7 @@ class AvroType:
 
     def __str__(self) -> str:
         if self.logical == "decimal":
-            digits = ",".join("?" if one is None else str(one) for one in (self.precision, self.scale))
+            digits = ",".join("?" if digit is None else str(digit) for digit in (self.precision, self.scale))
             return f"decimal({digits})"
         return f"{self.logical} ({self.name})" if self.logical else self.name
 

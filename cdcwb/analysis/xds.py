@@ -27,16 +27,16 @@ import pyarrow.compute as pc
 from cdcwb import xds
 from cdcwb.analysis.event_log import log_rows
 from cdcwb.analysis.export import (
-    beside,
     check_ending,
     check_replaced,
     check_target,
     join_text,
     local,
     parts_of,
+    temporary_paths,
     text_lines,
 )
-from cdcwb.analysis.frames import Kept, bounds_of, from_start, part_of, spark_schema
+from cdcwb.analysis.frames import TableStore, bounds_of, from_start, part_of, spark_schema
 from cdcwb.errors import OptionError
 from cdcwb.index.columns import Ints
 from cdcwb.spark.names import with_names
@@ -94,11 +94,13 @@ class Published:
     read while this object exists.
     """
 
-    def __init__(self, rows: DataFrame, settings: Settings, snapshot: _Snapshot, kept: Kept, carry: xds.Carry) -> None:
+    def __init__(
+        self, rows: DataFrame, settings: Settings, snapshot: _Snapshot, store: TableStore, carry: xds.Carry
+    ) -> None:
         self._rows = rows
         self._settings = settings
         self._snapshot = snapshot
-        self._kept = kept
+        self._store = store
         self._carry = carry
 
     @property
@@ -158,23 +160,23 @@ def publish_rows(
     rows: DataFrame, settings: Settings, snapshot: Snapshot | None = None, *, a_part: int = A_PART
 ) -> Published:
     """As :func:`publish_log`, from rows of :data:`cdcwb.xds.ROWS`."""
-    kept = Kept(rows.sparkSession)
-    sent = _Snapshot(snapshot, kept)
-    own = kept.keep("own", _own(rows, settings))
+    store = TableStore(rows.sparkSession)
+    sent = _Snapshot(snapshot, store)
+    own = store.keep("own", _own(rows, settings))
     decided, parts = _decided(own, settings, sent, a_part)
-    decided = kept.keep("decided", decided)
+    decided = store.keep("decided", decided)
     carries, end = _carries(decided, settings, parts)
-    return Published(kept.keep("numbered", _numbered(decided, settings, carries)), settings, sent, kept, end)
+    return Published(store.keep("numbered", _numbered(decided, settings, carries)), settings, sent, store, end)
 
 
 class _Snapshot:
     """A snapshot for the workers: as a file if they can read local files."""
 
-    def __init__(self, snapshot: Snapshot | None, kept: Kept) -> None:
+    def __init__(self, snapshot: Snapshot | None, store: TableStore) -> None:
         self._snapshot: Snapshot | None = snapshot
         self._path: str | None = None
-        if snapshot is not None and kept.folder is not None:
-            path = kept.folder / "snapshot.pickle"
+        if snapshot is not None and store.folder is not None:
+            path = store.folder / "snapshot.pickle"
             path.write_bytes(pickle.dumps(snapshot))
             self._snapshot, self._path = None, str(path)
 
@@ -306,8 +308,8 @@ def _numbered(decided: DataFrame, settings: Settings, carries: Mapping[int, xds.
     is_published = F.col("decision") == str(Decision.PUBLISHED)
     published = decided.filter(is_published).groupBy("part").applyInArrow(work, spark_schema(_NUMBERED))
     nothing = {name: F.lit(None).cast("bigint") for name in NUMBERS.names}
-    others = decided.filter(~is_published).withColumns(nothing).select(*_NUMBERED.names)
-    return published.unionByName(others)
+    unpublished = decided.filter(~is_published).withColumns(nothing).select(*_NUMBERED.names)
+    return published.unionByName(unpublished)
 
 
 _AT_ONCE: Final = 50_000
@@ -399,15 +401,15 @@ def write_published(
         made = [(stack.enter_context(_documents(published.documents, target)), target)]
         if lines is not None:
             made.append((stack.enter_context(_decisions(published.decisions, lines)), lines))
-        for complete, place in made:
-            if place.is_dir():
-                shutil.rmtree(place)
-            complete.replace(place)
+        for complete, final in made:
+            if final.is_dir():
+                shutil.rmtree(final)
+            complete.replace(final)
 
 
 @contextmanager
 def _decisions(rows: DataFrame, target: Path) -> Iterator[Path]:
-    with beside(target) as (parts, joined):
+    with temporary_paths(target) as (parts, joined):
         ordered = with_names(rows.orderBy("file_index", "offset"))
         text_lines(ordered, "jsonl").write.option("compression", "none").text(local(parts))
         join_text(parts_of(parts, target), joined, b"")
@@ -418,7 +420,7 @@ def _decisions(rows: DataFrame, target: Path) -> Iterator[Path]:
 def _documents(rows: DataFrame, target: Path) -> Iterator[Path]:
     from pyspark.sql import functions as F
 
-    with beside(target) as (parts, joined):
+    with temporary_paths(target) as (parts, joined):
         if target.suffix:
             text = F.expr("substring(xml, 1, length(xml) - 1)")  # Spark writes the last line end
             rows.select(text.alias("value")).write.option("compression", "none").text(local(parts))

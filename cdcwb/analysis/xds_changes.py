@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb import model, xds
-from cdcwb.analysis.event_log import kept_in
+from cdcwb.analysis.event_log import table_store_in
 from cdcwb.analysis.event_log_page import LogPage, Records, evenly
-from cdcwb.analysis.frames import Kept, bounds_of, from_start, part_of, spark_schema, table_name
+from cdcwb.analysis.frames import TableStore, bounds_of, from_start, part_of, spark_schema, table_name
 from cdcwb.analysis.xds import A_PART, DOCUMENTS, Summary
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.layout import FORMAT
@@ -76,12 +76,12 @@ class PublishedChanges:
     """
 
     def __init__(
-        self, rows: DataFrame, settings: Settings, kept: Kept, events: int, inferred: Sequence[InferredKey] = ()
+        self, rows: DataFrame, settings: Settings, store: TableStore, events: int, inferred: Sequence[InferredKey] = ()
     ) -> None:
         self.inferred = tuple(inferred)
         self._rows = rows
         self._settings = settings
-        self._kept = kept
+        self._store = store
         self._events = events
 
     @property
@@ -133,25 +133,25 @@ def xds_of_changes(
     settings: Settings,
     *,
     infer_keys: bool = False,
-    whole: Capture | None = None,
+    complete: Capture | None = None,
     a_part: int = A_PART,
 ) -> PublishedChanges:
     """Publishes a capture's changes: insert as add, update as modify, delete as delete.
 
     Left out, and counted, are changes that were not committed, those of other operations, and those without a key (see
     the capture's option ``keys``). ``infer_keys``: tables without any key get an inferred one
-    (:func:`cdcwb.spark.known.infer_keys`), from the changes of ``whole`` if ``capture`` is a part of it. Only settings
-    of documents apply: batch_size, schema, class_names and types. Raises CaptureError for a capture that was loaded
-    without values.
+    (:func:`cdcwb.spark.known.infer_keys`), from the changes of ``complete`` if ``capture`` is a part of it. Only
+    settings of documents apply: batch_size, schema, class_names and types. Raises CaptureError for a capture that was
+    loaded without values.
     """
     from pyspark.sql import functions as F
 
     if not capture.has_images:
         raise CaptureError("documents are made of values, and the capture was loaded with images=False")
-    inferred = _inferred((whole or capture).changes) if infer_keys else []
-    changes = keyed_by(capture.changes, {one.table: [one.column] for one in inferred})
-    kept = Kept(capture.spark)
-    rendered = kept.keep("rendered", _rendered(changes, settings))
+    inferred = _inferred((complete or capture).changes) if infer_keys else []
+    changes = keyed_by(capture.changes, {key.table: [key.column] for key in inferred})
+    store = TableStore(capture.spark)
+    rendered = store.keep("rendered", _rendered(changes, settings))
     events = rendered.filter(F.col("reason").isNull())
     keys = events.select(*_ORDER.names)
     bounds = bounds_of(keys, events.count(), a_part)
@@ -176,8 +176,8 @@ def xds_of_changes(
     is_event = F.col("reason").isNull()
     numbered = in_parts.filter(is_event).groupBy("part").applyInArrow(work, spark_schema(_NUMBERED))
     nothing = {name: F.lit(None).cast("bigint") for name in ("document", "event")}
-    others = rendered.filter(~is_event).withColumns(nothing).select(*_NUMBERED.names)
-    return PublishedChanges(kept.keep("numbered", numbered.unionByName(others)), settings, kept, firsts[-1], inferred)
+    rest = rendered.filter(~is_event).withColumns(nothing).select(*_NUMBERED.names)
+    return PublishedChanges(store.keep("numbered", numbered.unionByName(rest)), settings, store, firsts[-1], inferred)
 
 
 def _inferred(changes: DataFrame) -> list[InferredKey]:
@@ -195,14 +195,14 @@ def _rendered(changes: DataFrame, settings: Settings) -> DataFrame:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             made = events_of_changes(batch, settings)
-            place = np.full(batch.num_rows, -1, dtype=np.int64)
-            place[made.rows.to_numpy()] = np.arange(made.events.num_rows)
+            number = np.full(batch.num_rows, -1, dtype=np.int64)
+            number[made.rows.to_numpy()] = np.arange(made.events.num_rows)
             reason = np.full(batch.num_rows, -1, dtype=np.int64)
             reason[made.left_out["row"].to_numpy()] = np.arange(made.left_out.num_rows)
             columns = {
                 **{name: batch[name] for name in (*_ORDER.names, *_OF_CHANGE)},
                 "reason": made.left_out["reason"].take(pa.array(reason, mask=reason < 0)),
-                **{field.name: made.events[field.name].take(pa.array(place, mask=place < 0)) for field in _EVENT},
+                **{field.name: made.events[field.name].take(pa.array(number, mask=number < 0)) for field in _EVENT},
             }
             yield from from_start(pa.table(columns), _RENDERED)
 
@@ -220,7 +220,7 @@ _TEXT: Final = 1000
 
 
 def page_of(
-    whole: Capture,
+    complete: Capture,
     part: Capture,
     settings: Settings,
     snapshot: Mapping[str, str] | None = None,
@@ -228,9 +228,9 @@ def page_of(
     infer_keys: bool = False,
 ) -> LogPage | ChangePage:
     """The page for the format of the capture."""
-    if whole.format == FORMAT:
-        return LogPage(whole, part, settings, snapshot, folder)
-    return ChangePage(part, settings, folder, infer_keys, whole)
+    if complete.format == FORMAT:
+        return LogPage(complete, part, settings, snapshot, folder)
+    return ChangePage(part, settings, folder, infer_keys, complete)
 
 
 class ChangePage:
@@ -245,13 +245,13 @@ class ChangePage:
         settings: Settings,
         folder: Path | None = None,
         infer_keys: bool = False,
-        whole: Capture | None = None,
+        complete: Capture | None = None,
     ) -> None:
         self.part = capture
         self.settings = settings
-        self.published = xds_of_changes(capture, settings, infer_keys=infer_keys, whole=whole)
+        self.published = xds_of_changes(capture, settings, infer_keys=infer_keys, complete=complete)
         rows = self.published.decisions
-        self.rows = rows if folder is None else kept_in(capture, folder, ("decisions",)).keep("decisions", rows)
+        self.rows = rows if folder is None else table_store_in(capture, folder, ("decisions",)).keep("decisions", rows)
 
     @cached_property
     def counts(self) -> Records:
@@ -329,7 +329,7 @@ class ChangePage:
     costs_by_category: Final[Records] = []
 
     def chain(self, limit: int = 50) -> Records:
-        """Nothing: only event logs have chains; the same applies to the following methods."""
+        """Empty: only event logs have chains; the same applies to the following methods."""
         return []
 
     def net(self, limit: int = 40) -> Records:
@@ -369,7 +369,7 @@ def _cut(text: str | None) -> str | None:
 
 
 def _rank(operation: str | None) -> tuple[int, str]:
-    known = [str(one) for one in Operation]
+    known = [str(value) for value in Operation]
     return (known.index(operation) if operation in known else len(known), operation or "")
 
 

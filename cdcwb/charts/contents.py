@@ -49,15 +49,15 @@ def done_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis | No
     names = sorted({r["operation"] for r in rows}, key=lambda o: (known.index(o) if o in known else len(known), o))
     figure = theme.figure(height=300, barmode="stack", bargap=0)
     for name in names:
-        these = [row for row in rows if row["operation"] == name]
+        some = [row for row in rows if row["operation"] == name]
         look = theme.look(theme.OPERATIONS, name)
         figure.add_bar(
-            name=f"{look.title} ({count(sum(row['changes'] for row in these))})",
-            x=[_middle(row, width_us) for row in these],
-            y=[row["changes"] for row in these],
+            name=f"{look.title} ({count(sum(row['changes'] for row in some))})",
+            x=[_middle(row, width_us) for row in some],
+            y=[row["changes"] for row in some],
             width=width_us / 1000,
             marker=look.bar(),
-            customdata=[[plural(row["changes"], "change"), moment(row["began_at"])] for row in these],
+            customdata=[[plural(row["changes"], "change"), moment(row["began_at"])] for row in some],
             hovertemplate=f"{look.title}: %{{customdata[0]}}<br>from %{{customdata[1]}} for {duration(width_us)}"
             "<extra></extra>",
         )
@@ -80,7 +80,7 @@ def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit
     first :data:`MOST_FILES` are drawn. ``names``: the labels.
     """
     drawn = list(zip(files, names, strict=True))[:MOST_FILES]
-    told = size if unit == OffsetUnit.BYTE else lambda number: plural(number, unit)
+    in_unit = size if unit == OffsetUnit.BYTE else lambda number: plural(number, unit)
     figure = theme.figure(height=_ROW * max(2, len(drawn)) + 110, barmode="stack", bargap=0.3)
     for part, look in _PARTS:
         numbers = [max(0, row[part] or 0) for row, _ in drawn]
@@ -88,11 +88,11 @@ def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit
             continue
         figure.add_bar(
             orientation="h",
-            name=f"{look.title} ({told(sum(numbers))})",
+            name=f"{look.title} ({in_unit(sum(numbers))})",
             x=theme.lengths(numbers),
             y=list(range(len(drawn))),
             marker=look.bar(),
-            customdata=[[theme.label(name), told(number)] for (_, name), number in zip(drawn, numbers, strict=True)],
+            customdata=[[theme.label(name), in_unit(number)] for (_, name), number in zip(drawn, numbers, strict=True)],
             hovertemplate="%{customdata[0]}<br>" + look.title + ": %{customdata[1]}<extra></extra>",
         )
     figure.update_layout(
@@ -131,11 +131,11 @@ def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int, axis:
     cells = list(records)
     shown = [row for row in rows if any(c["row"] == row for c in cells)]
     columns, x = theme.time_columns((c["began_at"] for c in cells), width_us * _MICROSECOND, axis)
-    place = {time: n for n, time in enumerate(columns)}
+    column_of = {time: n for n, time in enumerate(columns)}
     z: list[list[float | None]] = [[None] * len(columns) for _ in shown]
     words: list[list[str]] = [[""] * len(columns) for _ in shown]
     for cell in cells:
-        row, column, number = shown.index(cell["row"]), place[cell["began_at"]], cell["transactions"]
+        row, column, number = shown.index(cell["row"]), column_of[cell["began_at"]], cell["transactions"]
         z[row][column] = math.log10(number)
         words[row][column] = (
             f"{plural(number, 'transaction')}<br>{theme.label(cell['row'])}<br>began from {moment(cell['began_at'])}"
@@ -191,15 +191,15 @@ def operations(records: Iterable[Record]) -> go.Figure:
     )
     figure = theme.figure(height=30 * max(1, len(names)) + 90, barmode="stack", bargap=0.35)
     for outcome in outcomes:
-        these = [r for r in rows if r["outcome"] == outcome]
+        some = [r for r in rows if r["outcome"] == outcome]
         look = theme.look(theme.OUTCOMES, outcome, "in no transaction")
         figure.add_bar(
             orientation="h",
-            name=f"{look.title} ({count(sum(r['changes'] for r in these))})",
-            x=theme.lengths(r["changes"] for r in these),
-            y=[places[r["operation"]] for r in these],
+            name=f"{look.title} ({count(sum(r['changes'] for r in some))})",
+            x=theme.lengths(r["changes"] for r in some),
+            y=[places[r["operation"]] for r in some],
             marker=look.bar(),
-            customdata=[[theme.label(r["operation"]), count(r["changes"])] for r in these],
+            customdata=[[theme.label(r["operation"]), count(r["changes"])] for r in some],
             hovertemplate="%{customdata[0]}, " + look.title + ": %{customdata[1]}<extra></extra>",
         )
     figure.update_layout(

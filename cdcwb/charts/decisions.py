@@ -49,7 +49,7 @@ _EXACT: Final = 1 << 53
 _LANE: Final = 22
 _STEP: Final = 24
 _TICKS: Final = 6
-_NAME: Final = 34  # characters of an object's name beside its lane
+_NAME: Final = 34  # characters of the label of a lane
 
 
 def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], unit: str = "row") -> go.Figure:
@@ -69,15 +69,15 @@ def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], un
     words = {name: names.get(name) or ("none" if name is None else theme.label(name)) for name in order}
     figure = theme.figure(height=30 * max(1, len(order)) + 110, barmode="stack", bargap=0.3, showlegend=True)
     for decision in _decisions(rows):
-        these = [r for r in rows if r["decision"] == decision]
+        some = [r for r in rows if r["decision"] == decision]
         look = theme.look(LOOKS, decision)
         figure.add_bar(
             orientation="h",
-            name=f"{look.title} ({count(sum(r['rows'] for r in these))})",
-            x=theme.lengths(r["rows"] for r in these),
-            y=[places[r[kind]] for r in these],
+            name=f"{look.title} ({count(sum(r['rows'] for r in some))})",
+            x=theme.lengths(r["rows"] for r in some),
+            y=[places[r[kind]] for r in some],
             marker=look.bar(),
-            customdata=[[words[r[kind]], f"{count(r['rows'])} of {plural(totals[r[kind]], unit)}"] for r in these],
+            customdata=[[words[r[kind]], f"{count(r['rows'])} of {plural(totals[r[kind]], unit)}"] for r in some],
             hovertemplate="%{customdata[0]}<br>" + look.title + ": %{customdata[1]}<extra></extra>",
         )
     figure.update_layout(
@@ -104,19 +104,19 @@ def timelines(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     rows = [row for row in records if row["record_id"] is not None]
     ids = sorted({row["record_id"] for row in rows})
     in_order = not _is_even(ids)
-    at = {number: place if in_order else number for place, number in enumerate(ids)}
+    at = {number: index if in_order else number for index, number in enumerate(ids)}
     figure, lanes = _lanes(rows)
     for decision in _decisions(rows):
-        these = [row for row in rows if row["decision"] == decision]
+        some = [row for row in rows if row["decision"] == decision]
         look = theme.look(LOOKS, decision)
         figure.add_scatter(
             mode="markers",
-            name=f"{look.title} ({count(len(these))})",
-            x=[at[row["record_id"]] for row in these],
-            y=[lanes[_object(row)] for row in these],
+            name=f"{look.title} ({count(len(some))})",
+            x=[at[row["record_id"]] for row in some],
+            y=[lanes[_object(row)] for row in some],
             marker=_mark(decision, look, 8),
-            ids=theme.records_of(these),
-            customdata=[_hover(row, types) for row in these],
+            ids=theme.records_of(some),
+            customdata=[_hover(row, types) for row in some],
             hovertemplate=_HOVER.replace("WORD", look.title),
         )
     figure.update_xaxes(title={"text": "record_id, in order, one step apart" if in_order else "record_id"})
@@ -139,18 +139,18 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     figure, lanes = _lanes(rows, _STEP)
     longest = max((row["place"] for row in rows), default=1)
     for decision in _decisions(rows):
-        these = [row for row in rows if row["decision"] == decision]
+        some = [row for row in rows if row["decision"] == decision]
         look = theme.look(LOOKS, decision)
         figure.add_scatter(
             mode="markers+text",
-            name=f"{look.title} ({count(len(these))})",
-            x=[row["place"] for row in these],
-            y=[lanes[_object(row)] for row in these],
-            text=["?" if row["event_type"] is None else str(row["event_type"]) for row in these],
+            name=f"{look.title} ({count(len(some))})",
+            x=[row["place"] for row in some],
+            y=[lanes[_object(row)] for row in some],
+            text=["?" if row["event_type"] is None else str(row["event_type"]) for row in some],
             textfont={"color": _ink(decision), "size": 11},
             marker=_mark(decision, look, _SIZES.get(decision, 21)),
-            ids=theme.records_of(these),
-            customdata=[_hover(row, types) for row in these],
+            ids=theme.records_of(some),
+            customdata=[_hover(row, types) for row in some],
             hovertemplate=_HOVER.replace("WORD", look.title),
         )
     more = [last for last in _last(rows) if last["of"] > last["place"]]
@@ -192,14 +192,14 @@ def costs(records: Iterable[Record]) -> go.Figure:
     places = {(row["table"], row["category"]): len(bars) - 1 - at for at, row in enumerate(bars)}
     figure = theme.figure(height=26 * max(1, len(bars)) + 110, bargap=0.25)
     for name, look in looks.items():
-        these = [row for row in bars if row["category"] == name]
-        if not these:
+        some = [row for row in bars if row["category"] == name]
+        if not some:
             continue
         figure.add_bar(
             orientation="h",
-            name=f"{look.title} ({plural(sum(r['events'] for r in these), 'event')})",
-            x=[row["bytes"] / row["events"] for row in these],
-            y=[places[row["table"], row["category"]] for row in these],
+            name=f"{look.title} ({plural(sum(r['events'] for r in some), 'event')})",
+            x=[row["bytes"] / row["events"] for row in some],
+            y=[places[row["table"], row["category"]] for row in some],
             marker=look.bar(),
             customdata=[
                 [
@@ -210,7 +210,7 @@ def costs(records: Iterable[Record]) -> go.Figure:
                     if row["query_backs"] == 1
                     else f"{count(row['query_backs'])} queries",
                 ]
-                for row in these
+                for row in some
             ],
             hovertemplate=(
                 "%{customdata[0]}, " + look.title + "<br><b>%{customdata[1]} bytes an event</b><br>%{customdata[2]}"
@@ -239,13 +239,13 @@ def _hover(row: Record, types: Mapping[Any, str]) -> list[str]:
     """The hover text of a marker; captured text is escaped."""
     number = "without a usable number" if row["record_id"] is None else count(row["record_id"])
     kind = row["event_type"]
-    said = f"event type {types.get(kind) or theme.label(kind)}"
+    type_text = f"event type {types.get(kind) or theme.label(kind)}"
     column = f", column {theme.label(row['column_name'], 40)}" if row["column_name"] is not None else ""
     time = "event_time NULL" if row["event_time"] is None else f"event_time {theme.label(row['event_time'], 40)}"
     table = theme.label(row["table_name"], 40)
     return [
         number,
-        said + column,
+        type_text + column,
         f"{table}, {theme.label(row['table_key'], 60)}, row {count(row['place'])} of {count(row['of'])}",
         time,
         theme.label(row["reason"], 110),
@@ -287,8 +287,8 @@ def _object(row: Record) -> tuple[str | None, str | None]:
 
 def _decisions(rows: list[Record]) -> list[str]:
     known = list(LOOKS)
-    there = {row["decision"] for row in rows}
-    return sorted(there, key=lambda d: (known.index(d) if d in known else len(known), d or ""))
+    present = {row["decision"] for row in rows}
+    return sorted(present, key=lambda d: (known.index(d) if d in known else len(known), d or ""))
 
 
 def _mark(decision: str, look: Look, size: int) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
         for row in placed
     ]
     wholes = ((times, max(1_000_000, extent(times, time_axis(times)))), (places, max(1, extent(places))))
-    panels = [(bars, _lay_out(bars, tables, whole)) for bars, whole in wholes if bars]
+    panels = [(bars, _lay_out(bars, tables, length)) for bars, length in wholes if bars]
     heights = [_LANE * max(2, sum(lanes for _, _, lanes in rows_of)) for _, rows_of in panels]
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 52, barmode="overlay", bargap=0.25)
     figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"}, showlegend=False, margin={"t": 40})
@@ -92,24 +92,24 @@ def _few(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], li
         counts[row["table"]] = counts.get(row["table"], 0) + 1
     chosen = set(sorted(counts, key=lambda table: (-counts[table], table))[:MOST_TABLES])
     each = max(1, MOST_BARS // max(1, len(chosen)))
-    found, used = [], dict.fromkeys(chosen, 0)
+    chosen_rows, used = [], dict.fromkeys(chosen, 0)
     for row in rows:
         if row["table"] in used and used[row["table"]] < each:
             used[row["table"]] += 1
-            found.append(row)
-    return found, [table for table in counts if table in chosen]
+            chosen_rows.append(row)
+    return chosen_rows, [table for table in counts if table in chosen]
 
 
-def _lay_out(bars: list[_Bar], tables: Sequence[str], whole: int) -> list[tuple[str, int, int]]:
-    """Sets the width and the lane of every bar, on an axis of length ``whole``; returns by table its first lane and its
+def _lay_out(bars: list[_Bar], tables: Sequence[str], length: int) -> list[tuple[str, int, int]]:
+    """Sets the width and the lane of every bar, on an axis of ``length``; returns by table its first lane and its
     number of lanes."""
     rows_of, top = [], 0
     for table in tables:
-        mine = [bar for bar in bars if bar.record["table"] == table]
-        lanes = fit(mine, whole * least_share(len(bars)))
-        for bar in mine:
+        bars_of_table = [bar for bar in bars if bar.record["table"] == table]
+        lanes = fit(bars_of_table, length * least_share(len(bars)))
+        for bar in bars_of_table:
             bar.lane += top
-        if mine:
+        if bars_of_table:
             rows_of.append((table, top, lanes))
             top += lanes
     return rows_of
@@ -139,26 +139,26 @@ def _draw_places(figure: go.Figure, bars: list[_Bar], name: str, scale: Position
     figure.update_layout({f"xaxis{name}": axis})
 
 
-def _draw(figure: go.Figure, bars: list[_Bar], name: str, place: Callable[[int], Any], unit: int) -> None:
+def _draw(figure: go.Figure, bars: list[_Bar], name: str, position: Callable[[int], Any], unit: int) -> None:
     """The bars of a panel; the versions of a table alternate between colours."""
     for turn, colour in enumerate(_COLOURS):
-        mine = [bar for bar in bars if (bar.record["number"] - 1) % len(_COLOURS) == turn]
-        if not mine:
+        drawn = [bar for bar in bars if (bar.record["number"] - 1) % len(_COLOURS) == turn]
+        if not drawn:
             continue
         figure.add_bar(
             orientation="h",
-            base=[place(bar.start) for bar in mine],
-            x=[bar.drawn / unit for bar in mine],
-            y=[bar.lane for bar in mine],
+            base=[position(bar.start) for bar in drawn],
+            x=[bar.drawn / unit for bar in drawn],
+            y=[bar.lane for bar in drawn],
             width=_BAR,  # otherwise plotly derives the width from the distance of lanes
-            text=[_title(bar.record) for bar in mine],
+            text=[_title(bar.record) for bar in drawn],
             textposition="inside",
             insidetextanchor="start",
             textangle=0,
             textfont={"color": "white"},
             marker=theme.Look("", colour).bar(),
-            ids=theme.records_of(bar.record for bar in mine),
-            customdata=[_hover(bar.record) for bar in mine],
+            ids=theme.records_of(bar.record for bar in drawn),
+            customdata=[_hover(bar.record) for bar in drawn],
             hovertemplate=_HOVER,
             xaxis=f"x{name}",
             yaxis=f"y{name}",

@@ -38,7 +38,7 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
     for name, value in marks.items():
         if value is not None and rows:
             lines.setdefault(value, []).append(name)
-    levels = _levels([_place(value, low, rows) for value in lines], high - low)
+    levels = _levels([_coordinate(value, low, rows) for value in lines], high - low)
     margin = {"l": 12, "r": 16, "t": 46 + _LEVEL * (max(levels, default=0) + 1), "b": 12}  # below the buttons
     height = 260 + margin["t"]
     figure = theme.figure(height=height, showlegend=False, margin=margin)
@@ -54,18 +54,18 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
         hovertemplate="%{customdata[1]}, %{customdata[2]}<br>%{customdata[0]}<extra></extra>",
     )
     for (value, names), level in zip(lines.items(), levels, strict=True):
-        place = _place(value, low, rows)
+        coordinate = _coordinate(value, low, rows)
         figure.add_shape(
             type="line",
-            x0=place,
-            x1=place,
+            x0=coordinate,
+            x1=coordinate,
             y0=0,
             y1=1,
             yref="y domain",
             line={"color": theme.INK, "width": 1, "dash": "dot"},
         )
         figure.add_annotation(
-            x=place,
+            x=coordinate,
             y=1,
             yref="y domain",
             yshift=_LEVEL * level,
@@ -83,7 +83,7 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
     ]
     figure.update_layout(
         xaxis={
-            "tickvals": [place for place, _ in named],
+            "tickvals": [coordinate for coordinate, _ in named],
             "ticktext": [theme.label(name) for _, name in named],
             "range": [low - 0.02 * (high - low), high + 0.02 * (high - low)],
             "title": {"text": title},
@@ -119,7 +119,7 @@ def _ends(rows: list[Record], most: int) -> list[tuple[float, float]]:
     return [*slots, *pairwise(places)]
 
 
-def _place(value: int, low: float, rows: list[Record]) -> float:
+def _coordinate(value: int, low: float, rows: list[Record]) -> float:
     """The coordinate of a value on an axis that begins at ``low``."""
     if value > 0:
         return math.log10(value)
@@ -130,7 +130,7 @@ def _place(value: int, low: float, rows: list[Record]) -> float:
 def _levels(places: list[float], width: float) -> list[int]:
     """The level of each line's label above the bars, so that labels of adjacent lines do not overlap."""
     levels: list[int] = []
-    for number, place in enumerate(places):
-        taken = {levels[n] for n in range(number) if abs(places[n] - place) < _NEAR * width}
+    for number, coordinate in enumerate(places):
+        taken = {levels[n] for n in range(number) if abs(places[n] - coordinate) < _NEAR * width}
         levels.append(next(level for level in range(number + 1) if level not in taken))
     return levels

@@ -133,10 +133,10 @@ def together(records: Iterable[Record], most: int = 24) -> go.Figure:
     pairs = {(row["column"], row["other"]): row for row in rows} | {(row["other"], row["column"]): row for row in rows}
     z: list[list[float | None]] = []
     words: list[list[str]] = []
-    for one in names:
+    for column in names:
         line, texts = [], []
         for other in names:
-            pair = pairs.get((one, other))
+            pair = pairs.get((column, other))
             line.append(None if pair is None else pair["likeness"])
             texts.append("" if pair is None else _pair_text(pair))
         z.append(line)
@@ -149,7 +149,7 @@ def together(records: Iterable[Record], most: int = 24) -> go.Figure:
         y=labels,
         z=z,
         text=words,
-        customdata=[[[one, other] if (one, other) in pairs else None for other in names] for one in names],
+        customdata=[[[column, other] if (column, other) in pairs else None for other in names] for column in names],
         hovertemplate="%{text}<extra></extra>",
         hoverongaps=False,
         colorscale=theme.SCALE,

@@ -74,17 +74,17 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
     timed = [change for change in changes if change["at"] is not None]
     written: dict[str, int] = {}
     for change in timed:
-        for one in change["differences"]:
-            written[one["column"]] = written.get(one["column"], 0) + 1
+        for difference in change["differences"]:
+            written[difference["column"]] = written.get(difference["column"], 0) + 1
     names = sorted(written, key=lambda name: (-written[name], name))[:MOST_ROWS]
     places = {name: number for number, name in enumerate(names)}
     figure = theme.figure(height=_ROW * max(3, len(names)) + 120)
     for operation in dict.fromkeys(change["operation"] for change in timed):
         look = theme.look(theme.OPERATIONS, operation)
         for back in (False, True):
-            mine = [c for c in timed if c["operation"] == operation and c["taken_back"] is back]
-            points = [(c, one) for c in mine for one in c["differences"] if one["column"] in places]
-            points += [(c, None) for c in mine if not c["differences"]]
+            some = [c for c in timed if c["operation"] == operation and c["taken_back"] is back]
+            points = [(c, d) for c in some for d in c["differences"] if d["column"] in places]
+            points += [(c, None) for c in some if not c["differences"]]
             if not points:
                 continue
             symbol = _SYMBOLS.get(operation, "diamond")
@@ -93,7 +93,7 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
                 name=f"{look.title}, rolled back or undone" if back else look.title,
                 ids=theme.records_of(change for change, _ in points),
                 x=[local(change["at"]).isoformat(sep=" ") for change, _ in points],
-                y=[0 if one is None else places[one["column"]] for _, one in points],
+                y=[0 if difference is None else places[difference["column"]] for _, difference in points],
                 marker={
                     "symbol": f"{symbol}-open" if back else symbol,
                     "color": look.edge if back else look.colour,
@@ -101,8 +101,12 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
                     "line": {"color": look.edge, "width": 1},
                 },
                 customdata=[
-                    [moment(change["at"]), theme.label(change["outcome"]), "" if one is None else _told(one)]
-                    for change, one in points
+                    [
+                        moment(change["at"]),
+                        theme.label(change["outcome"]),
+                        "" if difference is None else _description(difference),
+                    ]
+                    for change, difference in points
                 ],
                 hovertemplate=f"{look.title}, %{{customdata[1]}}<br>%{{customdata[0]}}<br>%{{customdata[2]}}"
                 "<extra></extra>",
@@ -120,8 +124,8 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
     return figure
 
 
-def _told(one: Record) -> str:
-    return f"{theme.label(one['column'])}: {theme.label(one['told'])}"
+def _description(difference: Record) -> str:
+    return f"{theme.label(difference['column'])}: {theme.label(difference['told'])}"
 
 
 def difference_rates(records: Iterable[Record]) -> go.Figure:
@@ -224,16 +228,16 @@ def differences_over_time(
     width = timedelta(microseconds=width_us)
     figure = theme.figure(height=320, barmode="stack", bargap=0, showlegend=True)
     for name, look in KINDS.items():
-        mine = [row for row in records if row[name]]
-        if not mine:
+        nonzero = [row for row in records if row[name]]
+        if not nonzero:
             continue
         figure.add_bar(
             name=look.title,
-            x=[local(row["began_at"] + width / 2).isoformat(sep=" ") for row in mine],
-            y=[row[name] for row in mine],
+            x=[local(row["began_at"] + width / 2).isoformat(sep=" ") for row in nonzero],
+            y=[row[name] for row in nonzero],
             width=width_us / 1000,
             marker=look.bar(),
-            customdata=[[plural(row[name], "change"), moment(row["began_at"])] for row in mine],
+            customdata=[[plural(row[name], "change"), moment(row["began_at"])] for row in nonzero],
             hovertemplate="%{customdata[0]} "
             + look.title
             + f"<br>from %{{customdata[1]}} for {duration(width_us)}<extra></extra>",

@@ -330,7 +330,7 @@ class PositionScale:
             index = min(bisect_left(places, target), len(places) - 1)
             if index and target - places[index - 1] < places[index] - target:
                 index -= 1
-            if all(abs(places[index] - place) >= least_apart for place in picked):
+            if all(abs(places[index] - position) >= least_apart for position in picked):
                 picked[places[index]] = self._sorted[index]
         return list(picked), list(picked.values())
 

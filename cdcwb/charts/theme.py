@@ -159,13 +159,13 @@ def records_of(rows: Iterable[Mapping[str, Any]]) -> list[str] | None:
     """The ids of points that lead to a record: the record's number, or nothing without a record; after ``~`` the number
     of earlier points with the same record, since Plotly draws only one of several points with the same id. None if no
     row has a record."""
-    found = [row.get("record") for row in rows]
-    if all(one is None for one in found):
+    numbers = [row.get("record") for row in rows]
+    if all(number is None for number in numbers):
         return None
     ids, seen = [], Counter[Any]()
-    for one in found:
-        ids.append(f"{'' if one is None else one}" + (f"~{seen[one]}" if seen[one] else ""))
-        seen[one] += 1
+    for number in numbers:
+        ids.append(f"{'' if number is None else number}" + (f"~{seen[number]}" if seen[number] else ""))
+        seen[number] += 1
     return ids
 
 
@@ -283,12 +283,12 @@ def domains(heights: Sequence[int], room: int) -> list[list[float]]:
     """The vertical ranges of the panels of a figure, from the top, as shares of its height, with ``room`` pixels
     between them for an axis."""
     total = sum(heights) + room * (len(heights) - 1)
-    found, top = [], 1.0
+    result, top = [], 1.0
     for height in heights:
         bottom = max(0.0, top - height / total)
-        found.append([bottom, top])
+        result.append([bottom, top])
         top = bottom - room / total
-    return found
+    return result
 
 
 def nice_ticks(largest: int) -> tuple[list[float], list[str]]:

@@ -163,13 +163,13 @@ def _draw_positions(
         f"yaxis{name}": _lane_axis(domain, lanes, f"x{name}"),
     }
     figure.update_layout(**axes)
-    for place in scale.breaks[:_BREAKS]:
+    for position in scale.breaks[:_BREAKS]:
         figure.add_shape(
             type="line",
             xref=f"x{name}",
             yref=f"y{name} domain",
-            x0=place,
-            x1=place,
+            x0=position,
+            x1=position,
             y0=0,
             y1=1,
             line={"color": theme.MUTED, "width": 1, "dash": "dot"},
@@ -183,7 +183,7 @@ def _position_title(scale: PositionScale) -> str:
     return f"log position{of_days} ({scale.unit}{f', next {scale.log} at the dotted line' if scale.breaks else ''})"
 
 
-def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length: Any, place: Any) -> None:
+def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length: Any, coordinate: Any) -> None:
     """The bars of a panel, one or more traces for each outcome, and its markers. The legend has each name once."""
     named = {trace.legendgroup for trace in figure.data}
     refs = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
@@ -193,20 +193,20 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
     )
     has_room = max(s.lane for s in spans) < _PATTERNED
     for outcome in outcomes:
-        these = [s for s in spans if (s.record["outcome"] or "") == outcome]
+        spans_of_outcome = [s for s in spans if (s.record["outcome"] or "") == outcome]
         look = theme.look(theme.OUTCOMES, outcome or None)
         group = f"outcome {look.title}"
         marker = look.bar()
         if not has_room:
             del marker["pattern"]
-        for first in range(0, len(these), _TOGETHER):
-            some = these[first : first + _TOGETHER]
+        for first in range(0, len(spans_of_outcome), _TOGETHER):
+            some = spans_of_outcome[first : first + _TOGETHER]
             figure.add_bar(
                 orientation="h",
-                name=f"{look.title} ({count(len(these))})",
+                name=f"{look.title} ({count(len(spans_of_outcome))})",
                 legendgroup=group,
                 showlegend=group not in named and not first,
-                base=[place(s.start) for s in some],
+                base=[coordinate(s.start) for s in some],
                 x=[length(s.drawn) for s in some],
                 y=[s.lane for s in some],
                 width=_BAR,
@@ -217,7 +217,7 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
                 **refs,
             )
     for mark, marker in _MARKS.items():
-        points = [(place(x), s.lane, s) for s in spans for kind, x in s.marks if kind == mark]
+        points = [(coordinate(x), s.lane, s) for s in spans for kind, x in s.marks if kind == mark]
         if points:
             figure.add_scatter(
                 mode="markers",
@@ -286,13 +286,13 @@ def tell(times: list[Span], places: list[Span], scale: PositionScale, unit: str)
             return
 
 
-def _time_hover(span: Span, whole: bool, cut: int, unit: str) -> list[str]:
+def _time_hover(span: Span, whole_seconds_only: bool, cut: int, unit: str) -> list[str]:
     row = span.record
     return [
         label(row["transaction_id"], 44 // cut),
         moment(row["began_at"], NO_BEGIN),
         moment(row["ended_at"], _no_end(row)),
-        _duration(row, span, whole),
+        _duration(row, span, whole_seconds_only),
         label(row["first_position"], 40 // cut),
         label(row["end_position"], 40 // cut),
         label(tally(row["changes"]), 60 // cut),
@@ -336,12 +336,12 @@ def _no_end(row: Record) -> str:
     return STILL_OPEN if row["outcome"] == Outcome.OPEN else NO_END_TIME
 
 
-def _duration(row: Record, span: Span, whole: bool) -> str:
+def _duration(row: Record, span: Span, whole_seconds_only: bool) -> str:
     if row["duration_us"] is None:
         if row["outcome"] == Outcome.OPEN and row["began_at"] is not None:
             return f"at least {duration(span.end - span.start)}"
         return f"not known: {NO_BEGIN if row['began_at'] is None else NO_END_TIME}"
-    return duration(row["duration_us"]) + (" (times are whole seconds)" if whole else "")
+    return duration(row["duration_us"]) + (" (times are whole seconds)" if whole_seconds_only else "")
 
 
 def _tables(tables: Sequence[str] | None) -> str:
@@ -357,12 +357,12 @@ def concurrency(
     """The number of concurrent transactions: a step line with a marker at the maximum.
 
     Steps: ``at`` (aware datetime), ``open`` (int, from then until the next step), ascending. ``most`` is the maximum,
-    first reached ``at``. ``exact`` False: a step may combine several changes and then has their maximum; the hover text
-    says so. ``axis``: the range of the time axis.
+    first reached ``at``. ``exact`` False: a step may combine several changes and then has their maximum; as the hover
+    text states. ``axis``: the range of the time axis.
     """
     rows = list(steps)
     line = theme.OUTCOMES["committed"].colour
-    told = "concurrent" if exact else "concurrent at most"
+    title_text = "concurrent" if exact else "concurrent at most"
     figure = theme.figure(height=240, hovermode="x", showlegend=False)
     figure.add_scatter(
         mode="lines",
@@ -371,7 +371,7 @@ def concurrency(
         line={"shape": "hv", "color": line, "width": 1.5},
         fill="tozeroy",
         customdata=[[moment(row["at"]), plural(row["open"], "transaction")] for row in rows],
-        hovertemplate="%{customdata[1]} " + told + "<br>from %{customdata[0]}<extra></extra>",
+        hovertemplate="%{customdata[1]} " + title_text + "<br>from %{customdata[0]}<extra></extra>",
     )
     if at is not None:
         figure.add_scatter(
@@ -426,22 +426,22 @@ def log(records: Iterable[Mapping[str, Any]], chosen: str) -> go.Figure:
             showlegend=False,
         )
     for name in dict.fromkeys(row["operation"] or "" for row in rows):
-        mine = [row for row in rows if (row["operation"] or "") == name]
+        rows_of_operation = [row for row in rows if (row["operation"] or "") == name]
         look = theme.look(theme.OPERATIONS, name) if name else theme.Look(_ENDS, theme.INK)
         figure.add_scatter(
-            x=[row["number"] for row in mine],
-            y=[lanes.index(row["lane"]) for row in mine],
+            x=[row["number"] for row in rows_of_operation],
+            y=[lanes.index(row["lane"]) for row in rows_of_operation],
             mode="markers",
             name=look.title,
             marker={
                 # plotly draws hollow symbols only in this colour
-                "color": [look.edge if row["kind"] == Kind.BEFORE else look.colour for row in mine],
+                "color": [look.edge if row["kind"] == Kind.BEFORE else look.colour for row in rows_of_operation],
                 "opacity": 1,
-                "size": [14 if row["lane"] == chosen else 9 for row in mine],
-                "symbol": [_SYMBOLS.get(row["kind"], "circle") for row in mine],
+                "size": [14 if row["lane"] == chosen else 9 for row in rows_of_operation],
+                "symbol": [_SYMBOLS.get(row["kind"], "circle") for row in rows_of_operation],
                 "line": {"color": look.edge, "width": 2},
             },
-            customdata=[theme.label(row["what"], 120) for row in mine],
+            customdata=[theme.label(row["what"], 120) for row in rows_of_operation],
             hovertemplate="%{customdata}<extra></extra>",
         )
     for row in rows:

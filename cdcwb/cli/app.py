@@ -49,7 +49,7 @@ class NearestGroup(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except BrokenPipeError as closed:  # click would end with 1, which says that the capture has problems
+        except BrokenPipeError as closed:  # click would exit with 1, which means that the capture has problems
             raise _PipeClosedError from closed
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         print("cdcwb: interrupted", file=sys.stderr)
         return 130
-    except _PipeClosedError:  # nothing may be flushed into it at the end
+    except _PipeClosedError:  # nothing must be flushed into it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except SystemExit as ended:  # by a signal

@@ -121,8 +121,10 @@ def capture(
             patience,
         )
     if as_json:
-        found = [one._asdict() for one in done.ranges]
-        print_json({"url": topics.url, "to": target, "messages": done.messages, "bytes": done.bytes, "ranges": found})
+        done_ranges = [item._asdict() for item in done.ranges]
+        print_json(
+            {"url": topics.url, "to": target, "messages": done.messages, "bytes": done.bytes, "ranges": done_ranges}
+        )
         return
     more = "more " if done.continued else ""
     read = f"{plural(done.messages, f'{more}message')}, {size(done.bytes)}"
@@ -223,11 +225,11 @@ _OF_TOPICS: Final = ("patience", "file_size")
 def check_apart(is_database: bool) -> None:
     """Raises OptionError for an option of topics with a database, or of tables with topics."""
     context = click.get_current_context()
-    for one in context.command.params:
+    for parameter in context.command.params:
         wrong = _OF_TOPICS if is_database else _OF_TABLES
-        if one.name in wrong and context.get_parameter_source(one.name).name != "DEFAULT":  # type: ignore[union-attr]
+        if parameter.name in wrong and context.get_parameter_source(parameter.name).name != "DEFAULT":  # type: ignore[union-attr]
             what = "topics (kafka://…)" if is_database else "tables of a database (jdbc:…)"
-            raise OptionError(f"{one.opts[0]} is for {what}; leave it out")
+            raise OptionError(f"{parameter.opts[0]} is for {what}; leave it out")
 
 
 def capture_database(
@@ -273,9 +275,9 @@ def capture_database(
             progress=lambda table, read, total: step(f"capturing {table}", read, total),
         )
     if as_json:
-        print_json({"url": address.url, "to": target, "tables": [asdict(one) for one in done]})
+        print_json({"url": address.url, "to": target, "tables": [asdict(t) for t in done]})
         return
-    lines = [f"{target}: {one.table}: {plural(one.read, 'row')} read, {count(one.new)} new" for one in done]
+    lines = [f"{target}: {t.table}: {plural(t.read, 'row')} read, {count(t.new)} new" for t in done]
     if snapshots:
         lines.append(f"{target}.snapshot: {plural(len(snapshots), 'table')}")
     print_lines([safe(line) for line in lines])

@@ -68,21 +68,21 @@ def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, s
     if contents is not None and contents.is_mixed:
         _print_mixed(contents, as_json)
         return
-    found = saved if contents is None else identified(contents, format_name, **options)
-    assert found is not None
+    identification = saved if contents is None else identified(contents, format_name, **options)
+    assert identification is not None
     if as_json:
-        print_json(asdict(found) | ({} if contents is None else {"contents": _contents_json(contents)}))
+        print_json(asdict(identification) | ({} if contents is None else {"contents": _contents_json(contents)}))
         return
     print_lines(
         [
-            f"format       {found.format}",
-            f"shape        {found.shape}",
-            f"compression  {found.compression or 'none'}",
-            f"confidence   {found.confidence}",
-            f"files        {found.files:,}",
-            f"bytes        {found.bytes:,}",
-            *(f"evidence     {safe(sentence)}" for sentence in found.evidence),
-            *(["", *map(safe, found.advice)] if found.advice else []),
+            f"format       {identification.format}",
+            f"shape        {identification.shape}",
+            f"compression  {identification.compression or 'none'}",
+            f"confidence   {identification.confidence}",
+            f"files        {identification.files:,}",
+            f"bytes        {identification.bytes:,}",
+            *(f"evidence     {safe(sentence)}" for sentence in identification.evidence),
+            *(["", *map(safe, identification.advice)] if identification.advice else []),
         ]
     )
     if contents is not None and len(contents.files) > 1:
@@ -91,7 +91,7 @@ def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, s
 
 
 def _contents_json(contents: Contents) -> list[dict[str, Any]]:
-    return [asdict(one) for one in contents.files]
+    return [asdict(file) for file in contents.files]
 
 
 def _print_mixed(contents: Contents, as_json: bool) -> None:
@@ -100,7 +100,7 @@ def _print_mixed(contents: Contents, as_json: bool) -> None:
         {"format": name, "files": len(files), "bytes": _bytes(files), "command": contents.command(name)}
         for name, files in contents.groups.items()
     ]
-    files = [one.file for one in contents.files]
+    files = [file.file for file in contents.files]
     if as_json:
         facts = {"format": None, "files": len(files), "bytes": _bytes(files), "groups": groups}
         print_json(facts | {"contents": _contents_json(contents)})
@@ -116,32 +116,32 @@ def _print_contents(contents: Contents) -> None:
     """A table of the files and their formats; files of one series that are alike are one row."""
     rows = contents.rows()
     shown = rows[:_MOST_ROWS]
-    named = {one.format for _, _, one in shown}
+    named = {entry.format for _, _, entry in shown}
     for row in rows[_MOST_ROWS:]:  # a format that has not had a row has one
         if row[2].format not in named:
             named.add(row[2].format)
             shown.append(row)
     print_rows(
         ("file", "files", "format", "confidence"),
-        [(safe(name), f"{count:,}", _format_of(one), _confidence(one)) for name, count, one in shown],
+        [(safe(name), f"{count:,}", _format_of(entry), _confidence(entry)) for name, count, entry in shown],
     )
     left = sum(count for _, count, _ in rows) - sum(count for _, count, _ in shown)
     if left:
         print_lines([f"… and {plural(left, 'more file')}; --json lists all"])
 
 
-def _format_of(one: FileFormat) -> str:
+def _format_of(file: FileFormat) -> str:
     from cdcwb.formats.folder import name_of
 
-    if one.format is None:
-        return f"not recognised{f': {safe(one.evidence)}' if one.confidence == 0 and one.evidence else ''}"
-    if one.side:
-        return f"side file of {one.format}"
-    return name_of(one.format) if one.recognised else f"not recognised, read as {one.format}"
+    if file.format is None:
+        return f"not recognised{f': {safe(file.evidence)}' if file.confidence == 0 and file.evidence else ''}"
+    if file.side:
+        return f"side file of {file.format}"
+    return name_of(file.format) if file.recognised else f"not recognised, read as {file.format}"
 
 
-def _confidence(one: FileFormat) -> str:
-    return f"{one.confidence:.2f}" if one.recognised and not one.side else ""
+def _confidence(file: FileFormat) -> str:
+    return f"{file.confidence:.2f}" if file.recognised and not file.side else ""
 
 
 def _bytes(files: Sequence[str]) -> int:
@@ -183,32 +183,32 @@ def inspect(
     from cdcwb.cli.look import field_json
     from cdcwb.formats import inspect as inspected
 
-    found = inspected(file, offset, format_name, **key_values(pairs))
+    inspection = inspected(file, offset, format_name, **key_values(pairs))
     if as_json:
         names = ("file", "offset", "length", "record", "note", "event")
-        print_json({**{name: getattr(found, name) for name in names}, "field": field_json(found.field)})
+        print_json({**{name: getattr(inspection, name) for name in names}, "field": field_json(inspection.field)})
         return
-    _print_inspection(found, everything)
+    _print_inspection(inspection, everything)
 
 
-def _print_inspection(found: Inspection, everything: bool) -> None:
+def _print_inspection(shown: Inspection, everything: bool) -> None:
     from cdcwb.cli.look import tree_lines
 
-    event = found.event
+    event = shown.event
     facts = [str(event[name]) for name in ("record_type", "kind", "operation") if event.get(name)]
     facts += [f"position {event['position']}"] if event.get("position") else []
-    about = [f"{found.file}, offset {found.offset} (0x{found.offset:X}), {plural(found.length, 'byte')}"]
-    about.append(", ".join(facts) or found.field.name)
-    if found.note:
-        about.append(found.note)
-    same = found.length == len(found.record)  # in hex text a byte is several characters
+    about = [f"{shown.file}, offset {shown.offset} (0x{shown.offset:X}), {plural(shown.length, 'byte')}"]
+    about.append(", ".join(facts) or shown.field.name)
+    if shown.note:
+        about.append(shown.note)
+    same = shown.length == len(shown.record)  # in hex text a byte is several characters
     if not same:
         about.append(
-            f"{plural(len(found.record), 'byte')} written as text; offsets are relative to the start of the record"
+            f"{plural(len(shown.record), 'byte')} written as text; offsets are relative to the start of the record"
         )
     about += [f"problem {problem['code']}: {problem['detail']}" for problem in event.get("problems") or ()]
     print_lines([*map(safe, about), ""])
-    lines = tree_lines(found.field, start=found.offset if same else 0, everything=everything)
+    lines = tree_lines(shown.field, start=shown.offset if same else 0, everything=everything)
     print_rows(
         ("offset", "bytes", "field"),
         [("" if line.offset is None else str(line.offset), line.hex, line.field) for line in lines],

@@ -36,15 +36,15 @@ THRESHOLDS: Final = 4
 
 
 class _Pairs(click.Command):
-    """A command whose ``-p`` takes NAME VALUE, as papermill's does, beside NAME=VALUE."""
+    """A command whose ``-p`` takes NAME VALUE, like papermill's, or NAME=VALUE."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """The arguments with each NAME VALUE as NAME=VALUE."""
         options = {name for option in self.params for name in option.opts}
         joined: list[str] = []
-        for one in args:
-            is_value = joined[-2:-1] in (["-p"], ["--parameter"]) and "=" not in joined[-1] and one not in options
-            joined[-1:] = [f"{joined[-1]}={one}"] if is_value else [*joined[-1:], one]
+        for argument in args:
+            is_value = joined[-2:-1] in (["-p"], ["--parameter"]) and "=" not in joined[-1] and argument not in options
+            joined[-1:] = [f"{joined[-1]}={argument}"] if is_value else [*joined[-1:], argument]
         return super().parse_args(ctx, joined)
 
 
@@ -164,21 +164,21 @@ def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, 
     from cdcwb.report.runner import notebook_path
     from cdcwb.report.suite import members
 
-    for given, _ in pairs:
-        if given in _GIVEN:
-            raise OptionError(f"-p {given}: give it with {_GIVEN[given]} instead")
+    for key, _ in pairs:
+        if key in _GIVEN:
+            raise OptionError(f"-p {key}: give it with {_GIVEN[key]} instead")
     known = _defaults(list(members().values()) if name == "all" else [notebook_path(name)])
 
-    def understood(given: str, text: str) -> Any:
-        if not known.get(given, "").startswith(("'", '"')):
+    def understood(key: str, text: str) -> Any:
+        if not known.get(key, "").startswith(("'", '"')):
             with suppress(ValueError):
                 return json.loads(text)
         return text
 
     values = key_values(pairs)
     return {
-        given: [understood(given, one) for one in value] if isinstance(value, list) else understood(given, value)
-        for given, value in values.items()
+        key: [understood(key, item) for item in value] if isinstance(value, list) else understood(key, value)
+        for key, value in values.items()
     }
 
 
@@ -186,10 +186,10 @@ def _defaults(notebooks: list[Path]) -> dict[str, str]:
     """The defaults of the parameters of notebooks, as source text."""
     import papermill
 
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for notebook in notebooks:
-        found |= {name: str(one["default"]) for name, one in papermill.inspect_notebook(notebook).items()}
-    return found
+        defaults |= {name: str(facts["default"]) for name, facts in papermill.inspect_notebook(notebook).items()}
+    return defaults
 
 
 def _complain(text: str) -> None:

@@ -55,14 +55,14 @@ def open_capture(
         )
     options = key_values(pairs)
     check_capture(path, format_name, options)
-    whole = path if "://" in path else str(Path(path).expanduser().absolute())
-    name = last_part(whole)
+    absolute_path = path if "://" in path else str(Path(path).expanduser().absolute())
+    name = last_part(absolute_path)
     folder = Path(target or f"{name.stem or name.name}-workbench").expanduser().absolute()
     first = notebook_path(page).name if page else None
     package = "voila" if browser else "jupyterlab"
     if not no_lab and find_spec(package) is None:
         raise OptionError(f"{package} is not installed: run pip install 'cdcwb[lab]', or give --no-lab")
-    begin = make_workbook(whole, folder, format_name, options)
+    begin = make_workbook(absolute_path, folder, format_name, options)
     begin = begin if first is None else folder / first
     print_lines([safe(str(begin))])
     if no_lab:

@@ -156,18 +156,18 @@ def spooled(*names: str) -> Callable[[Command], Command]:
 
     def decorated(command: Command) -> Command:
         @wraps(command)
-        def with_files(**given: Any) -> Any:
-            found = {name: given[name] if isinstance(given[name], tuple) else (given[name],) for name in names}
-            times = sum(value.count(STREAM) for value in found.values())
+        def with_files(**own: Any) -> Any:
+            values = {name: own[name] if isinstance(own[name], tuple) else (own[name],) for name in names}
+            times = sum(value.count(STREAM) for value in values.values())
             if times > 1:
                 raise OptionError("standard input (-) is given twice; it holds one capture")
-            if times and STREAM in found.get("paths", ()) and len(found["paths"]) > 1:
+            if times and STREAM in values.get("paths", ()) and len(values["paths"]) > 1:
                 raise OptionError("standard input (-) is one complete capture; give it without other paths")
             path = spool() if times else STREAM
-            for name, value in found.items():
-                files = tuple(path if one == STREAM else one for one in value)
-                given[name] = files if isinstance(given[name], tuple) else files[0]
-            return command(**given)
+            for name, value in values.items():
+                files = tuple(path if path_or_stream == STREAM else path_or_stream for path_or_stream in value)
+                own[name] = files if isinstance(own[name], tuple) else files[0]
+            return command(**own)
 
         wrapped: Any = with_files
         return wrapped
@@ -266,10 +266,10 @@ def narrowing(*names: str) -> Callable[[Command], Command]:
 
     def decorated(command: Command) -> Command:
         @wraps(command)
-        def collected(**given: Any) -> Any:
-            chosen: Filters = {name: given.pop(name) for name in names or _NARROWING}
-            kept = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items() if value}
-            return command(**given, filters=kept)
+        def collected(**arguments: Any) -> Any:
+            chosen: Filters = {name: arguments.pop(name) for name in names or _NARROWING}
+            used = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items() if value}
+            return command(**arguments, filters=used)
 
         wrapped: Any = collected
         for name in reversed(names or tuple(_NARROWING)):
@@ -338,8 +338,8 @@ def check_transactions(capture: Capture, ids: Sequence[str]) -> None:
     ``39@…``)."""
     from pyspark.sql import functions as F
 
-    there = capture.filter(transactions=ids).headers.select("transaction_id").distinct()
-    known = {row.transaction_id for row in there.collect()}
+    present = capture.filter(transactions=ids).headers.select("transaction_id").distinct()
+    known = {row.transaction_id for row in present.collect()}
     for wrong in (name for name in ids if name not in known):
         like = (
             capture.headers.select("transaction_id").distinct().where(F.col("transaction_id").startswith(f"{wrong}@"))

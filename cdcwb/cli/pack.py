@@ -54,8 +54,8 @@ def pack(target: str) -> None:
     if not archive.name.endswith((".tar.gz", ".tgz")):
         raise CaptureError("expected a name that ends with .tar.gz: Spark unpacks archives by it", path=target)
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-") as beside:
-        lib, packed = Path(beside, "lib"), Path(beside, archive.name)
+    with TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-") as scratch:
+        lib, packed = Path(scratch, "lib"), Path(scratch, archive.name)
         with working("collecting packages") as step:
             _collect(lib)
             step("compiling loops and packing")
@@ -82,11 +82,11 @@ def _collect(lib: Path) -> None:
     for package in _dependencies("cdcwb"):
         is_own = package.name == "cdcwb"
         for file in package.files or ():
-            source, place = Path(str(file.locate())), lib / file
+            source, target = Path(str(file.locate())), lib / file
             if ".." in file.parts or not source.is_file() or (is_own and not file.parts[0].endswith(".dist-info")):
                 continue  # commands, deleted files, and copied files
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(source)
 
 
 def _dependencies(root: str) -> Iterator[Distribution]:
@@ -130,7 +130,7 @@ def _start_compiler(lib: Path) -> subprocess.Popen[str]:
 
 def _finish(compiler: subprocess.Popen[str]) -> None:
     """Waits for it. Raises MissingDependencyError if it cannot read a format."""
-    _, said = compiler.communicate()
+    _, output = compiler.communicate()
     if compiler.returncode:
-        reason = (said.strip() or "no reason given").splitlines()[-1]
+        reason = (output.strip() or "no reason given").splitlines()[-1]
         raise MissingDependencyError(f"the packed packages do not work on their own: {reason}")

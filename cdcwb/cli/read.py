@@ -68,7 +68,7 @@ def summary(
 
     with working("looking through the files") as step:
         small = None if filters else small_of(_checked(paths, format_name, pairs))
-        facts = summarize(small or opened(paths, format_name, pairs, filters, step), step, whole=not filters)
+        facts = summarize(small or opened(paths, format_name, pairs, filters, step), step, unfiltered=not filters)
     if as_json:
         print_json(facts)
     else:
@@ -163,11 +163,11 @@ def save(
     from cdcwb.capture import small_of
     from cdcwb.saved import check_new, delta_at
 
-    there = None if is_remote(target) else delta_at(Path(target))
-    is_delta = kind == "delta" or (kind is None and there is not None)
+    delta = None if is_remote(target) else delta_at(Path(target))
+    is_delta = kind == "delta" or (kind is None and delta is not None)
     if compact and not is_delta:
         raise OptionError("--compact is for --as delta: Parquet is written anew each time")
-    appends = is_delta and there is not None and Path(target).absolute() in [Path(one).absolute() for one in paths]
+    appends = is_delta and delta is not None and Path(target).absolute() in [Path(p).absolute() for p in paths]
     why = "save writes a folder of tables, export one table to a file"
     if is_remote(target):
         if is_delta:
@@ -296,20 +296,20 @@ def history(
     from cdcwb.analysis.replay import lives
 
     as_json = as_json or target == STREAM
-    place = None if target is None or target == STREAM else check_target(target, [], ("jsonl",))
+    path = None if target is None or target == STREAM else check_target(target, [], ("jsonl",))
     with working("starting Spark") as step:
         capture = opened(paths, format_name, pairs, filters, step, check_images)
         step("looking for the row")
-        found = lives(capture.history(table, dict(pairs_of_key)), capture.files)
-    if place is not None:
-        from cdcwb.report.html import write_whole
+        lives_of_row = lives(capture.history(table, dict(pairs_of_key)), capture.files)
+    if path is not None:
+        from cdcwb.report.html import write_atomically
 
-        write_whole(place, "".join(f"{json_line(change)}\n" for change in found))
-        print_lines([safe(f"{target}: {plural(len(found), 'change')}")])
+        write_atomically(path, "".join(f"{json_line(change)}\n" for change in lives_of_row))
+        print_lines([safe(f"{target}: {plural(len(lives_of_row), 'change')}")])
     elif as_json:
-        print_lines([json_line(change) for change in found])
+        print_lines([json_line(change) for change in lives_of_row])
     else:
-        _print(table, dict(pairs_of_key), found)
+        _print(table, dict(pairs_of_key), lives_of_row)
     return FINE
 
 
@@ -332,15 +332,15 @@ def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> No
         time = "" if change["at"] is None else f", {moment(change['at'])}"
         print_lines(["", safe(f"{change['operation']}{time}, {outcome_words(change['outcome'])}")])
         facts = [(_TITLES.get(name, name), change[name]) for name in _SHOWN if change[name] is not None]
-        facts += [("location", _location(one)) for one in change["places"]]
+        facts += [("location", _location(location)) for location in change["places"]]
         width = max(len(title) for title, _ in facts)
         print_lines([safe(f"  {title:<{width}}  {value}") for title, value in facts])
-        rows = [(safe(f"  {one['column']}"), safe(one["told"])) for one in change["differences"]]
+        rows = [(safe(f"  {difference['column']}"), safe(difference["told"])) for difference in change["differences"]]
         if rows:
             print_rows(("  column", "value" if change["operation"] != "UPDATE" else "old -> new"), rows)
         else:
             print_lines(["  no values in the record"])
 
 
-def _location(place: dict[str, Any]) -> str:
-    return f"{place['file']}, offset {place['offset']}, length {place['length']}"
+def _location(location: dict[str, Any]) -> str:
+    return f"{location['file']}, offset {location['offset']}, length {location['length']}"

@@ -100,24 +100,24 @@ def xds(
     check_documents_target(target, [], overwrite)  # all of this before Spark starts
     if decisions is not None:
         check_target(decisions, [], ("jsonl",))
-    form, reader, given = _parted(paths, format_name, pairs)
-    settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, given)
-    beside = () if snapshots or no_snapshot else _beside(form, paths)
-    tables = _snapshot(form, snapshots or beside, pairs)
+    form, reader, settings_given = _parted(paths, format_name, pairs)
+    settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, settings_given)
+    snapshot_paths = () if snapshots or no_snapshot else _snapshot_files(form, paths)
+    tables = _snapshot(form, snapshots or snapshot_paths, pairs)
     with working("starting Spark") as step:
         capture = opened(paths, format_name, reader, {}, step, partial(_check_reading, infer_keys))
         step("evaluating the log" if form == _LOG else "rendering")
         published = _published(capture, settings, tables, infer_keys)
         _check_keys(published, infer_keys)
         inputs = [str(entry["file"]) for entry in capture.files] + [
-            path for _, path in snapshots or beside if not is_jdbc(path)
+            path for _, path in snapshots or snapshot_paths if not is_jdbc(path)
         ]
         step("writing documents")
         write_published(published, Path(target), None if decisions is None else Path(decisions), inputs, overwrite)
         step("counting")
-        lines = _told(target, published)
-        if beside:
-            lines.append(f"snapshot: {plural(len(beside), 'table')} of {Path(beside[0][1]).parent}")
+        lines = _lines(target, published)
+        if snapshot_paths:
+            lines.append(f"snapshot: {plural(len(snapshot_paths), 'table')} of {Path(snapshot_paths[0][1]).parent}")
     print_lines([safe(line) for line in lines])
 
 
@@ -132,10 +132,10 @@ def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, 
     from cdcwb.xds import SETTINGS
 
     alone = tuple(pair for pair in pairs if pair[0] not in SETTINGS)
-    given = key_values([pair for pair in pairs if pair[0] in SETTINGS])
+    settings = key_values([pair for pair in pairs if pair[0] in SETTINGS])
     form, reader = _form(paths, format_name, alone)
     if reader is None:
-        return form, alone, given
+        return form, alone, settings
     known = sorted({*reader, *SETTINGS})
     for name, _ in alone:
         if name not in reader:
@@ -143,7 +143,7 @@ def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, 
                 f"unknown option '{name}' for the reader and for publishing.{nearest(name, known)} "
                 f"There are: {', '.join(known)}."
             )
-    return form, tuple(pair for pair in pairs if pair[0] in reader), given
+    return form, tuple(pair for pair in pairs if pair[0] in reader), settings
 
 
 def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Mapping[str, str] | None]:
@@ -161,7 +161,7 @@ def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Ma
     return form.name, form.options
 
 
-def _settings(form: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> Settings:
+def _settings(form: str, own: Mapping[str, Any], options: Mapping[str, Any]) -> Settings:
     """The checked publisher settings.
 
     Raises OptionError for a setting that is given twice, and for one that applies only to event logs.
@@ -170,21 +170,21 @@ def _settings(form: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> Se
 
     values = {name: value for name, value in own.items() if value is not None}
     for name in values:
-        if name in given:
+        if name in options:
             raise OptionError(f"'{name}' is given twice, as -o {name} and as --{name.replace('_', '-')}")
-    values |= given
+    values |= options
     for name in values:
         if form != _LOG and name not in _OF_DOCUMENTS:
             raise OptionError(f"'{name}' is for event logs ({_LOG}); this is a {form} capture")
     return Settings.parse(values)
 
 
-def _beside(form: str, paths: Sequence[str]) -> Pairs:
+def _snapshot_files(form: str, paths: Sequence[str]) -> Pairs:
     """The tables and files of the folder ``NAME.snapshot`` of the event log NAME."""
     from cdcwb.analysis.event_log import snapshot_files
 
-    place = absolute(paths[0])
-    return tuple(snapshot_files("auto", place).items()) if form == _LOG and len(paths) == 1 else ()
+    path = absolute(paths[0])
+    return tuple(snapshot_files("auto", path).items()) if form == _LOG and len(paths) == 1 else ()
 
 
 def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
@@ -220,12 +220,12 @@ def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
     for table in tables:
         TableName.parse(table)
     with working("reading the snapshot"):
-        spark = get_spark(packages=sorted({one for two in addresses.values() for one in two.packages(settings)}))
-        found: dict[str, TableNow] = {}
+        spark = get_spark(packages=sorted({p for two in addresses.values() for p in two.packages(settings)}))
+        tables_now: dict[str, TableNow] = {}
         for url in addresses:
             names = [table for table, where in tables.items() if where == url]
-            found |= read_snapshot(url, names, spark=spark, settings=settings).tables
-    return found
+            tables_now |= read_snapshot(url, names, spark=spark, settings=settings).tables
+    return tables_now
 
 
 def _published(
@@ -258,7 +258,7 @@ def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> No
     if published.summary.events or not keyless:
         return
     number = plural(sum(reasons.values()), "change")
-    options = joined([f"keys={one.partition(';')[0]}:column+column" for one in keyless[:_MOST]])
+    options = joined([f"keys={table.partition(';')[0]}:column+column" for table in keyless[:_MOST]])
     infer = "none can be inferred: no column is unique in 20 inserted rows or more" if infer_keys else "or --infer-keys"
     raise OptionError(
         f"nothing was written: none of {number} has a key; give the key columns, {options}"
@@ -267,7 +267,7 @@ def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> No
     )
 
 
-def _told(target: str, published: Published | PublishedChanges) -> list[str]:
+def _lines(target: str, published: Published | PublishedChanges) -> list[str]:
     """The lines about written documents, decisions, and changes that were left out."""
     summary = published.summary
     lines = [f"{target}: {plural(summary.documents, 'document')} with {plural(summary.events, 'event')}"]

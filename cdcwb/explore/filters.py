@@ -80,9 +80,9 @@ _INSTEAD: Final = {
 class FilterError(OptionError):
     """A filter that cannot be parsed. ``place`` is the index of the wrong character, from 0."""
 
-    def __init__(self, message: str, place: int) -> None:
+    def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
-        self.place = place
+        self.place = offset
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.message, self.place)
@@ -99,37 +99,37 @@ class Token(NamedTuple):
 
 def tokens(line: str) -> list[Token]:
     """The tokens of a line, followed by an end token. Raises FilterError for an invalid token."""
-    found = []
-    place = 0
-    while place < len(line):
-        match = _PARTS.match(line, place)
+    result = []
+    offset = 0
+    while offset < len(line):
+        match = _PARTS.match(line, offset)
         if match is None:
-            raise _wrong(line, place)
+            raise _wrong(line, offset)
         kind = str(match.lastgroup)
         if kind == "text":
-            found.append(Token(kind, unquoted(match.group()), place))
+            result.append(Token(kind, unquoted(match.group()), offset))
         elif kind != "space":
-            found.append(Token(kind, match.group(), place))
-        place = match.end()
-    found.append(Token(END, "", len(line)))
-    return found
+            result.append(Token(kind, match.group(), offset))
+        offset = match.end()
+    result.append(Token(END, "", len(line)))
+    return result
 
 
 def unquoted(text: str) -> str:
     """A quoted text without its quotes; a backslash escapes the next character, or is an n, r or t for the control
     character."""
-    return re.sub(r"\\(.)", lambda found: ESCAPED.get(found[1], found[1]), text[1:-1], flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda escape: ESCAPED.get(escape[1], escape[1]), text[1:-1], flags=re.DOTALL)
 
 
-def _wrong(line: str, place: int) -> FilterError:
-    sign = line[place]
-    where = f"at character {place + 1}"
+def _wrong(line: str, offset: int) -> FilterError:
+    sign = line[offset]
+    where = f"at character {offset + 1}"
     if sign in "\"'":
-        return FilterError(f"{where}: this text has no closing {sign}", place)
+        return FilterError(f"{where}: this text has no closing {sign}", offset)
     if sign.isdigit() or sign == "-":
-        return FilterError(f"{where}: expected a number; a time or a position is in quotes", place)
+        return FilterError(f"{where}: expected a number; a time or a position is in quotes", offset)
     hint = f"; {_INSTEAD[sign]}" if sign in _INSTEAD else ""
-    return FilterError(f"{where}: '{visible(sign)}' means nothing here{hint}", place)
+    return FilterError(f"{where}: '{visible(sign)}' means nothing here{hint}", offset)
 
 
 ALIASES: Final = {
@@ -200,9 +200,9 @@ class Filter:
     def rows(self, columns: Mapping[str, Column]) -> Bools:
         """Whether the filter holds, for every row of the columns. It must not compare values of rows."""
 
-        def known(one: Comparison) -> tuple[Bools, Bools]:
-            found = compared(one, columns)
-            return found, found
+        def known(comparison: Comparison) -> tuple[Bools, Bools]:
+            mask = compared(comparison, columns)
+            return mask, mask
 
         return self.bounds(known)[0]
 
@@ -214,18 +214,18 @@ class Filter:
     @property
     def values(self) -> list[Comparison]:
         """The comparisons of values of rows."""
-        return list(dict.fromkeys(one for one in _comparisons(self._root) if one.is_value))
+        return list(dict.fromkeys(comparison for comparison in _comparisons(self._root) if comparison.is_value))
 
     @property
     def names(self) -> frozenset[str]:
         """The columns of the filter."""
-        return frozenset(one.column for one in _comparisons(self._root))
+        return frozenset(comparison.column for comparison in _comparisons(self._root))
 
     @property
     def equals(self) -> list[tuple[str, str]]:
         """The columns of text and the values that they are compared with by ``==``, in order."""
-        equal = [one for one in _comparisons(self._root) if one.sign == "==" and isinstance(one.value, str)]
-        return [(one.column, one.value) for one in equal if not one.is_value]
+        equal = [c for c in _comparisons(self._root) if c.sign == "==" and isinstance(c.value, str)]
+        return [(c.column, c.value) for c in equal if not c.is_value]
 
 
 def parse(line: str, kinds: Mapping[str, str]) -> Filter | None:
@@ -285,10 +285,10 @@ class _Parser:
         self._depth = 0
 
     def filter(self) -> _Node:
-        found = self._or()
+        node = self._or()
         if self._word.kind != END:
             raise self._expected("and, or, or the end")
-        return found
+        return node
 
     @property
     def _word(self) -> Token:
@@ -324,10 +324,10 @@ class _Parser:
             if self._take("not"):
                 return _Joined("not", (self._not(),))
             if self._take("("):
-                found = self._or()
+                inner = self._or()
                 if not self._take(")"):
                     raise self._expected(")")
-                return found
+                return inner
             return self._comparison()
         finally:
             self._depth -= 1
@@ -363,7 +363,7 @@ class _Parser:
         if "." in name:
             return self._column_of_image(name, word)
         if name not in self._kinds:
-            headers = [one for one in self._kinds if "." not in one]
+            headers = [header for header in self._kinds if "." not in header]
             near = nearest(word.text.lower(), [*headers, *ALIASES])
             raise FilterError(
                 f"{_at(word)}: there is no column '{visible(word.text)}'.{near} There are: {', '.join(headers)}.",
@@ -376,8 +376,8 @@ class _Parser:
         """A column of a table: exactly as written, or the only one that differs in case. A quoted name may be unknown
         to all versions."""
         image, _, column = name.partition(".")
-        known = [one.partition(".")[2] for one in self._kinds if one.startswith(f"{image}.")]
-        alike = [one for one in known if one.lower() == column.lower()]
+        known = [full.partition(".")[2] for full in self._kinds if full.startswith(f"{image}.")]
+        alike = [other for other in known if other.lower() == column.lower()]
         if column not in known and word.text.endswith('"'):
             self._at += 1
             return name, "any"
@@ -385,8 +385,8 @@ class _Parser:
             near = nearest(column, known) or (f" There are: {', '.join(alike)}." if alike else "")
             raise FilterError(f"{_at(word)}: no table has a column '{visible(column)}'.{near}", word.place)
         self._at += 1
-        found = f"{image}.{column if column in known else alike[0]}"
-        return found, self._kinds[found]
+        full = f"{image}.{column if column in known else alike[0]}"
+        return full, self._kinds[full]
 
     def _list(self, column: str, kind: str, word: Token, sign: str) -> _Node:
         if not self._take("("):
@@ -437,8 +437,8 @@ class _Parser:
 
     def _expected(self, what: str) -> FilterError:
         word = self._word
-        found = "the end" if word.kind == END else f"'{visible(word.text, 40)}'"
-        return FilterError(f"{_at(word)}: expected {what}, found {found}", word.place)
+        actual = "the end" if word.kind == END else f"'{visible(word.text, 40)}'"
+        return FilterError(f"{_at(word)}: expected {what}, found {actual}", word.place)
 
 
 def _at(word: Token) -> str:
@@ -466,29 +466,29 @@ _ENUMERATIONS: Final = {"kind": "kind", "operation": "operation", "outcome": "ou
 """Columns whose values are those of an enumeration, by name in :mod:`cdcwb.model`."""
 
 
-def _compares(one: Comparison) -> _Node:
+def _compares(comparison: Comparison) -> _Node:
     """A comparison by a sign. For headers ``!=`` is the negation of ``==``; for values of rows it also requires that
     the value is present.
 
     Raises FilterError for a value that the column cannot have.
     """
-    if one.column in _ENUMERATIONS and one.sign in ("==", "!=") and isinstance(one.value, str):
-        for value in one.value.split(", "):  # a record may have several problems
+    if comparison.column in _ENUMERATIONS and comparison.sign in ("==", "!=") and isinstance(comparison.value, str):
+        for value in comparison.value.split(", "):  # a record may have several problems
             try:
-                check_value(_ENUMERATIONS[one.column], value, f"at character {one.place + 1}")
+                check_value(_ENUMERATIONS[comparison.column], value, f"at character {comparison.place + 1}")
             except OptionError as wrong:
-                raise FilterError(str(wrong), one.place) from None
-    if one.sign == "!=" and not one.is_value:
-        return _Joined("not", (Comparison(one.column, "==", one.value, one.place),))
-    return one
+                raise FilterError(str(wrong), comparison.place) from None
+    if comparison.sign == "!=" and not comparison.is_value:
+        return _Joined("not", (Comparison(comparison.column, "==", comparison.value, comparison.place),))
+    return comparison
 
 
-def compared(one: Comparison, columns: Mapping[str, Column]) -> Bools:
+def compared(comparison: Comparison, columns: Mapping[str, Column]) -> Bools:
     """Whether a comparison with a header holds, for each row. Raises FilterError for an invalid pattern."""
     try:
-        return columns[one.column].compare(one.sign, one.value)
+        return columns[comparison.column].compare(comparison.sign, comparison.value)
     except ValueError as reason:
-        raise FilterError(f"at character {one.place + 1}: {reason}", one.place) from None
+        raise FilterError(f"at character {comparison.place + 1}: {reason}", comparison.place) from None
 
 
 def _bounds(node: _Node, known: Callable[[Comparison], tuple[Bools, Bools]]) -> tuple[Bools, Bools]:
@@ -501,11 +501,11 @@ def _bounds(node: _Node, known: Callable[[Comparison], tuple[Bools, Bools]]) -> 
         not_does = ~does
         return not_does, not_does if exact else ~may
     join = np.logical_and if node.word == "and" else np.logical_or
-    may = reduce(join, (one for one, _ in parts))
-    return may, may if exact else reduce(join, (one for _, one in parts))
+    may = reduce(join, (mask for mask, _ in parts))
+    return may, may if exact else reduce(join, (mask for _, mask in parts))
 
 
 def _comparisons(node: _Node) -> list[Comparison]:
     if isinstance(node, Comparison):
         return [node]
-    return [one for part in node.parts for one in _comparisons(part)]
+    return [comparison for part in node.parts for comparison in _comparisons(part)]

@@ -1,4 +1,4 @@
-"""Which records change which row: computed by Spark once for each table, and stored beside the index."""
+"""Which records change which row: computed by Spark once for each table, and stored with the index."""
 
 from __future__ import annotations
 
@@ -53,26 +53,26 @@ class Rows:
         self._index: Index = source.index
         self._tables: dict[str, tuple[npt.NDArray[np.int64], pa.Array]] = {}
         self.inferred: dict[str, str] = {}
-        self._find_kept()
+        self._load_stored()
 
     def value(self, row: int) -> str | None:
         """The row that a record changes, if known; the key before the change is preferred."""
         for numbers, keys in self._tables.values():
             at = int(np.searchsorted(numbers, row))
             if at < len(numbers) and numbers[at] == row:
-                found: str = keys[at].as_py()
-                return found
+                key: str = keys[at].as_py()
+                return key
         return None
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`cdcwb.index.columns.Column`."""
-        found = np.zeros(self._index.records, np.bool_)
+        mask = np.zeros(self._index.records, np.bool_)
         for numbers, keys in self._tables.values():
             if value is None:
-                found[numbers] = True
+                mask[numbers] = True
             else:
-                found[numbers[mask_of_texts(keys, sign, value)]] = True
-        return ~found if value is None else found
+                mask[numbers[mask_of_texts(keys, sign, value)]] = True
+        return ~mask if value is None else mask
 
     def knows(self, table: str) -> bool:
         """Whether the rows of a table are known."""
@@ -82,25 +82,25 @@ class Rows:
         """Determines which records change which row of a table. This needs Spark."""
         if table in self._tables:
             return
-        with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as place:
-            target = Path(place) / "keys"
+        with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as scratch:
+            target = Path(scratch) / "keys"
             inferred = _write_keys(self._source, table, target)
-            found = pq.ParquetDataset(target).read()
-        rows = self._index.exactly(found["file_index"].to_numpy(), found["offset"].to_numpy())
+            keyed = pq.ParquetDataset(target).read()
+        rows = self._index.exactly(keyed["file_index"].to_numpy(), keyed["offset"].to_numpy())
         numbers, order = rows[rows >= 0], np.flatnonzero(rows >= 0)
         order = order[np.argsort(numbers, kind="stable")]
-        keys = found["key"].combine_chunks().cast(pa.large_string()).take(pa.array(order))
+        keys = keyed["key"].combine_chunks().cast(pa.large_string()).take(pa.array(order))
         batch = pa.table({"row": pa.array(rows[order]), "key": keys})
         path = self._path(table)
-        beside = path.with_name(f".{path.name}")
-        write_arrow(beside, batch.replace_schema_metadata({"table": table, "inferred": inferred}))
-        shutil.move(beside, path)
+        temporary = path.with_name(f".{path.name}")
+        write_arrow(temporary, batch.replace_schema_metadata({"table": table, "inferred": inferred}))
+        shutil.move(temporary, path)
         self._take(path)
 
     def _path(self, table: str) -> Path:
         return self._index.folder / f"row-keys-{hashlib.sha256(table.encode()).hexdigest()[:16]}.arrow"
 
-    def _find_kept(self) -> None:
+    def _load_stored(self) -> None:
         for path in sorted(self._index.folder.glob("row-keys-*.arrow")):
             self._take(path)
 
@@ -116,8 +116,8 @@ class Rows:
         """The rows that a record changes: none if its key is unknown, two if it changes the key."""
         numbers, keys = self._tables[table]
         first, last = np.searchsorted(numbers, row), np.searchsorted(numbers, row, side="right")
-        found: list[str] = pc.unique(keys.slice(int(first), int(last - first))).to_pylist()
-        return found
+        changed: list[str] = pc.unique(keys.slice(int(first), int(last - first))).to_pylist()
+        return changed
 
 
 def _write_keys(source: Source, table: str, target: Path) -> str:
@@ -137,16 +137,16 @@ def _write_keys(source: Source, table: str, target: Path) -> str:
 
     keys = F.array_distinct(F.array_compact(F.array(*[text(F.col(name)) for name in ("before", "key", "after")])))
     label = F.coalesce(F.concat_ws(".", "schema_name", "table_name"), F.col("table_name"))
-    changes, told = source.capture.changes.filter(label == table), ""
+    changes, sentence = source.capture.changes.filter(label == table), ""
     if changes.filter(F.size("key") > 0).isEmpty():
         inferred = infer_keys(changes, [table]).get(table)
         if inferred is not None:
             changes = keyed_by(changes, {table: [inferred.column]})
-            told = f"The key of {table} is inferred, as no change has one: {inferred.evidence}."
+            sentence = f"The key of {table} is inferred, as no change has one: {inferred.evidence}."
     pairs = changes.filter(F.size("key") > 0).select(F.explode("source_events").alias("place"), keys.alias("keys"))
     places = pairs.select("place.file_index", "place.offset", F.explode("keys").alias("key"))
     places.write.mode("overwrite").parquet(str(target))
-    return told
+    return sentence
 
 
 # --- halves -----------------------------------------------------------------------------------------------------------
@@ -207,13 +207,13 @@ def _by_transaction(
         return order, order
     groups = (transaction[order], table[order])
     follows = half[order][1:] & half[order][:-1] & (kind[order][1:] != kind[order][:-1])
-    follows &= np.logical_and.reduce([one[1:] == one[:-1] for one in groups])
+    follows &= np.logical_and.reduce([codes[1:] == codes[:-1] for codes in groups])
     starts = np.flatnonzero(np.append(True, ~follows))
     size = np.diff(np.append(starts, len(order)))
     skipped = (kind[order][starts] == after) & (size % 2 == 1)
-    place = np.arange(len(order)) - np.repeat(starts + skipped, size)
+    rank = np.arange(len(order)) - np.repeat(starts + skipped, size)
     left = np.repeat(starts + size, size) - np.arange(len(order))
-    first = np.flatnonzero((place >= 0) & (place % 2 == 0) & (left > 1))
+    first = np.flatnonzero((rank >= 0) & (rank % 2 == 0) & (left > 1))
     return order[first], order[first + 1]
 
 

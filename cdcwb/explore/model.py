@@ -67,9 +67,9 @@ class Late:
         of_transaction = np.append(own[np.append(transactions.codes[self._name], -1)][number], -1)
         codes: Ints = of_transaction[named.codes]
         if self._name in changes.codes:
-            mine = np.array([*map(texts.index, changes.texts[self._name]), -1], np.int64)
-            there = changes.record >= 0
-            codes[changes.record[there]] = mine[changes.codes[self._name][there]]
+            outcome = np.array([*map(texts.index, changes.texts[self._name]), -1], np.int64)
+            known = changes.record >= 0
+            codes[changes.record[known]] = outcome[changes.codes[self._name][known]]
         return Codes(codes.astype(np.int32), pa.array(texts, pa.large_string()))
 
     def value(self, row: int) -> str | None:
@@ -126,7 +126,7 @@ class Explorer:
         self._changes: Callable[[], Bools] | None = None  # records of selected changes
         self.follows = True
         self._passed: Ints | None = None  # records that match the filter; None: all
-        self._found: Ints | None = None  # records that match the filter and the selection; None: all
+        self._listed: Ints | None = None  # records that match the filter and the selection; None: all
         self._selected: tuple[int, Bools] | None = None  # a version of the selection, and its records
         self._seen: int | None = None  # the version of the selection that is shown
         self._before: list[str] = []
@@ -143,33 +143,33 @@ class Explorer:
         """The explorer of the same capture after records were added: the current record, the filter and the selection
         are preserved."""
         self.cancel()
-        one = Explorer(source)
-        one.selection, one.follows, one._changes = self.selection, self.follows, self._changes
-        one._before = self._before
-        one.chosen = one.index.found_again(self.index.place(self.chosen)) or 0 if self.index.records else 0
-        one.apply(self.filter, remember=False)
-        return one
+        explorer = Explorer(source)
+        explorer.selection, explorer.follows, explorer._changes = self.selection, self.follows, self._changes
+        explorer._before = self._before
+        explorer.chosen = explorer.index.found_again(self.index.place(self.chosen)) or 0 if self.index.records else 0
+        explorer.apply(self.filter, remember=False)
+        return explorer
 
     # --- records of the list ------------------------------------------------------------------------------------------
 
     @property
     def shown(self) -> int:
         """The number of records that are shown."""
-        return self.index.records if self._found is None else len(self._found)
+        return self.index.records if self._listed is None else len(self._listed)
 
     def place_of(self, row: int) -> int:
         """The row of a record in the list, or of the next one that is shown."""
-        return row if self._found is None else int(np.searchsorted(self._found, row))
+        return row if self._listed is None else int(np.searchsorted(self._listed, row))
 
-    def row_at(self, place: int) -> int:
+    def row_at(self, index: int) -> int:
         """The record in a row of the list."""
-        return place if self._found is None else int(self._found[place])
+        return index if self._listed is None else int(self._listed[index])
 
     def page(self, first: int, count: int) -> list[dict[str, Any]]:
         """Rows of the list: ``count`` records from the row ``first``."""
         begin = max(0, min(first, self.shown))
         end = min(self.shown, begin + max(0, min(count, _MOST)))
-        rows = [self.row_at(place) for place in range(begin, end)]
+        rows = [self.row_at(index) for index in range(begin, end)]
         return [row_view(self.index, row, self.marks.note(self.index.place(row))) for row in rows]
 
     def apply(self, text: str, remember: bool = True) -> None:
@@ -182,19 +182,19 @@ class Explorer:
         understood = parse(text, self.kinds)
         search = None
         if understood is None:
-            found = None
+            rows = None
         elif understood.values and understood.text not in self._remembered:
             search = Search(self.source, understood, self.columns)
-            found = search.rows()
+            rows = search.rows()
         else:
-            found = self._rows_of(understood)
+            rows = self._rows_of(understood)
         self.cancel()
         self.search, self.search_done = search, False
         self.took_ms = (time.perf_counter() - started) * 1000
         if remember and text.strip() != self.filter:
             self._before.append(self.filter)
         self.filter = text.strip()
-        self._show(found)
+        self._show(rows)
         self.hint = "" if self.shown or search is not None else hint(understood, self.columns)
         self.note = "" if understood is None else self._note(understood)
         self._settle()
@@ -204,20 +204,20 @@ class Explorer:
         if ROW not in understood.names:
             return ""
         named = {value for column, value in understood.equals if column == "table"}
-        return " ".join(told for table, told in self._rows.inferred.items() if not named or table in named)
+        return " ".join(sentence for table, sentence in self._rows.inferred.items() if not named or table in named)
 
     def refresh(self) -> None:
         """Shows new matches of the search, and the current selection."""
         search = self.search
         if search is not None and not self.search_done:
             done = not search.running  # before its records are read
-            found = search.rows()
+            rows = search.rows()
             self.search_done = done
             if done and search.complete:
-                self._remember(search.understood, found)
-            self._show(found)
-            if self._found is not None and len(self._found) and not self._shows(self.chosen):
-                self.chosen = int(self._found[0])
+                self._remember(search.understood, rows)
+            self._show(rows)
+            if self._listed is not None and len(self._listed) and not self._shows(self.chosen):
+                self.chosen = int(self._listed[0])
         elif self._seen != self._version:
             self._show(self._passed)
             self._settle()
@@ -225,10 +225,10 @@ class Explorer:
     def _show(self, passed: Ints | None) -> None:
         """Shows the records that match the filter and are selected."""
         self._passed, self._seen = passed, self._version
-        self._found = passed
+        self._listed = passed
         if self._seen is not None:
             within = self._within(self._seen)
-            self._found = np.flatnonzero(within) if passed is None else passed[within[passed]]
+            self._listed = np.flatnonzero(within) if passed is None else passed[within[passed]]
 
     def cancel(self) -> None:
         """Cancels the running search; its matches remain."""
@@ -237,26 +237,26 @@ class Explorer:
 
     def _shows(self, row: int) -> bool:
         """Whether a record is shown."""
-        place = self.place_of(row)
-        return self._found is None or (place < len(self._found) and int(self._found[place]) == row)
+        index = self.place_of(row)
+        return self._listed is None or (index < len(self._listed) and int(self._listed[index]) == row)
 
     def _settle(self) -> None:
         """Makes a record that is shown the current one: the next one."""
-        if self._found is not None and len(self._found):
-            place = self.place_of(self.chosen)
-            self.chosen = int(self._found[min(place, len(self._found) - 1)])
+        if self._listed is not None and len(self._listed):
+            index = self.place_of(self.chosen)
+            self.chosen = int(self._listed[min(index, len(self._listed) - 1)])
 
     def _rows_of(self, understood: Filter) -> Ints:
         if understood.text in self._remembered:
             self._remembered.move_to_end(understood.text)
             return self._remembered[understood.text]
-        found = np.flatnonzero(understood.rows(self.columns))
-        self._remember(understood, found)
-        return found
+        rows = np.flatnonzero(understood.rows(self.columns))
+        self._remember(understood, rows)
+        return rows
 
-    def _remember(self, understood: Filter, found: Ints) -> None:
+    def _remember(self, understood: Filter, rows: Ints) -> None:
         if not understood.names & _CHANGING:
-            self._remembered[understood.text] = found
+            self._remembered[understood.text] = rows
             while len(self._remembered) > _KEPT:
                 self._remembered.popitem(last=False)
 
@@ -283,11 +283,11 @@ class Explorer:
         """The records of a version of the selection, and the records that were chosen since."""
         if self._selected is None or self._selected[0] != version:
             assert self._changes is not None
-            found = self._changes().copy()
+            mask = self._changes().copy()
             rows, other = self._halves
-            there = other >= 0
-            found[other[there]] |= found[rows[there]]
-            self._selected = version, found
+            paired = other >= 0
+            mask[other[paired]] |= mask[rows[paired]]
+            self._selected = version, mask
         return self._selected[1]
 
     @cached_property
@@ -325,12 +325,12 @@ class Explorer:
 
     def _shown_problems(self) -> Ints:
         rows = self.index.problem_rows
-        if self._found is None or not len(rows):
+        if self._listed is None or not len(rows):
             return rows
-        places = np.searchsorted(self._found, rows)
-        there = places < len(self._found)
-        there[there] = self._found[places[there]] == rows[there]
-        return rows[there]
+        indexes = np.searchsorted(self._listed, rows)
+        shown = indexes < len(self._listed)
+        shown[shown] = self._listed[indexes[shown]] == rows[shown]
+        return rows[shown]
 
     def follow_transaction(self) -> None:
         """Shows only the transaction of the current record."""
@@ -372,21 +372,21 @@ class Explorer:
         image, and for all other values. Raises OptionError if filters have no name for it."""
         record = self.record()
         if field is not None:
-            found = term_of_field(field, record, self.columns, self.kinds)
+            term = term_of_field(field, record, self.columns, self.kinds)
         elif image in IMAGES:
-            found = term_of_value(image, column, self.change(record), record, self.kinds)
+            term = term_of_value(image, column, self.change(record), record, self.kinds)
         else:
-            found = None
-        if found is None:
+            term = None
+        if term is None:
             raise OptionError("filters have no name for this field, or it has no value that can be compared")
-        return found
+        return term
 
-    def whole(self, field: int | None = None, image: str = "", column: str = "") -> str:
+    def complete_value(self, field: int | None = None, image: str = "", column: str = "") -> str:
         """The complete value of a field of the current record, or of a column of an image."""
         record = self.record()
         value = None
         if field is not None:
-            value = next((one.value for number, one in enumerate(record.field.walk()) if number == field), None)
+            value = next((node.value for number, node in enumerate(record.field.walk()) if number == field), None)
         elif image in IMAGES:
             value = image_of(image, record, self.change(record)).get(column)
         if value is None:
@@ -413,11 +413,11 @@ class Explorer:
 
     def mark(self, note: str | None) -> None:
         """Bookmarks the current record with a note (which may be empty); None removes the bookmark."""
-        place = self.index.place(self.chosen)
+        location = self.index.place(self.chosen)
         if note is None:
-            self.marks.remove(place)
+            self.marks.remove(location)
         else:
-            self.marks.set(place, note.strip(), self.index.row(self.chosen))
+            self.marks.set(location, note.strip(), self.index.row(self.chosen))
 
     def save_filter(self, name: str) -> None:
         """Saves the filter in force under a name."""
@@ -432,7 +432,7 @@ class Explorer:
     def change(self, record: Record) -> Change | None:
         """The change of a record, with both halves; None if it has none."""
         version = self.index.versions.get(record.event["table_version"] or "")
-        columns = [one["name"] for one in version["columns"] or ()] if version is not None else []
+        columns = [column["name"] for column in version["columns"] or ()] if version is not None else []
         return change_of(record, self.records.half(record), columns)
 
     def copy(self, kind: str) -> str:
@@ -468,13 +468,13 @@ class _Noted:
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`cdcwb.index.columns.Column`."""
-        rows = {self._index.found_again((one["file"], one["offset"])): one for one in self._marks.rows()}
+        rows = {self._index.found_again((b["file"], b["offset"])): b for b in self._marks.rows()}
         rows.pop(None, None)
-        found = np.zeros(self._index.records, np.bool_)
+        mask = np.zeros(self._index.records, np.bool_)
         if rows:
-            good = np.ones(len(rows), np.bool_)
+            matching = np.ones(len(rows), np.bool_)
             if value is not None:
-                notes = pa.array([str(one.get("note", "")) for one in rows.values()], pa.large_string())
-                good = mask_of_texts(notes, sign, value)
-            found[np.array(list(rows), np.int64)[good]] = True
-        return ~found if value is None else found
+                notes = pa.array([str(b.get("note", "")) for b in rows.values()], pa.large_string())
+                matching = mask_of_texts(notes, sign, value)
+            mask[np.array(list(rows), np.int64)[matching]] = True
+        return ~mask if value is None else mask

@@ -94,7 +94,7 @@ class Records:
             reason = str(error)
         if self._source.events:
             return self._from_events(row, reason)
-        return Record(row, self._told(row), None, Field("record", 0, 0, b"", None, reason), reason)
+        return Record(row, self._event_of_index(row), None, Field("record", 0, 0, b"", None, reason), reason)
 
     def half(self, record: Record) -> Record | None:
         """The other half of an update in two records."""
@@ -105,20 +105,20 @@ class Records:
 
     def _dissected(self, row: int, path: Path) -> Record:
         offset = self._index.number("offset", row)
-        found = get_format(self._index.format).inspect(str(path), offset, self._source.options)
-        event = self._told(row)
-        for name, value in found.event.items():
+        dissection = get_format(self._index.format).inspect(str(path), offset, self._source.options)
+        event = self._event_of_index(row)
+        for name, value in dissection.event.items():
             if name in event and (event[name] is None or name in MAPS) and value is not None:
                 event[name] = dict(value) if name in MAPS else value
-        if found.event.get("problems"):
-            event["problems"] = found.event["problems"]
-        event["raw"] = found.record
-        if found.offset != offset:
-            raise CaptureError(f"has changed: a record begins at {found.offset}", path=str(path), offset=offset)
-        has_bytes = bool(found.record) or found.length == 0
-        return Record(row, event, found.record if has_bytes else None, found.field, found.note)
+        if dissection.event.get("problems"):
+            event["problems"] = dissection.event["problems"]
+        event["raw"] = dissection.record
+        if dissection.offset != offset:
+            raise CaptureError(f"has changed: a record begins at {dissection.offset}", path=str(path), offset=offset)
+        has_bytes = bool(dissection.record) or dissection.length == 0
+        return Record(row, event, dissection.record if has_bytes else None, dissection.field, dissection.note)
 
-    def _told(self, row: int) -> dict[str, Any]:
+    def _event_of_index(self, row: int) -> dict[str, Any]:
         """The columns of the index for a record, as an event."""
         event: dict[str, Any] = dict.fromkeys(EVENTS.names)
         columns = self._index.columns
@@ -132,7 +132,7 @@ class Records:
         event |= {name: self._index.number(name, row) for name in ("file_index", "offset", "length")}
         event["offset_unit"] = self._index.unit_of(row)
         problems = self._index.problems_of(row)
-        event["problems"] = [{"code": one["code"], "detail": one["sentence"]} for one in problems] or None
+        event["problems"] = [{"code": problem["code"], "detail": problem["sentence"]} for problem in problems] or None
         return event
 
     # --- from the saved events ----------------------------------------------------------------------------------------
@@ -162,8 +162,8 @@ def _event_at(path: Path, row: int) -> dict[str, Any]:
     time = table.schema.get_field_index("changed_at")
     if time >= 0:
         table = table.set_column(time, "changed_at", pc.cast(table["changed_at"], EVENTS.field("changed_at").type))
-    (found,) = table.to_pylist()
-    return dict(found)
+    (event,) = table.to_pylist()
+    return dict(event)
 
 
 def _tree(event: dict[str, Any]) -> Field:
@@ -177,7 +177,7 @@ def _tree(event: dict[str, Any]) -> Field:
             inner = tuple(_leaf(str(key), item, "NULL" if item is None else "") for key, item in value.items())
             children.append(Field(name, 0, 0, b"", None, plural(len(inner), "column"), inner))
         elif name == "problems":
-            inner = tuple(Field(one["code"], 0, 0, b"", one["detail"], problem=one["code"]) for one in value)
+            inner = tuple(Field(p["code"], 0, 0, b"", p["detail"], problem=p["code"]) for p in value)
             children.append(Field(name, 0, 0, b"", None, plural(len(inner), "problem"), inner))
         else:
             children.append(_leaf(name, ", ".join(map(str, value)) if isinstance(value, list) else str(value), ""))
@@ -196,8 +196,8 @@ _ALONE: Final = ("position", "commit_position", "csn", "record_id", "transaction
 
 def places(index: Index) -> list[str]:
     """The kinds of locations in this capture: names of columns, and the sources' own names of them."""
-    there = [name for name in _WANTED if name in index.columns]
-    return there + [alias for alias in ("lsn", "change_seq") if ALIASES[alias] in there]
+    known = [name for name in _WANTED if name in index.columns]
+    return known + [alias for alias in ("lsn", "change_seq") if ALIASES[alias] in known]
 
 
 def find(index: Index, text: str, near: int) -> int:
@@ -232,9 +232,9 @@ def find(index: Index, text: str, near: int) -> int:
 def _anywhere(index: Index, value: str, near: int) -> int:
     for name in _ALONE:
         column = index.columns.get(name)
-        found = None if column is None else _equal(column, value, near)
-        if found is not None:
-            return found
+        row = None if column is None else _equal(column, value, near)
+        if row is not None:
+            return row
     if _as_time(value) is not None and re.search(r"[-:]", value):
         return _in_column(index, "time", value, near)
     if value.isdigit() and 1 <= int(value) <= index.records:
@@ -247,7 +247,7 @@ def _anywhere(index: Index, value: str, near: int) -> int:
 def _in_column(index: Index, name: str, value: str, near: int) -> int:
     column = index.columns[name]
     if name == "record":
-        number = _whole(value)
+        number = _integer(value)
         if not 1 <= number <= index.records:
             raise OptionError(f"there are {index.records:,} records, no record {number:,}")
         return number - 1
@@ -256,11 +256,11 @@ def _in_column(index: Index, name: str, value: str, near: int) -> int:
         if time is None:
             raise OptionError(f"expected a time such as 2025-03-23T10:57:19Z, found '{visible(value)}'")
         return _next_higher(column, micros(time), f"no record has a time at or after {value}")
-    found = _equal(column, value, near)
-    if found is not None:
-        return found
+    row = _equal(column, value, near)
+    if row is not None:
+        return row
     if name in ("position", "commit_position") or isinstance(column, Numbers):
-        bound: Any = _whole(value) if isinstance(column, Numbers) else _padded(column, value)
+        bound: Any = _integer(value) if isinstance(column, Numbers) else _padded(column, value)
         return _next_higher(column, bound, f"no record has a {name} of {visible(value)} or higher")
     raise OptionError(f"no record has the {name} '{visible(value)}'")
 
@@ -304,11 +304,11 @@ def _next_higher(column: Any, bound: Any, otherwise: str) -> int:
 
 
 def _offset(index: Index, text: str, file: int) -> int:
-    offset = _whole(text)
-    found = index.at(file, offset)
-    if found is None:
+    offset = _integer(text)
+    row = index.at(file, offset)
+    if row is None:
         raise OptionError(f"no record begins before offset {offset:,}")
-    return found
+    return row
 
 
 def _file(index: Index, name: str) -> int:
@@ -319,7 +319,7 @@ def _file(index: Index, name: str) -> int:
     raise OptionError(f"the capture has no file '{visible(name)}'.{nearest(name, names)}")
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     plain = text.replace(",", "").replace("_", "").lower()
     try:
         return int(plain, 16 if plain.startswith("0x") else 10)

@@ -69,8 +69,8 @@ class Search:
         self._result = does.copy()
         self._rows = np.flatnonzero(may & ~does)  # records that depend on values
         self._changes = changes
-        self._matches = {one: nothing.copy() for one in values}  # by the first record of a group
-        self._present = {one.column: nothing.copy() for one in values if one.value is MISSING}
+        self._matches = {value: nothing.copy() for value in values}  # by the first record of a group
+        self._present = {value.column: nothing.copy() for value in values if value.value is MISSING}
         self._columns = columns
         self._stopped = Event()
         self.total = len(self._rows)
@@ -176,12 +176,12 @@ class Search:
             if self._stopped.is_set():
                 return None
             rows = self._index.exactly(batch["file_index"].to_numpy(), batch["offset"].to_numpy())
-            for all_rows, found in zip(keys, changes.keys_of_rows(batch), strict=True):
-                all_rows[rows[rows >= 0]] = found[rows >= 0]
+            for all_rows, row_keys in zip(keys, changes.keys_of_rows(batch), strict=True):
+                all_rows[rows[rows >= 0]] = row_keys[rows >= 0]
         group = changes.of_statements(*keys)
         with suppress(OSError):  # in a read-only folder it is computed for each search
-            write_arrow(beside := path.with_name(f".{path.name}-{get_ident()}"), pa.table({"first": group}))
-            beside.replace(path)
+            write_arrow(temporary := path.with_name(f".{path.name}-{get_ident()}"), pa.table({"first": group}))
+            temporary.replace(path)
         return group
 
     def _batches(self, wanted: Bools, columns: Sequence[str], images: bool = True) -> Iterator[pa.RecordBatch]:

@@ -78,8 +78,8 @@ def clause(column: str, value: Any, other: bool = False) -> str:
 def _parts(line: str) -> list[tuple[str, list[Token]]] | None:
     """The operands of a filter's ``and``, as text and as tokens; None if it has an ``or``."""
     words = tokens(line)
-    found: list[tuple[str, list[Token]]] = []
-    depth, begin, mine = 0, 0, list[Token]()
+    clauses: list[tuple[str, list[Token]]] = []
+    depth, begin, current = 0, 0, list[Token]()
     for word in words:
         depth += {"(": 1, ")": -1}.get(word.text, 0) if word.kind == "sign" else 0
         name = word.text.lower() if word.kind == "name" and depth == 0 else ""
@@ -87,11 +87,11 @@ def _parts(line: str) -> list[tuple[str, list[Token]]] | None:
             return None
         if name == "and" or word.kind == END:
             text = line[begin : word.place].strip()
-            found += [(text, mine)] if text else []
-            begin, mine = word.place + len("and"), []
+            clauses += [(text, current)] if text else []
+            begin, current = word.place + len("and"), []
         else:
-            mine.append(word)
-    return found
+            current.append(word)
+    return clauses
 
 
 def _compares(words: list[Token], column: str) -> bool:
@@ -106,10 +106,10 @@ def with_clause(line: str, column: str, added: str | None, *, instead: bool = Fa
     for an invalid filter."""
     parts = _parts(line)
     if parts is None:
-        kept = [f"({line.strip()})"]
+        clauses = [f"({line.strip()})"]
     else:
-        kept = [text for text, words in parts if not (instead and _compares(words, column)) and text != added]
-    return " and ".join([*kept, *([added] if added else [])])
+        clauses = [text for text, words in parts if not (instead and _compares(words, column)) and text != added]
+    return " and ".join([*clauses, *([added] if added else [])])
 
 
 def chosen_in(line: str, columns: Iterable[str]) -> dict[str, str | None]:
@@ -118,11 +118,11 @@ def chosen_in(line: str, columns: Iterable[str]) -> dict[str, str | None]:
         parts = _parts(line) or []
     except FilterError:
         parts = []
-    found = {
+    operands = {
         name: [words[2].text for _, words in parts if _compares(words, name) and words[2].kind == "text"]
         for name in columns
     }
-    return {name: values[0] if len(values) == 1 else None for name, values in found.items()}
+    return {name: values[0] if len(values) == 1 else None for name, values in operands.items()}
 
 
 def values_of(column: Column) -> list[str]:
@@ -145,14 +145,14 @@ def completions(
         begin = match.start("quote" if match["quote"] else "bare")
         typed = match["typed"] or match["bare"] or ""
         known = _beginning(typed, columns[name]) if name in columns else []
-        return [{"text": quoted(one), "from": begin} for one in known]
+        return [{"text": quoted(value), "from": begin} for value in known]
     word = _NAME.search(before)
     typed, begin = (word[0].lower(), word.start()) if word else ("", len(before))
     if word and word[1]:
         image, typed = word[1].lower(), word[2].removeprefix('"').lower()
-        there = [one.partition(".")[2] for one in kinds if one.startswith(f"{image}.")]
+        names = [name.partition(".")[2] for name in kinds if name.startswith(f"{image}.")]
         return [
-            {"text": value_name(image, one, kinds), "from": begin} for one in there if one.lower().startswith(typed)
+            {"text": value_name(image, name, kinds), "from": begin} for name in names if name.lower().startswith(typed)
         ]
     last = re.search(rf"""({_COLUMN}|\)|["'\d])\s+$""", before[:begin])
     if last is None or last[1].lower() in ("and", "or", "not"):
@@ -162,7 +162,7 @@ def completions(
         words = _SIGNS[kinds[column_name(last[1])]]
     else:
         words = ("and", "or")
-    return [{"text": one, "from": begin} for one in words if one.startswith(typed) and one != typed]
+    return [{"text": name, "from": begin} for name in words if name.startswith(typed) and name != typed]
 
 
 def _beginning(typed: str, column: Column) -> list[str]:
@@ -170,9 +170,9 @@ def _beginning(typed: str, column: Column) -> list[str]:
     if not isinstance(column, Codes):
         return []
     small = typed.lower()
-    found = [one for one in column.texts[: _NEAR * 20].to_pylist() if small in one.lower()]
-    found.sort(key=lambda one: (not one.lower().startswith(small), one.lower()))
-    return found[:_COMPLETED]
+    values = [value for value in column.texts[: _NEAR * 20].to_pylist() if small in value.lower()]
+    values.sort(key=lambda value: (not value.lower().startswith(small), value.lower()))
+    return values[:_COMPLETED]
 
 
 def hint(understood: Filter | None, columns: Mapping[str, Column]) -> str:
@@ -181,7 +181,7 @@ def hint(understood: Filter | None, columns: Mapping[str, Column]) -> str:
         column = columns[name]
         if isinstance(column, Codes) and not column.has(value):
             texts: pa.Array = column.texts[:_NEAR]
-            return f"No {name} is '{visible(value, 80)}'.{nearest(value, [visible(one) for one in texts.to_pylist()])}"
+            return f"No {name} is '{visible(value, 80)}'.{nearest(value, [visible(t) for t in texts.to_pylist()])}"
     return ""
 
 
@@ -257,9 +257,9 @@ def _path(root: Field, number: int) -> list[Field]:
             return [node]
         left -= 1
         for child in node.children:
-            found = down(child)
-            if found:
-                return [node, *found]
+            inner = down(child)
+            if inner:
+                return [node, *inner]
         return []
 
     return down(root)
@@ -268,7 +268,7 @@ def _path(root: Field, number: int) -> list[Field]:
 def _of_image(path: list[Field], record: Record) -> tuple[str, str] | None:
     """The image and the column of a field with a value."""
     field = path[-1]
-    is_before = any("before" in f"{one.name} {one.meaning}".lower() for one in path)
+    is_before = any("before" in f"{node.name} {node.meaning}".lower() for node in path)
     for image in ("before", "after", "key") if is_before else ("after", "before", "key"):
         values = record.event[image] or {}
         if _OF_LOG.get(field.name) == image and list(values.values()) == [field.value]:
@@ -300,7 +300,7 @@ def _literal(value: str | None, kind: str) -> str | None:
     if kind == "number":
         return value.strip() if re.fullmatch(NUMBER, value.strip()) else None
     if kind == "time":
-        found = times(pa.array([value]))
-        time: dt.datetime | None = None if found[0] == NO_TIME else Times(found).value(0)
+        micros = times(pa.array([value]))
+        time: dt.datetime | None = None if micros[0] == NO_TIME else Times(micros).value(0)
         return None if time is None else quoted(time.replace(tzinfo=None).isoformat())
     return quoted(value)

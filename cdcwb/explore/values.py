@@ -94,9 +94,9 @@ def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:
 def has(column: str, batch: pa.RecordBatch) -> Bools:
     """Whether the event's own image has a column (``after.NAME``), for every event of a batch."""
     image, _, name = column.partition(".")
-    found = np.zeros(len(batch), np.bool_)
-    found[_entries(batch[image], name)[0]] = True
-    return found
+    mask = np.zeros(len(batch), np.bool_)
+    mask[_entries(batch[image], name)[0]] = True
+    return mask
 
 
 def _entries(maps: pa.MapArray, name: str) -> tuple[Ints, pa.Array]:
@@ -116,7 +116,7 @@ def _with_problem(problems: pa.Array, name: str, rows: Ints) -> list[int]:
     return [
         int(row)
         for row in with_problems
-        if any(one["code"] in _OF_VALUES and named.match(one["detail"] or "") for one in problems[int(row)].as_py())
+        if any(p["code"] in _OF_VALUES and named.match(p["detail"] or "") for p in problems[int(row)].as_py())
     ]
 
 

@@ -50,7 +50,7 @@ _BIT: Final = re.compile(r"bit (\d+)\b")
 _COLUMNS: Final = ("time", "kind", "operation", "type", "table", "transaction", "position", "offset", "length")
 
 
-def _told(time: datetime) -> str:
+def _iso(time: datetime) -> str:
     """A time in the zone of the page, with microseconds."""
     wall = clock(time)[0]
     return wall if "." in wall else f"{wall}.000000"
@@ -58,15 +58,15 @@ def _told(time: datetime) -> str:
 
 def row_view(index: Index, row: int, mark: str | None) -> dict[str, Any]:
     """A row of the list of records. ``ended``: the end of its transaction, if the record has no time."""
-    found = index.row(row, [name for name in _COLUMNS if name in index.columns])
-    time = found["time"]
+    record = index.row(row, [name for name in _COLUMNS if name in index.columns])
+    time = record["time"]
     ended = index.ended(row) if time is None else None
-    shown = {name: None if value is None else visible(value, _CELL) for name, value in found.items()}
-    shown["time"] = None if time is None else _told(time)
-    shown["ended"] = None if ended is None else _told(ended)
+    shown = {name: None if value is None else visible(value, _CELL) for name, value in record.items()}
+    shown["time"] = None if time is None else _iso(time)
+    shown["ended"] = None if ended is None else _iso(ended)
     halves = (Kind.BEFORE, Kind.AFTER)
-    parts = [shown["operation"]] if found["kind"] == Kind.CHANGE else [shown["kind"]]
-    parts = [shown["operation"], shown["kind"]] if found["kind"] in halves else parts
+    parts = [shown["operation"]] if record["kind"] == Kind.CHANGE else [shown["kind"]]
+    parts = [shown["operation"], shown["kind"]] if record["kind"] in halves else parts
     shown["what"] = " ".join(part for part in parts if part)
     problem = index.columns["problem"].value(row)
     severity = None if problem is None else _severity(problem.split(", "))
@@ -83,8 +83,8 @@ def record_view(index: Index, record: Record, change: Change | None, mark: str |
     data = record.data
     event = record.event
     schema = schema_of(index, event["table_version"])
-    problems = {(one["code"], one["sentence"]): one for one in index.problems_of(record.row)}  # each only once
-    sentences = {one["sentence"] for one in problems.values()}
+    problems = {(p["code"], p["sentence"]): p for p in index.problems_of(record.row)}  # each only once
+    sentences = {p["sentence"] for p in problems.values()}
     note = "" if record.note in sentences else record.note
     return {
         "row": record.row,
@@ -100,15 +100,15 @@ def record_view(index: Index, record: Record, change: Change | None, mark: str |
         "values": values_of(change, record, schema),
         "masks": masks_of(record, schema),
         "schema": schema,
-        "problems": [{**one, "sentence": visible(one["sentence"], _SENTENCE)} for one in problems.values()],
+        "problems": [{**p, "sentence": visible(p["sentence"], _SENTENCE)} for p in problems.values()],
         "mark": mark,
     }
 
 
-def tree_of(root: Field, said: Collection[str] = ()) -> dict[str, Any]:
+def tree_of(root: Field, shown_elsewhere: Collection[str] = ()) -> dict[str, Any]:
     """A field tree as dictionaries: name, at, length, value, cut (whether the value is shortened), meaning (empty if it
-    is ``said`` elsewhere on the page), problem, quiet, children; ``left`` in the root is the number of fields that are
-    left out."""
+    is in ``shown_elsewhere``), problem, quiet, children; ``left`` in the root is the number of fields that are left
+    out."""
     room = [MOST_FIELDS]
 
     def node(field: Field) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def tree_of(root: Field, said: Collection[str] = ()) -> dict[str, Any]:
             "length": field.length,
             "value": _shown(field.value),
             "cut": _is_cut(field.value),
-            "meaning": "" if field.meaning in said else visible(field.meaning, _SENTENCE),
+            "meaning": "" if field.meaning in shown_elsewhere else visible(field.meaning, _SENTENCE),
             "problem": field.problem,
             "quiet": field.quiet,
             "children": children,
@@ -146,7 +146,7 @@ def values_of(change: Change | None, record: Record, schema: dict[str, Any] | No
     after = (change.after if change is not None else event["after"]) or {}
     key = event["key"] or {}
     changed = set(event["changed_columns"] or ())
-    names = dict.fromkeys([one["name"] for one in (schema or {}).get("columns", ())])
+    names = dict.fromkeys([column["name"] for column in (schema or {}).get("columns", ())])
     names |= dict.fromkeys([*key, *before, *after])
     if not (before or after or key):
         return []
@@ -186,26 +186,26 @@ def _is_cut(value: str | None) -> bool:
 def masks_of(record: Record, schema: dict[str, Any] | None) -> list[dict[str, Any]]:
     """The masks of a record bit by bit: name, text as written, and bits with number, column, whether it is set, and a
     description. Header columns are included."""
-    found = []
+    masks = []
     for field in record.field.walk():
         bits = [_bit(child, match) for child in field.children if (match := _BIT.match(child.meaning))]
         if bits:
             text = visible(field.value or "", _VALUE)
-            found.append(
+            masks.append(
                 {"name": visible(field.name, 80), "text": text, "note": visible(field.meaning, 400), "bits": bits}
             )
-    if found or schema is None:
-        return found
+    if masks or schema is None:
+        return masks
     for name, columns in (("change_mask", "changed_columns"), ("column_mask", "present_columns")):
         text, chosen = record.event[name], record.event[columns]
         if text is not None and chosen is not None:
             bits = [
-                {"bit": one["ordinal"], "column": one["name"], "set": one["name"] in chosen, "header": False}
-                for one in schema["columns"]
+                {"bit": column["ordinal"], "column": column["name"], "set": column["name"] in chosen, "header": False}
+                for column in schema["columns"]
             ]
             note = "the bits of header columns are not among the saved columns; numbers are those of the columns"
-            found.append({"name": name, "text": visible(text, _VALUE), "note": note, "bits": bits})
-    return found
+            masks.append({"name": name, "text": visible(text, _VALUE), "note": note, "bits": bits})
+    return masks
 
 
 def _bit(child: Field, match: re.Match[str]) -> dict[str, Any]:
@@ -220,31 +220,33 @@ def _bit(child: Field, match: re.Match[str]) -> dict[str, Any]:
 def schema_of(index: Index, version: str | None) -> dict[str, Any] | None:
     """The table version of a record: its name, its origin, its columns, and the other versions of the table; None if
     unknown."""
-    found = index.versions.get(version) if version is not None else None
-    if found is None:
+    version_row = index.versions.get(version) if version is not None else None
+    if version_row is None:
         return None
-    table = (found["schema_name"], found["table_name"])
-    others = [name for name, one in index.versions.items() if (one["schema_name"], one["table_name"]) == table]
+    table = (version_row["schema_name"], version_row["table_name"])
+    same_table = [
+        name for name, other in index.versions.items() if (other["schema_name"], other["table_name"]) == table
+    ]
     columns = [
         {
-            "ordinal": one["ordinal"],
-            "name": visible(one["name"], 120),
-            "type": visible(one["type"] or "", 80),
-            "length": one["length"],
-            "precision": one["precision"],
-            "scale": one["scale"],
-            "key": one["key_position"],
-            "nullable": one["nullable"],
+            "ordinal": column["ordinal"],
+            "name": visible(column["name"], 120),
+            "type": visible(column["type"] or "", 80),
+            "length": column["length"],
+            "precision": column["precision"],
+            "scale": column["scale"],
+            "key": column["key_position"],
+            "nullable": column["nullable"],
         }
-        for one in found["columns"] or ()
+        for column in version_row["columns"] or ()
     ]
     return {
         "version": visible(version, 120),
         "table": visible(".".join(name for name in table if name), 160),
-        "origin": visible(found["origin"] or "", 80),
-        "first_position": found["first_position"],
+        "origin": visible(version_row["origin"] or "", 80),
+        "first_position": version_row["first_position"],
         "columns": columns,
-        "others": [visible(name, 120) for name in others if name != version],
+        "others": [visible(name, 120) for name in same_table if name != version],
         "size": plural(len(columns), "column"),
     }
 
@@ -311,7 +313,7 @@ def change_of(record: Record, half: Record | None, columns: Iterable[str] = ()) 
 
 
 def redo(change: Change) -> str:
-    """The SQL statement that repeats the change, or a comment that says what is unknown."""
+    """The SQL statement that repeats the change, or a comment that states what is unknown."""
     if change.operation in (Operation.INSERT, Operation.REFRESH):
         if change.after is None:
             return _unknown("the after image was not captured")
@@ -332,7 +334,7 @@ def redo(change: Change) -> str:
 
 
 def undo(change: Change) -> str:
-    """The SQL statement that reverts the change, or a comment that says what is unknown."""
+    """The SQL statement that reverts the change, or a comment that states what is unknown."""
     if change.operation in (Operation.INSERT, Operation.REFRESH):
         return _delete(change, _new_key(change))
     if change.operation == Operation.UPDATE:
@@ -362,30 +364,30 @@ def _insert(change: Change, image: Image, what: str) -> str:
     return f"{note}INSERT INTO {change.name} ({names})\nVALUES ({', '.join(map(_value, image.values()))});"
 
 
-def _update(change: Change, values: Image, found: tuple[Image, str] | None) -> str:
-    if found is None:
+def _update(change: Change, values: Image, identifier: tuple[Image, str] | None) -> str:
+    if identifier is None:
         return _unknown("the capture does not identify the row")
     pairs = ",\n    ".join(f"{_name(name)} = {_value(value)}" for name, value in values.items())
-    return f"{found[1]}UPDATE {change.name}\nSET {pairs}\nWHERE {_where(found[0])};"
+    return f"{identifier[1]}UPDATE {change.name}\nSET {pairs}\nWHERE {_where(identifier[0])};"
 
 
-def _delete(change: Change, found: tuple[Image, str] | None) -> str:
-    if found is None:
+def _delete(change: Change, identifier: tuple[Image, str] | None) -> str:
+    if identifier is None:
         return _unknown("the capture does not identify the row")
-    return f"{found[1]}DELETE FROM {change.name}\nWHERE {_where(found[0])};"
+    return f"{identifier[1]}DELETE FROM {change.name}\nWHERE {_where(identifier[0])};"
 
 
 def _old_key(change: Change) -> tuple[Image, str] | None:
     """The identifier of the row before the change: its key, else its complete image, with a comment about it."""
-    return _found(change, change.before, own=change.operation == Operation.DELETE)
+    return _identifier(change, change.before, own=change.operation == Operation.DELETE)
 
 
 def _new_key(change: Change) -> tuple[Image, str] | None:
     """The identifier of the row after the change."""
-    return _found(change, change.after, own=True)
+    return _identifier(change, change.after, own=True)
 
 
-def _found(change: Change, image: Image | None, *, own: bool) -> tuple[Image, str] | None:
+def _identifier(change: Change, image: Image | None, *, own: bool) -> tuple[Image, str] | None:
     if change.key:
         if image is not None and all(name in image for name in change.key):
             return {name: image[name] for name in change.key}, ""
@@ -438,8 +440,8 @@ def _unknown(reason: str) -> str:
 
 def as_json(record: Record) -> str:
     """The event as JSON: its columns that are not null, times in ISO 8601, bytes as hex."""
-    told = {name: record.event[name] for name in EVENTS.names if record.event.get(name) is not None}
-    return json.dumps(told, indent=2, ensure_ascii=False, default=_plain)
+    columns = {name: record.event[name] for name in EVENTS.names if record.event.get(name) is not None}
+    return json.dumps(columns, indent=2, ensure_ascii=False, default=_plain)
 
 
 def _plain(value: Any) -> str:

@@ -97,10 +97,10 @@ class ExplorerWidget(anywidget.AnyWidget):
         explorer.refresh()
         lines = max(1, min(int(message.get("count", 20)), 200))
         first = int(message.get("first", 0))
-        place = explorer.place_of(explorer.chosen)
-        if jumped and not first <= place < first + lines:
-            near = first - lines <= place < first + 2 * lines
-            first = (place if place < first else place - lines + 1) if near else place - lines // 2
+        index = explorer.place_of(explorer.chosen)
+        if jumped and not first <= index < first + lines:
+            near = first - lines <= index < first + 2 * lines
+            first = (index if index < first else index - lines + 1) if near else index - lines // 2
         first = max(0, min(first, explorer.shown - lines))
         return {
             "first": first,
@@ -122,21 +122,21 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **asked: Any) -> Any:
         """The widget, and the first records as a table for pages without a kernel."""
-        found: Any = super()._repr_mimebundle_(**asked)
-        data, metadata = found if isinstance(found, tuple) else (found, {})
+        bundle: Any = super()._repr_mimebundle_(**asked)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**(data or {}), "text/html": self._fallback(), "text/plain": "the explorer"}, metadata
 
     def _fallback(self) -> str:
         explorer = self.explorer
-        rows = [{**one, "record": count(one["row"] + 1)} for one in explorer.page(0, _FALLBACK)]
+        rows = [{**record, "record": count(record["row"] + 1)} for record in explorer.page(0, _FALLBACK)]
         names = [f"time ({zone_name(axis=False)})" if name == "time" else name for name in _SHOWN]
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(str(row[name] or ''))}</td>" for name in _SHOWN) + "</tr>" for row in rows
         )
-        told = f"The first {len(rows)} of {plural(explorer.index.records, 'record')}."
+        caption = f"The first {len(rows)} of {plural(explorer.index.records, 'record')}."
         table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        note = f'<p class="cdcwb-note">{told} In JupyterLab, with a running kernel, the explorer is here.</p>'
+        note = f'<p class="cdcwb-note">{caption} In JupyterLab, with a running kernel, the explorer is here.</p>'
         return f'<div class="cdcwb-scroll">{table}</div>{note}'
 
 
@@ -147,7 +147,7 @@ def _selection(explorer: Explorer) -> Message | None:
         return None
     times = [selection.time_from, selection.time_to]
     parts = [selection.sentence(("time_from", "time_to"))]
-    parts += [] if times == [None, None] else [" to ".join(moment(one, "…") for one in times)]
+    parts += [] if times == [None, None] else [" to ".join(moment(time, "…") for time in times)]
     return {"sentence": "; ".join(filter(None, parts)), "follows": explorer.follows}
 
 
@@ -157,14 +157,14 @@ def _progress(explorer: Explorer) -> Message | None:
     if search is None:
         return None
     part = f"{count(search.searched)} of {plural(search.total, 'record')}"
-    said = f"searched {part}" if search.complete else f"stopped after {part}"
+    sentence = f"searched {part}" if search.complete else f"stopped after {part}"
     if not explorer.search_done:
         total = plural(search.total, "record")
-        said = f"searched {part}" if search.searched else f"opening the files to search {total}"
+        sentence = f"searched {part}" if search.searched else f"opening the files to search {total}"
     return {
         "running": not explorer.search_done,
         "part": search.searched / max(1, search.total),
-        "sentence": f"{said}, {count(explorer.shown)} found" + (f": {search.wrong}" if search.wrong else ""),
+        "sentence": f"{sentence}, {count(explorer.shown)} found" + (f": {search.wrong}" if search.wrong else ""),
     }
 
 
@@ -224,12 +224,12 @@ def _complete(explorer: Explorer, message: Message, reply: Message) -> bool:
 
 def _terms(explorer: Explorer, message: Message, reply: Message) -> bool:
     """The filters for the value of a field and for all other values, shortened for a button if they are too long."""
-    reply["terms"] = [{"clause": one, "shown": visible(one, _TERM)} for one in explorer.terms(*_field(message))]
+    reply["terms"] = [{"clause": c, "shown": visible(c, _TERM)} for c in explorer.terms(*_field(message))]
     return False
 
 
-def _whole(explorer: Explorer, message: Message, reply: Message) -> bool:
-    reply["copied"] = {"kind": visible(message.get("name", "")), "text": explorer.whole(*_field(message))}
+def _complete_value(explorer: Explorer, message: Message, reply: Message) -> bool:
+    reply["copied"] = {"kind": visible(message.get("name", "")), "text": explorer.complete_value(*_field(message))}
     return False
 
 
@@ -284,7 +284,7 @@ _STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
     "go": _moves(lambda explorer, message: explorer.go(str(message["text"]))),
     "complete": _complete,
     "terms": _terms,
-    "whole": _whole,
+    "whole": _complete_value,
     "follow": _moves(_follow),
     "unselect": _moves(_unselect),
     "add": _moves(lambda explorer, message: explorer.add(str(message["clause"]))),

@@ -74,15 +74,15 @@ def binned(changes: Changes, rows: int = _ROWS) -> tuple[Counted, int]:
     known = changes.at[changes.timed]
     extent = int(known.max()) - int(known.min()) if len(known) else 0
     width = next((width for width in WIDTHS if extent < width * _BINS), WIDTHS[-1])
-    whole: Counted | None = None
+    result: Counted | None = None
     for first in range(0, len(changes), _CHUNK):
         part = counted(changes, first, first + _CHUNK, width)
-        whole = part if whole is None else merged([whole, part], width)
-        while len(whole["record"]) > rows and width < WIDTHS[-1]:
+        result = part if result is None else merged([result, part], width)
+        while len(result["record"]) > rows and width < WIDTHS[-1]:
             width = WIDTHS[WIDTHS.index(width) + 1]
-            whole = merged([whole], width)
-    assert whole is not None
-    return whole, width
+            result = merged([result], width)
+    assert result is not None
+    return result, width
 
 
 def counted(changes: Changes, first: int, end: int, width_us: int) -> Counted:
@@ -102,8 +102,8 @@ def merged(parts: Sequence[Counted], width_us: int) -> Counted:
     rows = pa.concat_tables(map(pa.table, parts))
     at = np.asarray(rows["at"])
     rows = rows.append_column("bin", pa.array(np.where(at == NO_TIME, NO_TIME, at // width_us)))
-    found = rows.group_by(["bin", *_BY], use_threads=False).aggregate(list(_TOGETHER.items())).sort_by("record_min")
-    return {name: np.asarray(found[f"{name}_{_TOGETHER[name]}" if name in _TOGETHER else name]) for name in parts[0]}
+    grouped = rows.group_by(["bin", *_BY], use_threads=False).aggregate(list(_TOGETHER.items())).sort_by("record_min")
+    return {name: np.asarray(grouped[f"{name}_{_TOGETHER[name]}" if name in _TOGETHER else name]) for name in parts[0]}
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
@@ -226,8 +226,8 @@ class Transactions:
         begins = self.column("begin_position", numbers)
         if not begins.null_count:
             return begins
-        found = pc.extract_regex(self.column("transaction_id", numbers), "~(?P<position>.+)$")
-        return pc.coalesce(begins, pc.struct_field(found, "position"))
+        match = pc.extract_regex(self.column("transaction_id", numbers), "~(?P<position>.+)$")
+        return pc.coalesce(begins, pc.struct_field(match, "position"))
 
     def records(self, numbers: Ints) -> list[dict[str, Any]]:
         """Rows of the model with ``rows`` (bytes, if offsets are rows), ``first_position`` (of the begin, else of the
@@ -240,10 +240,10 @@ class Transactions:
             "changes_total": pa.array(rows.changes),
             "lasted_us": _nullable(rows.lasted),
         }
-        found: list[dict[str, Any]] = pa.table(
+        records: list[dict[str, Any]] = pa.table(
             {name: rows.rows[name] for name in rows.rows.schema.names} | made
         ).to_pylist()
-        return found
+        return records
 
 
 def _nullable(values: Ints) -> pa.Array:
@@ -277,7 +277,7 @@ def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, p
     are used here, in any order) to ``folder``, atomically. ``transactions`` are rows of
     :data:`cdcwb.model.TRANSACTIONS`."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         transactions = _in_order(_renamed(_in_microseconds(transactions)), places)
         names = transactions["transaction_id"].combine_chunks()
@@ -287,21 +287,21 @@ def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, p
         headers = of_columns({name: rows[name].combine_chunks() for name in rows.column_names})
         record = places.exactly(headers.numbers["file_index"], headers.numbers["offset"])
         order = np.argsort(record, kind="stable")
-        kept = ("changed_at", "committed_at", "bytes", "transaction", *_CODED, "set")
-        numbers = {"record": record[order]} | {name: headers.numbers[name][order] for name in kept}
+        stored = ("changed_at", "committed_at", "bytes", "transaction", *_CODED, "set")
+        numbers = {"record": record[order]} | {name: headers.numbers[name][order] for name in stored}
         for name, texts in headers.texts.items():
-            write_arrow(beside / f"text-{name}.arrow", pa.table({"text": pa.array(texts, pa.large_string())}))
-        write_arrow(beside / "sets.arrow", pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))}))
-        write_arrow(beside / "changes.arrow", pa.table({name: pa.array(one) for name, one in numbers.items()}))
-        write_arrow(beside / "transactions.arrow", transactions)
+            write_arrow(temporary / f"text-{name}.arrow", pa.table({"text": pa.array(texts, pa.large_string())}))
+        write_arrow(temporary / "sets.arrow", pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))}))
+        write_arrow(temporary / "changes.arrow", pa.table({name: pa.array(v) for name, v in numbers.items()}))
+        write_arrow(temporary / "transactions.arrow", transactions)
         about = {"version": _VERSION, "origin": origin, "changes": len(record), "transactions": len(transactions)}
         if len(record) > BINNED_ABOVE:
-            counted, about["width_us"] = binned(read_changes(beside, places))
-            write_arrow(beside / "bins.arrow", pa.table({name: pa.array(one) for name, one in counted.items()}))
-        (beside / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
-        put_in_place(beside, folder)
+            counted, about["width_us"] = binned(read_changes(temporary, places))
+            write_arrow(temporary / "bins.arrow", pa.table({name: pa.array(v) for name, v in counted.items()}))
+        (temporary / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        put_in_place(temporary, folder)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -369,15 +369,15 @@ def read_changes(folder: Path, places: Index, width_us: int = 0) -> Changes:
     sets = read_arrow(folder / "sets.arrow")["columns"].to_pylist()
     transactions = Transactions(read_arrow(folder / "transactions.arrow"))
     transactions.until = transactions.span[1] if transactions.span else NO_TIME
-    found = Changes(places, _numbers(folder / "changes.arrow"), texts, sets, transactions)
+    changes = Changes(places, _numbers(folder / "changes.arrow"), texts, sets, transactions)
     if width_us:
-        found.bins = Changes(places, _numbers(folder / "bins.arrow"), texts, sets, transactions, width_us)
-    return found
+        changes.bins = Changes(places, _numbers(folder / "bins.arrow"), texts, sets, transactions, width_us)
+    return changes
 
 
 def _numbers(path: Path) -> dict[str, npt.NDArray[Any]]:
-    found = read_arrow(path)
-    return {name: found[name].to_numpy() for name in found.schema.names}
+    table = read_arrow(path)
+    return {name: table[name].to_numpy() for name in table.schema.names}
 
 
 class Changes(Headers):
@@ -409,14 +409,14 @@ class Changes(Headers):
 
     def take(self, rows: Ints) -> Changes:
         """A subset of the changes."""
-        numbers = {name: one[rows] for name, one in self.numbers.items()}
+        numbers = {name: v[rows] for name, v in self.numbers.items()}
         return Changes(self.places, numbers, self.texts, self.sets, self.transactions, self.width_us)
 
     @cached_property
     def transaction(self) -> npt.NDArray[np.int32]:
         """The number of the transaction of each, -1 without one and for bins."""
-        found = self.numbers.get("transaction")
-        return np.full(len(self), -1, np.int32) if found is None else found
+        codes = self.numbers.get("transaction")
+        return np.full(len(self), -1, np.int32) if codes is None else codes
 
     @property
     def bytes(self) -> Ints:

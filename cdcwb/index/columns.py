@@ -79,8 +79,8 @@ class Numbers:
 
     def value(self, row: int) -> int | None:
         """The number, or None."""
-        found = int(self.values[row])
-        return None if found == self._null else found + self._shift
+        number = int(self.values[row])
+        return None if number == self._null else number + self._shift
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`Column`."""
@@ -89,8 +89,8 @@ class Numbers:
         bound = value - self._shift
         if sign == "==":
             return np.asarray(self.values == bound) if bound != self._null else np.zeros(len(self.values), np.bool_)
-        found = np.asarray(_ORDER[sign](self.values, bound))
-        return found & (self.values != self._null) if sign in ("<", "<=") else found
+        mask = np.asarray(_ORDER[sign](self.values, bound))
+        return mask & (self.values != self._null) if sign in ("<", "<=") else mask
 
 
 class Times(Numbers):
@@ -100,8 +100,8 @@ class Times(Numbers):
 
     def value(self, row: int) -> Any:
         """The time in UTC, or None."""
-        found = int(self.values[row])
-        return None if found == NO_TIME else time_of(found)
+        micros = int(self.values[row])
+        return None if micros == NO_TIME else time_of(micros)
 
 
 class Texts:
@@ -114,8 +114,8 @@ class Texts:
 
     def value(self, row: int) -> str | None:
         """The text, or None."""
-        found: str | None = self.values[row].as_py()
-        return found
+        text: str | None = self.values[row].as_py()
+        return text
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`Column`."""
@@ -129,64 +129,64 @@ class Codes:
     kind = "text"
 
     def __init__(
-        self, codes: npt.NDArray[Any], texts: pa.Array, others: Callable[[pa.Array], pa.Array] | None = None
+        self, codes: npt.NDArray[Any], texts: pa.Array, alternatives: Callable[[pa.Array], pa.Array] | None = None
     ) -> None:
         self.codes = codes
         self.texts = texts
-        self._others = None if others is None else others(texts)
+        self._others = None if alternatives is None else alternatives(texts)
 
     def value(self, row: int) -> str | None:
         """The text, or None."""
         code = int(self.codes[row])
-        found: str | None = None if code < 0 else self.texts[code].as_py()
-        return found
+        text: str | None = None if code < 0 else self.texts[code].as_py()
+        return text
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`Column`."""
         if value is None:
             return np.asarray(self.codes < 0)
-        good = mask_of_texts(self.texts, sign, value)
+        matching = mask_of_texts(self.texts, sign, value)
         if self._others is not None and sign == "==":
-            good |= mask_of_texts(self._others, sign, value)
-        return self.rows_of(good)
+            matching |= mask_of_texts(self._others, sign, value)
+        return self.rows_of(matching)
 
     def has(self, text: str) -> bool:
         """Whether a row may equal the text."""
         texts = [self.texts] if self._others is None else [self.texts, self._others]
-        return any(mask_of_texts(one, "==", text).any() for one in texts)
+        return any(mask_of_texts(array, "==", text).any() for array in texts)
 
     def code_of(self, text: str) -> int:
         """The code of a text, -1 if unknown."""
-        found: int = pc.index(self.texts, pa.scalar(text, self.texts.type)).as_py()
-        return found
+        code: int = pc.index(self.texts, pa.scalar(text, self.texts.type)).as_py()
+        return code
 
-    def rows_of(self, good: Bools) -> Bools:
-        """Whether the code of each row is among ``good``."""
-        chosen = np.flatnonzero(good)
+    def rows_of(self, matching: Bools) -> Bools:
+        """Whether the code of each row is among ``matching``."""
+        chosen = np.flatnonzero(matching)
         if len(chosen) == 0:
             return np.zeros(len(self.codes), np.bool_)
         if len(chosen) == 1:
             return np.asarray(self.codes == chosen[0].astype(self.codes.dtype))
-        found: Bools = np.append(good, False)[self.codes]  # -1 selects the last
-        return found
+        mask: Bools = np.append(matching, False)[self.codes]  # -1 selects the last
+        return mask
 
 
 def mask_of_texts(texts: pa.Array, sign: str, value: Any) -> Bools:
     """Whether a comparison holds, for each text; null never matches."""
     if value is None:
-        found = texts.is_null()
+        matches = texts.is_null()
     elif sign == "==":
-        found = pc.equal(texts, pa.scalar(value, texts.type))
+        matches = pc.equal(texts, pa.scalar(value, texts.type))
     elif sign == "contains":
-        found = pc.match_substring(texts, value)
+        matches = pc.match_substring(texts, value)
     elif sign == "matches":
         try:
-            found = pc.match_substring_regex(texts, value)  # linear in the length of the text
+            matches = pc.match_substring_regex(texts, value)  # linear in the length of the text
         except pa.ArrowInvalid:
             raise ValueError("expected a regular expression") from None
     else:
-        found = _TEXT_ORDER[sign](texts, pa.scalar(value, texts.type))
-    mask: Bools = found.fill_null(False).to_numpy(zero_copy_only=False)
+        matches = _TEXT_ORDER[sign](texts, pa.scalar(value, texts.type))
+    mask: Bools = matches.fill_null(False).to_numpy(zero_copy_only=False)
     return mask
 
 
@@ -266,19 +266,19 @@ class Headers:
     @cached_property
     def names(self) -> list[str]:
         """The names of all changed columns, in order."""
-        return sorted({name for one in self.sets for name in one})
+        return sorted({name for names in self.sets for name in names})
 
     @cached_property
     def _members(self) -> pa.ListArray:
         """The numbers of the names in each set, in order."""
-        places = {name: place for place, name in enumerate(self.names)}
-        return pa.array([sorted({places[name] for name in one}) for one in self.sets], pa.list_(pa.int64()))
+        places = {name: number for number, name in enumerate(self.names)}
+        return pa.array([sorted({places[name] for name in names}) for names in self.sets], pa.list_(pa.int64()))
 
     def columns_of(self, codes: Ints, most: int | None = None) -> tuple[Ints, Ints]:
         """The columns of some sets, limited to the first ``most`` of each by name: the index in ``codes`` for each
         column, and its number in :attr:`names`."""
-        found = pc.list_slice(self._members.take(pa.array(codes)), 0, most)
-        return np.asarray(pc.list_parent_indices(found)), np.asarray(pc.list_flatten(found))
+        members = pc.list_slice(self._members.take(pa.array(codes)), 0, most)
+        return np.asarray(pc.list_parent_indices(members)), np.asarray(pc.list_flatten(members))
 
     @cached_property
     def timed(self) -> Bools:
@@ -288,9 +288,9 @@ class Headers:
 
 def headers_of(batch: pa.RecordBatch) -> Headers:
     """The headers of a batch of rows of :data:`cdcwb.model.CHANGES`, as far as it has the columns."""
-    found = of_columns(coded(batch))
-    found.position = batch["position"] if "position" in batch.schema.names else None
-    return found
+    headers = of_columns(coded(batch))
+    headers.position = batch["position"] if "position" in batch.schema.names else None
+    return headers
 
 
 def table_labels(batch: pa.RecordBatch) -> pa.Array:
@@ -307,13 +307,13 @@ def set_labels(batch: pa.RecordBatch) -> pa.Array:
 
 def coded(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """A batch with dictionary-encoded texts, sets of columns as texts, and times as numbers."""
-    there = batch.schema.names
-    texts = {name: batch[name] for name in ("operation", "outcome") if name in there}
-    if "table_name" in there:
+    names = batch.schema.names
+    texts = {name: batch[name] for name in ("operation", "outcome") if name in names}
+    if "table_name" in names:
         texts["table"] = table_labels(batch)
-    if "changed_columns" in there:
+    if "changed_columns" in names:
         texts["set"] = set_labels(batch)
-    columns = {name: one.cast(pa.string()).dictionary_encode() for name, one in texts.items()}
+    columns = {name: values.cast(pa.string()).dictionary_encode() for name, values in texts.items()}
     for name in ("changed_at", "committed_at"):
         times = batch[name].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
         columns[name] = pc.fill_null(times, NO_TIME)

@@ -78,22 +78,22 @@ def build_index(
     has at least ``files``; ``problems`` are rows of :data:`cdcwb.model.PROBLEMS`.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         events = _read(parts)
         order = _order(events)
-        numbers = _write_columns(beside, events, order)
+        numbers = _write_columns(temporary, events, order)
         del events
-        found, codes = _placed(problems, numbers, about["files"])
-        write_arrow(beside / "problems.arrow", found)
-        _write_coded(beside, "problem", codes, numbers)
-        write_arrow(beside / "numbers.arrow", pa.table({name: pa.array(values) for name, values in numbers.items()}))
-        write_arrow(beside / "versions.arrow", versions)
-        told = {**about, "version": VERSION, "records": len(numbers["offset"]), "parts": [path.name for path in parts]}
-        (beside / ABOUT).write_text(json.dumps(told, indent=1), encoding="utf-8")
-        put_in_place(beside, folder)
+        placed, codes = _placed(problems, numbers, about["files"])
+        write_arrow(temporary / "problems.arrow", placed)
+        _write_coded(temporary, "problem", codes, numbers)
+        write_arrow(temporary / "numbers.arrow", pa.table({name: pa.array(values) for name, values in numbers.items()}))
+        write_arrow(temporary / "versions.arrow", versions)
+        facts = {**about, "version": VERSION, "records": len(numbers["offset"]), "parts": [path.name for path in parts]}
+        (temporary / ABOUT).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        put_in_place(temporary, folder)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def put_in_place(made: Path, folder: Path) -> None:
@@ -170,13 +170,13 @@ def _write_columns(folder: Path, events: pa.Table, order: Ints | None) -> dict[s
         texts = events[name]
         if texts.null_count == len(texts):
             continue
-        whole = texts.combine_chunks()
-        whole = whole.take(pa.array(order)) if order is not None else whole
-        as_numbers = _as_numbers(whole) if name in HEADERS else None
+        joined = texts.combine_chunks()
+        joined = joined.take(pa.array(order)) if order is not None else joined
+        as_numbers = _as_numbers(joined) if name in HEADERS else None
         if as_numbers is not None:
             numbers[name] = as_numbers
         else:
-            write_arrow(folder / f"text-{name}.arrow", pa.table({"text": whole}))
+            write_arrow(folder / f"text-{name}.arrow", pa.table({"text": joined}))
     return numbers
 
 
@@ -187,12 +187,12 @@ def _sorted(values: npt.NDArray[Any], order: Ints | None) -> npt.NDArray[Any]:
 def _as_numbers(texts: pa.Array) -> Ints | None:
     """Texts as numbers, if all are integers with the same format."""
     try:
-        found = texts.cast(pa.int64())
+        numbers = texts.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
-    if not pc.all(pc.fill_null(pc.equal(found.cast(_SEARCHED), texts), True)).as_py():
+    if not pc.all(pc.fill_null(pc.equal(numbers.cast(_SEARCHED), texts), True)).as_py():
         return None
-    values: Ints = pc.fill_null(found, NO_TIME).to_numpy(zero_copy_only=False)
+    values: Ints = pc.fill_null(numbers, NO_TIME).to_numpy(zero_copy_only=False)
     return values
 
 
@@ -214,18 +214,18 @@ def _placed(
     starts = np.searchsorted(file, np.arange(int(file[-1]) + 2))
     rows = []
     of_problem = PROBLEM_ROWS.names[1:]
-    for one in problems.select([*of_problem, "file", "offset"]).to_pylist():
+    for problem in problems.select([*of_problem, "file", "offset"]).to_pylist():
         row = -1
-        place = index.get(one["file"]) if one["file"] is not None and one["offset"] is not None else None
-        if place is not None and place + 1 < len(starts):
-            first, last = int(starts[place]), int(starts[place + 1])
-            row = first + int(np.searchsorted(offset[first:last], one["offset"], side="right")) - 1
+        number = index.get(problem["file"]) if problem["file"] is not None and problem["offset"] is not None else None
+        if number is not None and number + 1 < len(starts):
+            first, last = int(starts[number]), int(starts[number + 1])
+            row = first + int(np.searchsorted(offset[first:last], problem["offset"], side="right")) - 1
             row = row if row >= first else -1
-        rows.append({"row": row, **{name: one[name] for name in of_problem}})
+        rows.append({"row": row, **{name: problem[name] for name in of_problem}})
     of_row: dict[int, dict[str, None]] = {}
-    for found in rows:
-        if found["row"] >= 0:
-            of_row.setdefault(found["row"], {})[found["code"]] = None
+    for row_of_problem in rows:
+        if row_of_problem["row"] >= 0:
+            of_row.setdefault(row_of_problem["row"], {})[row_of_problem["code"]] = None
     texts: dict[str, int] = {}
     codes = np.full(len(offset), -1, np.int32)
     for row, names in of_row.items():
@@ -281,8 +281,8 @@ class Index:
     @cached_property
     def files(self) -> list[dict[str, Any]]:
         """The files of the capture, as in ``Capture.files``."""
-        found: list[dict[str, Any]] = sorted(self.about["files"], key=lambda entry: int(entry["file_index"]))
-        return found
+        entries: list[dict[str, Any]] = sorted(self.about["files"], key=lambda entry: int(entry["file_index"]))
+        return entries
 
     @property
     def format(self) -> str:
@@ -295,15 +295,15 @@ class Index:
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
         """A numeric column: file_index, offset, length, part, part_row."""
-        found: npt.NDArray[Any] = self._numbers[name]
-        return found
+        values: npt.NDArray[Any] = self._numbers[name]
+        return values
 
     def texts(self, name: str) -> Codes:
         """A column of texts with few distinct values."""
-        found = self.columns[name]
-        if not isinstance(found, Codes):
+        column = self.columns[name]
+        if not isinstance(column, Codes):
             raise KeyError(name)
-        return found
+        return column
 
     def row(self, number: int, names: Sequence[str] | None = None) -> dict[str, Any]:
         """All or some columns of one record; null is None."""
@@ -318,15 +318,15 @@ class Index:
 
     def exactly(self, file_index: npt.NDArray[Any], offset: npt.NDArray[Any]) -> Ints:
         """The records that begin at the offsets, -1 if none does."""
-        found = np.full(len(offset), -1, np.int64)
+        rows_found = np.full(len(offset), -1, np.int64)
         for file in np.unique(file_index):
             first, last = self._range(int(file))
-            mine = np.flatnonzero(file_index == file)
-            rows = first + np.searchsorted(self._numbers["offset"][first:last], offset[mine])
-            there = rows < last
-            there[there] = self._numbers["offset"][rows[there]] == offset[mine[there]]
-            found[mine[there]] = rows[there]
-        return found
+            of_file = np.flatnonzero(file_index == file)
+            rows = first + np.searchsorted(self._numbers["offset"][first:last], offset[of_file])
+            exact = rows < last
+            exact[exact] = self._numbers["offset"][rows[exact]] == offset[of_file[exact]]
+            rows_found[of_file[exact]] = rows[exact]
+        return rows_found
 
     def first(self, name: str, values: Collection[Any]) -> dict[Any, int]:
         """The first record with each value of a column of numbers or of distinct texts; missing values are left out."""
@@ -335,18 +335,18 @@ class Index:
             return {}
         wanted = list(values)
         held, as_held = (column.values, str) if isinstance(column, Texts) else (pa.array(column.values), int)
-        found = pc.index_in(held, value_set=pa.array(map(as_held, wanted), held.type), skip_nulls=True)
-        rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-        places, at = np.unique(found.take(pa.array(rows)).to_numpy(zero_copy_only=False), return_index=True)
-        return {wanted[place]: int(rows[row]) for place, row in zip(places, at, strict=True)}
+        matches = pc.index_in(held, value_set=pa.array(map(as_held, wanted), held.type), skip_nulls=True)
+        rows = np.flatnonzero(matches.is_valid().to_numpy(zero_copy_only=False))
+        places, at = np.unique(matches.take(pa.array(rows)).to_numpy(zero_copy_only=False), return_index=True)
+        return {wanted[number]: int(rows[row]) for number, row in zip(places, at, strict=True)}
 
-    def found_again(self, place: tuple[str, int]) -> int | None:
+    def found_again(self, location: tuple[str, int]) -> int | None:
         """The record at a location (:meth:`place`) of this capture or of an earlier state of it, since following a
         topic concatenates files of a partition. None if there is none."""
-        path = holding(*place, known=self._file_indices)
+        path = holding(*location, known=self._file_indices)
         if path not in self._file_indices:
             return None
-        row = int(self.exactly(np.array([self._file_indices[path]]), np.array([place[1]]))[0])
+        row = int(self.exactly(np.array([self._file_indices[path]]), np.array([location[1]]))[0])
         return row if row >= 0 else None
 
     @cached_property
@@ -370,12 +370,12 @@ class Index:
     def _ends(self) -> Ints:
         """The end of each transaction by its code: the last time of an end record."""
         named, kinds, time = self.texts("transaction"), self.texts("kind"), self.columns["time"]
-        found = np.full(len(named.texts), NO_TIME, np.int64)
+        times = np.full(len(named.texts), NO_TIME, np.int64)
         assert isinstance(time, Times)
         ends = np.isin(kinds.codes, [code for kind in _ENDS if (code := kinds.code_of(kind)) >= 0])
         rows: Ints = np.flatnonzero(ends & (named.codes >= 0) & (time.values != NO_TIME))
-        found[named.codes[rows]] = time.values[rows]
-        return found
+        times[named.codes[rows]] = time.values[rows]
+        return times
 
     def ended(self, row: int) -> dt.datetime | None:
         """The time of commit or rollback of a record's transaction, according to its records; None if unknown."""
@@ -395,15 +395,15 @@ class Index:
 
     def problems_of(self, row: int) -> list[dict[str, Any]]:
         """The problems of a record: severity, code and sentence."""
-        mine = self._problems.filter(pc.equal(self._problems["row"], row))
-        found: list[dict[str, Any]] = mine.select(["severity", "code", "sentence"]).to_pylist()
-        return found
+        of_row = self._problems.filter(pc.equal(self._problems["row"], row))
+        problems: list[dict[str, Any]] = of_row.select(["severity", "code", "sentence"]).to_pylist()
+        return problems
 
     @cached_property
     def problem_list(self) -> list[dict[str, Any]]:
         """All problems: severity, code, sentence, transaction_id, table, and ``row``: their record, -1 without one."""
-        found: list[dict[str, Any]] = self._problems.to_pylist()
-        return found
+        problems: list[dict[str, Any]] = self._problems.to_pylist()
+        return problems
 
     @property
     def problems(self) -> int:
@@ -413,7 +413,7 @@ class Index:
     @cached_property
     def versions(self) -> dict[str, dict[str, Any]]:
         """The table versions by name."""
-        return {one["table_version"]: one for one in read_arrow(self.folder / "versions.arrow").to_pylist()}
+        return {version["table_version"]: version for version in read_arrow(self.folder / "versions.arrow").to_pylist()}
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -429,8 +429,8 @@ class Index:
             "event_no": Numbers(numbers["event_no"]),
         }
         for name in _CODED:
-            others = _bare_names if name == "table" else None
-            columns[name] = Codes(numbers[name], self._text(name), others)
+            alternatives = _bare_names if name == "table" else None
+            columns[name] = Codes(numbers[name], self._text(name), alternatives)
         for name in _PLAIN:
             if name in numbers:
                 columns[name] = Numbers(numbers[name])
@@ -448,8 +448,8 @@ class Index:
 
     @cached_property
     def _units(self) -> list[str]:
-        found: list[str] = self._text("unit").to_pylist()
-        return found
+        units: list[str] = self._text("unit").to_pylist()
+        return units
 
     def unit_of(self, row: int) -> str:
         """The unit of offset and length of a record: byte, row or message."""

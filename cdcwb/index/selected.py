@@ -49,11 +49,11 @@ class Selected:
     def whatever_time(self, ask: Callable[[Selected], T]) -> T:
         """The cached result of a function that does not depend on fields of time; computed again when another field
         changes."""
-        others = self.selection.chosen(TIME)
-        if ask not in self._answers or self._answers[ask][0] != others:
-            self._answers[ask] = others, ask(self)
-        found: T = self._answers[ask][1]
-        return found
+        chosen = self.selection.chosen(TIME)
+        if ask not in self._answers or self._answers[ask][0] != chosen:
+            self._answers[ask] = chosen, ask(self)
+        answer: T = self._answers[ask][1]
+        return answer
 
     def transactions(self, skip: Iterable[str] = ()) -> Ints:
         """The transactions with a selected change; the fields ``skip`` are ignored. If everything is selected,
@@ -108,13 +108,11 @@ class Selected:
         ids = changes.transactions.rows["transaction_id"].take(pa.array(self.transactions())).to_pylist()
         known = set(ids)
         if changes.width_us:
-            return [one for one in rows if one["transaction_id"] in known or self._fits_itself(one)]
+            return [p for p in rows if p["transaction_id"] in known or self._fits_itself(p)]
         records = changes.record[mask]
-        at = np.searchsorted(records, [one["row"] for one in rows])
-        there = [
-            int(place) < len(records) and records[place] == one["row"] for place, one in zip(at, rows, strict=True)
-        ]
-        return [one for one, is_there in zip(rows, there, strict=True) if is_there or one["transaction_id"] in known]
+        at = np.searchsorted(records, [p["row"] for p in rows])
+        present = [int(i) < len(records) and records[i] == p["row"] for i, p in zip(at, rows, strict=True)]
+        return [p for p, is_there in zip(rows, present, strict=True) if is_there or p["transaction_id"] in known]
 
     def _fits_itself(self, problem: dict[str, Any]) -> bool:
         """Whether a problem without a transaction is about a record with a selected time and table."""
@@ -153,7 +151,7 @@ class Selected:
         if name == "users":
             return _of_codes(changes.users, [text in value for text in changes.transactions.texts["user"]])
         if name == "columns":
-            return _of_codes(changes.set, [not set(value).isdisjoint(one) for one in changes.sets])
+            return _of_codes(changes.set, [not set(value).isdisjoint(members) for members in changes.sets])
         if changes.width_us and name not in ("time", "text"):  # a bin has changes of many transactions
             return np.ones(len(changes), np.bool_)
         if name == "transactions":
@@ -175,18 +173,18 @@ class Selected:
 
     def _with_text(self, text: str) -> Bools:
         changes, low = self.changes, text.lower()
-        found = _of_codes(changes.codes["table"], [low in one.lower() for one in changes.texts["table"]])
-        found |= _of_codes(changes.users, [low in one.lower() for one in changes.transactions.texts["user"]])
-        found |= _of_codes(changes.set, [any(low in one.lower() for one in names) for names in changes.sets])
+        mask = _of_codes(changes.codes["table"], [low in table.lower() for table in changes.texts["table"]])
+        mask |= _of_codes(changes.users, [low in user.lower() for user in changes.transactions.texts["user"]])
+        mask |= _of_codes(changes.set, [any(low in name.lower() for name in names) for names in changes.sets])
         if changes.width_us:
-            return found
+            return mask
         ids = changes.transactions.rows["transaction_id"]
-        found |= _of_codes(changes.transaction, pc.match_substring(ids, low, ignore_case=True).to_pylist())
+        mask |= _of_codes(changes.transaction, pc.match_substring(ids, low, ignore_case=True).to_pylist())
         positions = changes.places.columns.get("position")
         if isinstance(positions, Texts):
-            there = pc.match_substring(positions.values, low, ignore_case=True).fill_null(False)
-            found |= there.to_numpy(zero_copy_only=False)[changes.record]
-        return found
+            matches = pc.match_substring(positions.values, low, ignore_case=True).fill_null(False)
+            mask |= matches.to_numpy(zero_copy_only=False)[changes.record]
+        return mask
 
 
 def _any_in(texts: pa.Array, offsets: pa.Array, is_chosen: Callable[[str], bool]) -> Bools:

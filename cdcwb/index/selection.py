@@ -79,10 +79,10 @@ class Selection(traitlets.HasTraits):
     def _list(self, proposal: Any) -> tuple[str, ...]:
         value = proposal["value"]
         values = [value] if isinstance(value, str) else list(value or ())
-        if not all(isinstance(one, str) for one in values):
+        if not all(isinstance(item, str) for item in values):
             raise OptionError(f"{proposal['trait'].name}: expected texts, found {value!r}")
-        for one in values:
-            check_value(proposal["trait"].name.removesuffix("s"), one, proposal["trait"].name)
+        for item in values:
+            check_value(proposal["trait"].name.removesuffix("s"), item, proposal["trait"].name)
         return tuple(dict.fromkeys(values))
 
     @traitlets.validate(*_TIMES)
@@ -115,7 +115,7 @@ class Selection(traitlets.HasTraits):
     def toggle(self, field: str, value: str) -> None:
         """Adds a value to a field, or removes it."""
         have = getattr(self, field)
-        self.update(**{field: [one for one in have if one != value] if value in have else [*have, value]})
+        self.update(**{field: [v for v in have if v != value] if value in have else [*have, value]})
 
     def reset(self) -> None:
         """Clears all fields."""
@@ -236,8 +236,8 @@ def _condition(name: str, value: Any, selection: Selection) -> Column:
         bare = F.regexp_replace("_table", r"^[^.]*\.", "")
         return F.col("_table").isin(*value) | bare.isin(*value)
     if name == "columns":
-        found = F.arrays_overlap("changed_columns", F.array(*map(F.lit, value)))
-        return F.coalesce(found, F.lit(False))
+        condition = F.arrays_overlap("changed_columns", F.array(*map(F.lit, value)))
+        return F.coalesce(condition, F.lit(False))
     if name in _TIMES:
         fits = F.col("_at") >= F.lit(value) if name == "time_from" else F.col("_at") < F.lit(value)
         return F.coalesce(fits, F.lit(selection.without_time))
@@ -249,7 +249,7 @@ def _condition(name: str, value: Any, selection: Selection) -> Column:
         named = F.array_union(
             F.array("_table", "transaction_id", "_user", "position"), F.coalesce("changed_columns", F.array())
         )
-        found = F.exists(named, lambda one: F.coalesce(F.contains(F.lower(one), F.lit(value.lower())), F.lit(False)))
-        return F.coalesce(found, F.lit(False))
+        condition = F.exists(named, lambda n: F.coalesce(F.contains(F.lower(n), F.lit(value.lower())), F.lit(False)))
+        return F.coalesce(condition, F.lit(False))
     column = {"operations": "operation", "outcomes": "outcome", "users": "_user", "transactions": "transaction_id"}
     return F.coalesce(F.col(column[name]).isin(*value), F.lit(False))

@@ -52,25 +52,25 @@ MOST_BYTES: Final = 10_000_000_000
 def cached(origin: Any) -> Path | None:
     """The folder in the cache for the index of ``origin`` (any JSON value); marks it as recently used. None if the
     cache cannot be written."""
-    given = os.environ.get("CDCWB_CACHE")
-    cache = Path(given).expanduser() if given else user_cache_path("cdcwb")
+    configured = os.environ.get("CDCWB_CACHE")
+    cache = Path(configured).expanduser() if configured else user_cache_path("cdcwb")
     name = hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()[:32]
-    place = cache / "index" / name
+    folder_of_index = cache / "index" / name
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (place, place.parent):
+        folder_of_index.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (folder_of_index, folder_of_index.parent):
             folder.chmod(0o700)
-        os.utime(place)
-        _evict(place.parent, keep=place)
+        os.utime(folder_of_index)
+        _evict(folder_of_index.parent, keep=folder_of_index)
     except OSError:
         return None
-    return place
+    return folder_of_index
 
 
 def _evict(cache: Path, keep: Path) -> None:
     """Deletes the least recently used folders until the rest is small enough."""
-    folders = sorted((one for one in cache.iterdir() if one.is_dir()), key=lambda one: one.stat().st_mtime)
-    sizes = {one: sum(file.stat().st_size for file in one.rglob("*") if file.is_file()) for one in folders}
+    folders = sorted((path for path in cache.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in folders}
     total = sum(sizes.values())
     for folder in folders:
         if total <= MOST_BYTES:
@@ -155,27 +155,27 @@ class Source:
     def changes(self) -> Changes:
         """The changes and transactions of the capture. Their index is built if it is missing, which may need Spark
         unless the capture is saved."""
-        place, origin = self.index.folder.with_name(_CHANGES), self.index.about["origin"]
-        found = open_changes(place, origin, self.index)
-        if found is not None:
-            return found
+        folder, origin = self.index.folder.with_name(_CHANGES), self.index.about["origin"]
+        changes = open_changes(folder, origin, self.index)
+        if changes is not None:
+            return changes
         if self._saved is not None:
             parts = sorted((self._saved / "changes").glob("*.parquet"))
             transactions = pq.ParquetDataset(self._saved / "transactions").read()
-            build_changes(place, parts, transactions, self.index, origin)
+            build_changes(folder, parts, transactions, self.index, origin)
         elif (small := self._small()) is not None:
-            with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
-                part = small.write_table("changes", Path(beside), images=False)
-                build_changes(place, [part], small.table("transactions"), self.index, origin)
+            with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
+                part = small.write_table("changes", Path(scratch), images=False)
+                build_changes(folder, [part], small.table("transactions"), self.index, origin)
         else:
-            with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
+            with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
                 frame = self.capture.changes.select(*READ, "source_events", "changed_columns")
-                _write(frame, Path(beside) / "changes")
-                _write(self.capture.transactions, Path(beside) / "transactions")
-                transactions = pq.ParquetDataset(Path(beside) / "transactions").read()
-                parts = sorted((Path(beside) / "changes").glob("*.parquet"))
-                build_changes(place, parts, transactions, self.index, origin)
-        made = open_changes(place, origin, self.index)
+                _write(frame, Path(scratch) / "changes")
+                _write(self.capture.transactions, Path(scratch) / "transactions")
+                transactions = pq.ParquetDataset(Path(scratch) / "transactions").read()
+                parts = sorted((Path(scratch) / "changes").glob("*.parquet"))
+                build_changes(folder, parts, transactions, self.index, origin)
+        made = open_changes(folder, origin, self.index)
         assert made is not None
         return made
 
@@ -189,8 +189,8 @@ def source_of(capture: Capture) -> Source:
     if files is None:
         return _of_events(capture, _temporary(), None, {})
     origin = {**_origin(files.files, files.format, files.options), "cdcwb": version("cdcwb")}
-    place = cached(origin) or _temporary()
-    index = _index(place, origin, lambda target: _write_places(target, capture.small or capture, origin))
+    folder = cached(origin) or _temporary()
+    index = _index(folder, origin, lambda target: _write_places(target, capture.small or capture, origin))
     return Source(index, None, files.options, [], lambda: capture, paths=files.files, small=lambda: capture.small)
 
 
@@ -208,7 +208,7 @@ def open_source(
         return _of_rows(path, format, folder, options)
     options = without_login(options)
     if (saved := saved_at(path)) is not None:
-        if delta_at(saved) is not None:  # which of its files count is for Delta Lake to say
+        if delta_at(saved) is not None:  # Delta Lake decides which of its files are valid
             return _of_rows(path, format, folder, options)
         return _of_saved(saved, folder, options)
     return _of_files(path, format, folder, options)
@@ -224,12 +224,12 @@ def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mappin
     home = path if folder is None else Path(folder).expanduser().absolute()
     notes = (followed_by(path) or path) if folder is None else home  # a followed topic keeps the notes of its capture
 
-    def make(place: Path) -> None:
+    def make(target: Path) -> None:
         facts = json.loads(about.read_text(encoding="utf-8"))
         tables = {name: pq.ParquetDataset(path / name).read() for name in ("problems", "table_versions", "detected")}
         made = {"origin": origin, "format": facts["format"], "files": facts["files"]}
-        made["options"] = _given(facts["format"], tables["detected"])
-        build_index(place, events, made, tables["problems"], tables["table_versions"])
+        made["options"] = _overridden(facts["format"], tables["detected"])
+        build_index(target, events, made, tables["problems"], tables["table_versions"])
 
     index = _index(home, origin, make)
     source = Source(index, notes, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
@@ -237,11 +237,11 @@ def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mappin
     return source
 
 
-def _given(format: str, detected: pa.Table) -> dict[str, str]:
+def _overridden(format: str, detected: pa.Table) -> dict[str, str]:
     """The options with which the files of a saved capture were read, as far as it states them."""
     known = get_format(format).options
-    rows = [one for one in detected.to_pylist() if one["overridden"] and one["scope"] == "capture"]
-    return {one["setting"]: one["value"] for one in rows if one["setting"] in known}
+    rows = [row for row in detected.to_pylist() if row["overridden"] and row["scope"] == "capture"]
+    return {row["setting"]: row["value"] for row in rows if row["setting"] in known}
 
 
 def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Source:
@@ -259,7 +259,7 @@ def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, o
     home = None if folder is None else Path(folder).expanduser().absolute()
     paths = list_files(path)
     origin = _origin(paths, format, options)
-    index = _index(home, origin, lambda place: _write_places(place, small() or capture(), origin))
+    index = _index(home, origin, lambda target: _write_places(target, small() or capture(), origin))
     return Source(index, home, options, [], capture, paths=paths, small=small)
 
 
@@ -273,17 +273,17 @@ def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> di
     }
 
 
-def _write_places(place: Path, capture: Capture | Small, origin: Any) -> None:
-    with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
+def _write_places(target: Path, capture: Capture | Small, origin: Any) -> None:
+    with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
         if isinstance(capture, Small):
-            parts = [capture.write_table("events", Path(beside), images=False)]
+            parts = [capture.write_table("events", Path(scratch), images=False)]
             tables = capture.table("problems"), capture.table("table_versions")
         else:
             headers = capture.headers
-            _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(beside) / "headers")
-            parts = sorted((Path(beside) / "headers").glob("*.parquet"))
+            _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(scratch) / "headers")
+            parts = sorted((Path(scratch) / "headers").glob("*.parquet"))
             tables = _problems_and_versions(capture)
-        build_index(place, parts, _about(capture, origin), *tables)
+        build_index(target, parts, _about(capture, origin), *tables)
 
 
 def _of_rows(
@@ -295,15 +295,15 @@ def _of_rows(
     return _of_events(cdcwb.load(frame, format, **options), home or _temporary(), home, options)
 
 
-def _of_events(capture: Capture, place: Path, home: Path | None, options: Mapping[str, Any]) -> Source:
+def _of_events(capture: Capture, folder: Path, home: Path | None, options: Mapping[str, Any]) -> Source:
     """A capture whose files cannot be read again: its events are stored completely."""
-    events = place / _EVENTS
+    events = folder / _EVENTS
     shutil.rmtree(events, ignore_errors=True)
     _write(capture.events, events)
     parts = sorted(events.glob("*.parquet"))
     origin = {"rows": uuid4().hex}
     about = _about(capture, origin)
-    index = _index(place, origin, lambda target: build_index(target, parts, about, *_problems_and_versions(capture)))
+    index = _index(folder, origin, lambda target: build_index(target, parts, about, *_problems_and_versions(capture)))
     return Source(index, home, options, parts, lambda: capture)
 
 
@@ -313,8 +313,8 @@ def _header_columns(headers: DataFrame) -> list[Column]:
     return [F.try_element_at("headers", F.lit(name)).alias(name) for name in HEADERS]
 
 
-def _write(frame: DataFrame, place: Path) -> None:
-    frame.write.mode("overwrite").parquet(str(place))
+def _write(frame: DataFrame, target: Path) -> None:
+    frame.write.mode("overwrite").parquet(str(target))
 
 
 def _about(capture: Capture | Small, origin: Any) -> dict[str, Any]:
@@ -328,22 +328,22 @@ def _problems_and_versions(capture: Capture) -> tuple[pa.Table, pa.Table]:
 def _index(home: Path | None, origin: Any, make: Callable[[Path], None]) -> Index:
     """The index in a folder, built if it is missing; in a temporary folder if that cannot be written."""
     if home is not None:
-        found = open_index(home / _INDEX, origin)
-        if found is not None:
-            return found
+        index = open_index(home / _INDEX, origin)
+        if index is not None:
+            return index
         if _writable(home):
             make(home / _INDEX)
             return _opened(home / _INDEX, origin)
-    place = _temporary() / _INDEX
-    make(place)
-    return _opened(place, origin)
+    temporary = _temporary() / _INDEX
+    make(temporary)
+    return _opened(temporary, origin)
 
 
-def _opened(place: Path, origin: Any) -> Index:
-    found = open_index(place, origin)
-    if found is None:
-        raise CaptureError("the index that was just made cannot be read", path=str(place))
-    return found
+def _opened(folder: Path, origin: Any) -> Index:
+    index = open_index(folder, origin)
+    if index is None:
+        raise CaptureError("the index that was just made cannot be read", path=str(folder))
+    return index
 
 
 def _writable(home: Path) -> bool:
@@ -356,9 +356,9 @@ def _writable(home: Path) -> bool:
 
 def _temporary() -> Path:
     """A folder that is deleted at the end of the process."""
-    place = Path(tempfile.mkdtemp(prefix="cdcwb-index-"))
-    weakref.finalize(_KEPT, shutil.rmtree, place, ignore_errors=True)
-    return place
+    folder = Path(tempfile.mkdtemp(prefix="cdcwb-index-"))
+    weakref.finalize(_KEPT, shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 class _Kept:

@@ -59,7 +59,7 @@ def failure(
     """The error of a database driver as one sentence: SourceDownError if the database does not answer,
     MissingDependencyError without a driver. None for an error that is not from a driver or, without an ``address``, not
     from Spark's JDBC source."""
-    # newer versions of Spark do not put the driver's message into their own; it is in the JVM's stack trace
+    # newer versions of Spark omit the driver's message from their own; it is in the JVM's stack trace
     trace = getattr(reason, "_stackTrace", None) or getattr(reason, "_stacktrace", None) or ""
     text = hidden(f"{reason}\n{trace}", jdbc_settings() if settings is None else settings)
     if address is None and not _OF_JDBC.search(text):
@@ -157,7 +157,7 @@ class Table:
             row = self._read(query, customSchema=texts).collect()[0]
         if self.id.column is None or not int(row[0]):
             return Bounds(int(row[0]))
-        return Bounds(int(row[0]), _whole(row[1]), _whole(row[2]))
+        return Bounds(int(row[0]), _integer_text(row[1]), _integer_text(row[2]))
 
     def compared(self, operator: str, value: str) -> str:
         """The condition that ids are ``<``, ``<=``, ``>`` or ``>=`` a value."""
@@ -231,7 +231,7 @@ class Table:
         after image, and the rest is ordered by all columns."""
         from pyspark.sql.types import ArrayType, MapType, StructType
 
-        names = [one.name for one in frame.schema if not isinstance(one.dataType, ArrayType | MapType | StructType)]
+        names = [f.name for f in frame.schema if not isinstance(f.dataType, ArrayType | MapType | StructType)]
         first = [self.id.column] if self.id.column else []
         oper = [name for name in names if name.casefold().endswith("change_oper")]
         ordered = dict.fromkeys([*first, *oper, *names])
@@ -254,7 +254,7 @@ class Table:
         return self.spark.read.jdbc(url, table, predicates=list(predicates), properties=properties)
 
 
-def _whole(value: Any) -> str | None:
+def _integer_text(value: Any) -> str | None:
     """An id as text; whole numbers without decimal places."""
     text = None if value is None else str(value)
     return re.sub(r"^(-?\d+)\.0+$", r"\1", text) if text else text
@@ -264,17 +264,17 @@ def _name(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _is_unbounded(one: StructField) -> bool:
+def _is_unbounded(field: StructField) -> bool:
     """Whether a column has numbers without a limit of digits, or with more digits than Spark's decimals."""
-    return one.dataType.simpleString().startswith("decimal(38,")
+    return field.dataType.simpleString().startswith("decimal(38,")
 
 
-def _is_time(one: StructField) -> bool:
+def _is_time(field: StructField) -> bool:
     """Whether a column has timestamps; a time of day stays text."""
-    return one.dataType.simpleString().startswith("timestamp") and not one.metadata.get("logical_time_type")
+    return field.dataType.simpleString().startswith("timestamp") and not field.metadata.get("logical_time_type")
 
 
-def _time(column: Column, one: StructField) -> Column:
+def _time(column: Column, field: StructField) -> Column:
     """A timestamp from the text of a server. The infinite ones of PostgreSQL become the first and the last timestamp,
     the zero dates of MySQL and MariaDB become NULL, as in their drivers."""
     from pyspark.sql import functions as F
@@ -284,4 +284,4 @@ def _time(column: Column, one: StructField) -> Column:
         .when(column == "-infinity", F.lit("0001-01-01 00:00:00"))
         .when(~column.startswith("0000-00-00"), column)
     )
-    return text.cast(one.dataType)
+    return text.cast(field.dataType)

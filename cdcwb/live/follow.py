@@ -46,7 +46,7 @@ from cdcwb.saved import FOLLOWED, GENERATIONS, STATUS, is_free, write_descriptio
 __all__ = ["Follower", "Step"]
 
 _MOST: Final = 200_000  # messages of one step
-_SHARE: Final = 0.25  # of the time that steps take at most, so that they come less often where they are long
+_SHARE: Final = 0.25  # largest share of the time for steps: long steps run less often
 _AGAIN: Final = 1.0  # seconds until a cluster that does not answer is asked again
 _KEPT: Final = 120.0  # seconds until a generation is removed that nobody has open
 _VERSION: Final = 1
@@ -69,8 +69,8 @@ class Step:
 
 @dataclass
 class Follower:
-    """Follows topics into a folder. ``plans`` says how the files of messages are read; ``about`` is what must be the
-    same whenever the folder is continued: the format and its options, as JSON holds them."""
+    """Follows topics into a folder. ``plans`` has the settings for reading the files of messages; ``about`` must be the
+    same whenever the folder is continued: the format and its options as JSON."""
 
     topics: Topics
     folder: Path
@@ -202,18 +202,18 @@ class Follower:
         _check(planned, self.topics.url)
         pieces = _pieces(planned)
         marks = {number: [mark for _, _, mark in some] for number, some in pieces.items()}
-        gone = [one for one in self._units.all if one.marks != [mark for file in one.files for mark in marks[file]]]
-        wanted = [(one.files, one.steps) for one in gone]
+        gone = [u for u in self._units.all if u.marks != [mark for file in u.files for mark in marks[file]]]
+        wanted = [(u.files, u.steps) for u in gone]
         wanted.append((list(range(len(files) - len(fresh), len(files))), 1))
         made = []
         for numbers, steps in wanted:
-            mine = [piece for number in numbers for piece in pieces[number]]
-            made.append(self._units.make(numbers, [mark for _, _, mark in mine], _only(planned, mine), steps))
+            own = [piece for number in numbers for piece in pieces[number]]
+            made.append(self._units.make(numbers, [mark for _, _, mark in own], _only(planned, own), steps))
         self._units.add(made, gone)
         unit = self._units.merge()
         if unit is not None:
             files, planned = self._join(unit, files)
-        self._remembered = {key: one for key, one in self._remembered.items() if key in self._used}
+        self._remembered = {key: u for key, u in self._remembered.items() if key in self._used}
         self._commit(files, planned)
 
     def _join(self, unit: Unit, files: list[str]) -> tuple[list[str], Planned]:
@@ -274,7 +274,7 @@ class Follower:
 
 
 def _check(planned: Planned, url: str) -> None:
-    """Raises CaptureError for a capture that can be assembled only as a whole, OptionError for options."""
+    """Raises CaptureError for a capture that cannot be assembled in parts, OptionError for invalid options."""
     form, facts = planned.format, planned.facts
     if planned.mode != "PERMISSIVE" or not planned.with_images or planned.keys:
         raise OptionError("a topic is followed without the options keys, images and mode: give them to cdcwb.load")

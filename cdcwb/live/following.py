@@ -33,7 +33,7 @@ _ENDS: Final = 30.0  # seconds until a process that was asked to end is killed
 @dataclass(frozen=True, slots=True)
 class Status:
     """The progress of following: ``at`` (UTC) is the time of the last poll, ``behind`` the number of messages that were
-    not in the tables then (None: not known), ``messages`` the number of those that were; ``error``: why the cluster did
+    not yet in the tables (None: unknown), ``messages`` the number of those that were; ``error``: why the cluster did
     not answer."""
 
     at: datetime
@@ -43,7 +43,7 @@ class Status:
 
     @property
     def distance(self) -> str:
-        """How many messages it is behind, in words."""
+        """The lag in messages, in words."""
         if self.behind is None:
             return "not known how far behind"
         return f"{count(self.behind)} behind" if self.behind else "up to date"
@@ -140,8 +140,8 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
 def options_as_arguments(format: str, options: Mapping[str, Any]) -> list[str]:
     """A format and reader options as arguments of the command line."""
     pairs = [
-        (name, one)
+        (name, item)
         for name, value in options.items()
-        for one in (value if isinstance(value, (list, tuple)) else [value])
+        for item in (value if isinstance(value, (list, tuple)) else [value])
     ]
     return ["--format", format, *(text for name, value in pairs for text in ("-o", f"{name}={value}"))]

@@ -44,14 +44,12 @@ def messages(spark: SparkSession, topics: Topics, ranges: Sequence[Range], setti
     """
     from pyspark.errors import AnalysisException
 
-    by_topic = {topic: list(some) for topic, some in groupby(ranges, key=lambda one: one.topic)}
+    by_topic = {topic: list(some) for topic, some in groupby(ranges, key=lambda r: r.topic)}
     options = {
         "kafka.bootstrap.servers": topics.servers,
-        "assign": json.dumps({topic: [one.partition for one in some] for topic, some in by_topic.items()}),
-        "startingOffsets": json.dumps(
-            {t: {str(one.partition): one.start for one in some} for t, some in by_topic.items()}
-        ),
-        "endingOffsets": json.dumps({t: {str(one.partition): one.end for one in some} for t, some in by_topic.items()}),
+        "assign": json.dumps({topic: [r.partition for r in some] for topic, some in by_topic.items()}),
+        "startingOffsets": json.dumps({t: {str(r.partition): r.start for r in some} for t, some in by_topic.items()}),
+        "endingOffsets": json.dumps({t: {str(r.partition): r.end for r in some} for t, some in by_topic.items()}),
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
     }

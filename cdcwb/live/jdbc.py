@@ -201,7 +201,7 @@ class TableName:
             or not parts
             or text.endswith(".")
             or parts[0][0] in "._"
-            or any("/" in one for one in parts)
+            or any("/" in part for part in parts)
         ):
             raise OptionError(
                 f"expected a table such as schema.table, found {text!r}; put a name that is not a plain word in double "
@@ -241,16 +241,16 @@ class Id:
     column: str | None
 
 
-def find_id(table: TableName, columns: Sequence[str], given: str | None = None) -> Id:
+def find_id(table: TableName, columns: Sequence[str], chosen: str | None = None) -> Id:
     """The id of a table by the names of its columns: ``record_id``, or ``change_seq`` with the prefix of header
-    columns; ``given`` names that of an event log whose columns have other names. Raises OptionError."""
+    columns; ``chosen`` names that of an event log whose columns have other names. Raises OptionError."""
     from cdcwb.formats.qlik_change_table.layout import CONTROL_PREFIX, find_prefix
 
-    if given is not None:
+    if chosen is not None:
         for name in columns:
-            if name == given or name.casefold() == given.casefold():
+            if name == chosen or name.casefold() == chosen.casefold():
                 return Id(TableKind.EVENTS, name)
-        raise OptionError(f"{table.label} has no column {given!r}; there are {joined(columns)}")
+        raise OptionError(f"{table.label} has no column {chosen!r}; there are {joined(columns)}")
     if table.parts[-1].casefold().startswith(CONTROL_PREFIX):
         return Id(TableKind.CONTROL, None)
     prefix = find_prefix(columns)
@@ -292,8 +292,8 @@ def ranges(column: str, low: str, high: str, is_text: bool, parts: int) -> list[
 
     Text ids are compared as texts; they are divided only if both limits are digits of the same length.
     """
-    whole = all(re.fullmatch(r"-?\d+", limit) for limit in (low, high))
-    if not whole or (is_text and len(low) != len(high)):
+    integers = all(re.fullmatch(r"-?\d+", limit) for limit in (low, high))
+    if not integers or (is_text and len(low) != len(high)):
         return [f"{column} >= {literal(low, is_text)} AND {column} <= {literal(high, is_text)}"]
     first, last = int(low), int(high)
     parts = max(1, min(parts, last - first + 1))

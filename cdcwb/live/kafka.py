@@ -70,7 +70,7 @@ _READ: Final = {
     "isolation.level": "read_committed",
     "queued.max.messages.kbytes": "32768",
     "fetch.queue.backoff.ms": "20",  # until a full queue is looked at again
-    "log_level": "0",  # what goes wrong comes as an error
+    "log_level": "0",  # failures are reported as errors
 }
 
 Point = str | int | datetime | Mapping[str, Mapping[int, int]]
@@ -80,7 +80,7 @@ partition by topic."""
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Some topics of a cluster: their names, or a regular expression that the whole name matches."""
+    """Some topics of a cluster: their names, or a regular expression that matches the complete name."""
 
     servers: str
     names: tuple[str, ...] = ()
@@ -124,10 +124,10 @@ class Topics:
     def select(self, known: Sequence[str]) -> list[str]:
         """Those of the cluster's topics that are meant. Raises CaptureError if there are none, or a name is unknown."""
         if self.pattern is not None:
-            found = [name for name in known if re.fullmatch(self.pattern, name) and not name.startswith("__")]
-            if not found:
+            topics = [name for name in known if re.fullmatch(self.pattern, name) and not name.startswith("__")]
+            if not topics:
                 raise CaptureError(f"no topic matches {self.pattern}", path=self.url)
-            return sorted(found)
+            return sorted(topics)
         for name in self.names:
             if name not in known:
                 raise CaptureError(f"there is no topic {name!r}.{nearest(name, known)}", path=self.url)
@@ -165,14 +165,14 @@ def parse_point(text: str, name: str) -> Point:
         return int(text)
     if text.startswith("{"):
         try:
-            return {topic: {int(p): int(at) for p, at in one.items()} for topic, one in json.loads(text).items()}
+            return {topic: {int(p): int(at) for p, at in o.items()} for topic, o in json.loads(text).items()}
         except (ValueError, AttributeError, TypeError) as reason:
             raise OptionError(f'{name}: expected offsets as {{"topic": {{"0": 42}}}} ({reason})') from None
-    found = moment(text if len(text) > len("2025-03-23") else f"{text}T00:00")
-    if found is None:
+    time = moment(text if len(text) > len("2025-03-23") else f"{text}T00:00")
+    if time is None:
         wanted = "earliest, latest, an offset or a time such as 2025-03-23T10:57:19Z"
         raise OptionError(f"{name}: expected {wanted}, found {text!r}")
-    return found
+    return time
 
 
 # --- configuration ----------------------------------------------------------------------------------------------------
@@ -188,15 +188,15 @@ def kafka_settings(
     Raises OptionError for a file that cannot be read, and for a property that only the Java client has.
     """
     path = file or environ.get(CONFIG)
-    found = {} if path is None else {name.lower(): value for name, value in read_properties(Path(path)).items()}
+    settings = {} if path is None else {name.lower(): value for name, value in read_properties(Path(path)).items()}
     for name, value in environ.items():
         if name.startswith(_VARIABLE) and name != CONFIG:
-            found[name.removeprefix(_VARIABLE).lower().replace("_", ".")] = value
-    for name in found:
+            settings[name.removeprefix(_VARIABLE).lower().replace("_", ".")] = value
+    for name in settings:
         if name in _JAVA:
             raise OptionError(f"{name} is a property of the Java client; give {_JAVA[name]}")
-    found.pop("bootstrap.servers", None)  # the URL has them
-    return found
+    settings.pop("bootstrap.servers", None)  # the URL has them
+    return settings
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -214,7 +214,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 def as_environment(settings: Mapping[str, str]) -> dict[str, str]:
     """The environment in which :func:`kafka_settings` finds this configuration, and no other file."""
-    return {CONFIG: os.devnull, **{f"{_VARIABLE}{one.upper().replace('.', '_')}": settings[one] for one in settings}}
+    return {CONFIG: os.devnull, **{f"{_VARIABLE}{s.upper().replace('.', '_')}": settings[s] for s in settings}}
 
 
 def hidden(text: str, settings: Mapping[str, str]) -> str:
@@ -282,28 +282,28 @@ def partitions(client: Client) -> tuple[str, list[tuple[str, int]]]:
     from confluent_kafka import KafkaException
 
     try:
-        found = client.consumer.list_topics(timeout=client.answers)
+        metadata = client.consumer.list_topics(timeout=client.answers)
     except KafkaException as reason:
         raise client.failed("the cluster does not answer", reason.args[0]) from None
-    known = [name for name, topic in found.topics.items() if topic.error is None]
+    known = [name for name, topic in metadata.topics.items() if topic.error is None]
     names = client.topics.select(known)
-    cluster = str(found.cluster_id or "")
-    return cluster, [(name, number) for name in names for number in sorted(found.topics[name].partitions)]
+    cluster = str(metadata.cluster_id or "")
+    return cluster, [(name, number) for name in names for number in sorted(metadata.topics[name].partitions)]
 
 
 def ranges(client: Client, of: Sequence[tuple[str, int]], start: Point, end: Point) -> list[Range]:
-    """The offsets of each partition from ``start`` to ``end``, as they are now: within what the cluster still has, and
-    ``end`` not before ``start``. A time is the first message at or after it."""
+    """The current offsets of each partition from ``start`` to ``end``, limited to those that the cluster still has,
+    with ``end`` at least ``start``. A time is the first message at or after it."""
     from confluent_kafka import KafkaException, TopicPartition
 
     try:
-        limits = {one: _limits(client, TopicPartition(*one)) for one in of}
+        limits = {partition: _limits(client, TopicPartition(*partition)) for partition in of}
         if any(limit is None for limit in limits.values()):
             raise client.failed("the cluster does not answer")
         first, last = (_offsets(client, limits, point) for point in (start, end))
     except KafkaException as reason:
         raise client.failed("the offsets of its partitions cannot be read", reason.args[0]) from None
-    return [Range(*one, first[one], max(first[one], last[one])) for one in of]
+    return [Range(*partition, first[partition], max(first[partition], last[partition])) for partition in of]
 
 
 def _limits(client: Client, partition: Any) -> Any:
@@ -326,21 +326,21 @@ def _offsets(
 ) -> dict[tuple[str, int], int]:
     from confluent_kafka import TopicPartition
 
-    def clip(one: tuple[str, int], at: int) -> int:
-        low, high = limits[one]
+    def clip(partition: tuple[str, int], at: int) -> int:
+        low, high = limits[partition]
         return min(max(at, low), high)
 
     if isinstance(point, datetime):
         time = point.replace(tzinfo=UTC) if point.tzinfo is None else point
-        wanted = [TopicPartition(*one, max(int(time.timestamp() * 1000), 0)) for one in limits]
-        found = client.consumer.offsets_for_times(wanted, timeout=client.answers)
+        wanted = [TopicPartition(*partition, max(int(time.timestamp() * 1000), 0)) for partition in limits]
+        answers = client.consumer.offsets_for_times(wanted, timeout=client.answers)
         # none is so late: the end
-        return {(t.topic, t.partition): t.offset if t.offset >= 0 else limits[t.topic, t.partition][1] for t in found}
+        return {(t.topic, t.partition): t.offset if t.offset >= 0 else limits[t.topic, t.partition][1] for t in answers}
     if isinstance(point, int):
-        return {one: clip(one, point) for one in limits}
+        return {partition: clip(partition, point) for partition in limits}
     if isinstance(point, Mapping):
         missing = [f"{topic}-{number}" for topic, number in limits if number not in point.get(topic, {})]
         if missing:
             raise OptionError(f"offsets by partition: there is none for {', '.join(missing[:5])}")
-        return {one: clip(one, point[one[0]][one[1]]) for one in limits}
-    return {one: low if point == "earliest" else high for one, (low, high) in limits.items()}
+        return {partition: clip(partition, point[partition[0]][partition[1]]) for partition in limits}
+    return {partition: low if point == "earliest" else high for partition, (low, high) in limits.items()}

@@ -64,32 +64,35 @@ def record(
     """Writes the messages of topics from ``start`` until ``end`` (excluded) into a folder; an existing folder is
     continued where its files end. ``most``: read at most about this many messages, from all partitions in proportion.
 
-    Raises SourceDownError if the cluster does not answer, or sends nothing for ``patience`` seconds; messages that have
-    arrived are kept. Raises CaptureError if the messages that would follow those of the folder were deleted, or the
+    Raises SourceDownError if the cluster does not answer, or sends nothing for ``patience`` seconds; messages that
+    arrived are stored. Raises CaptureError if the messages that would follow those of the folder were deleted, or the
     folder is of another cluster.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     with locked(target), connected(topics, settings or {}, patience) as client:
-        cluster, found = partitions(client)
-        asked = ranges(client, found, start, end)
-        known = [_continued(target, cluster, one, client) for one in asked]
+        cluster, partitions_of_topics = partitions(client)
+        asked = ranges(client, partitions_of_topics, start, end)
+        known = [_continued(target, cluster, partition, client) for partition in asked]
         wanted = _cut(known, most)
-        writers = {one[:2]: _Writer(target, cluster, one, file_bytes) for one in wanted}
+        writers = {w[:2]: _Writer(target, cluster, w, file_bytes) for w in wanted}
         try:
             for some, complete in fetch(client, wanted, patience):
                 for message in some:
                     writers[message.topic(), message.partition()].add(message)
-                for one in complete:
-                    writers[one].close()
+                for partition in complete:
+                    writers[partition].close()
                 _spill(writers.values())
-                progress(sum(one.next - one.range.start for one in writers.values()), sum(map(_length, wanted)))
+                progress(
+                    sum(partition.next - partition.range.start for partition in writers.values()),
+                    sum(map(_length, wanted)),
+                )
         finally:  # completes the files also after an error
             for writer in writers.values():
                 writer.close()
-        before = any(one.start > first.start for one, first in zip(wanted, asked, strict=True))
+        before = any(w.start > first.start for w, first in zip(wanted, asked, strict=True))
         left = sum(map(_length, known)) - sum(map(_length, wanted))
-        messages, size = (sum(getattr(one, name) for one in writers.values()) for name in ("messages", "bytes"))
+        messages, size = (sum(getattr(w, name) for w in writers.values()) for name in ("messages", "bytes"))
         return Recorded(messages, size, wanted, before, left)
 
 
@@ -99,10 +102,10 @@ def _length(of: Range) -> int:
 
 def _spill(writers: Collection[_Writer]) -> None:
     """Writes the largest buffers, until half of the memory is free again."""
-    held = sum(one.held for one in writers)
+    held = sum(each.held for each in writers)
     if held < _BUFFERED:
         return
-    for writer in sorted(writers, key=lambda one: -one.held):
+    for writer in sorted(writers, key=lambda each: -each.held):
         held -= writer.held
         writer.flush()
         if held < _BUFFERED // 2:
@@ -111,10 +114,10 @@ def _spill(writers: Collection[_Writer]) -> None:
 
 def _cut(wanted: list[Range], most: int | None) -> list[Range]:
     """The ranges shortened in proportion to about ``most`` messages, at least one message each."""
-    whole = sum(map(_length, wanted))
-    if most is None or whole <= most:
+    total = sum(map(_length, wanted))
+    if most is None or total <= most:
         return wanted
-    return [one._replace(end=one.start + -(-_length(one) * most // whole)) for one in wanted]
+    return [item._replace(end=item.start + -(-_length(item) * most // total)) for item in wanted]
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------
@@ -144,17 +147,17 @@ def _continued(folder: Path, cluster: str, wanted: Range, client: Client) -> Ran
     if not files:
         return wanted
     first, then = int(files[0].stem[:20]), _end_of(files[-1], cluster)
-    name, there = f"{wanted.topic}-{wanted.partition}", ranges(client, [wanted[:2]], "earliest", "latest")[0]
+    name, available = f"{wanted.topic}-{wanted.partition}", ranges(client, [wanted[:2]], "earliest", "latest")[0]
     elsewhere = "; capture into another folder"
-    if there.end < then:
+    if available.end < then:
         raise CaptureError(
-            f"{name} ends at offset {count(there.end)}, but the folder has it up to {count(then)}: the topic was "
+            f"{name} ends at offset {count(available.end)}, but the folder has it up to {count(then)}: the topic was "
             f"created anew{elsewhere}",
             path=str(folder),
         )
-    if there.start > then:
+    if available.start > then:
         raise CaptureError(
-            f"offsets {count(then)} to {count(there.start - 1)} of {name} were deleted before they were captured"
+            f"offsets {count(then)} to {count(available.start - 1)} of {name} were deleted before they were captured"
             f"{elsewhere}",
             path=str(folder),
         )

@@ -114,7 +114,7 @@ def capture_tables(
     login = jdbc_settings() if settings is None else dict(settings)
     address, target = Address.parse(url), Path(folder)
     names = [TableName.parse(text) for text in tables]
-    others = [TableName.parse(text) for text in snapshots]
+    snapshot_tables = [TableName.parse(text) for text in snapshots]
     if len({name.label for name in names}) < len(names):
         raise OptionError("a table is named twice")
     run = _Run(start, end, overlap, file_rows, progress)
@@ -124,7 +124,7 @@ def capture_tables(
         for table in sources:
             _ = table.id  # raises for a wrong name before anything is written
         captured = [_capture(table, target / table.name.label, run) for table in sources]
-        for name in others:
+        for name in snapshot_tables:
             _write_snapshot(Table(spark, address, name, login, is_parent=True), target)
     return captured
 
@@ -194,8 +194,8 @@ def _parts(rows: int, run: _Run) -> int:
     return max(1, -(-rows // run.file_rows))
 
 
-def _later(table: Table, one: str, other: str) -> str:
-    return max(one, other) if table.has_text_ids else max(one, other, key=int)
+def _later(table: Table, first: str, other: str) -> str:
+    return max(first, other) if table.has_text_ids else max(first, other, key=int)
 
 
 def _late_rows(table: Table, frame: DataFrame, files: list[Path], since: str) -> DataFrame:
@@ -255,11 +255,11 @@ def _start_of(table: Table, path: Path, run: _Run) -> str | None:
         facts = json.loads((pq.read_metadata(path).metadata or {})[_FACTS])
     except (OSError, KeyError, ValueError, pa.ArrowException):
         raise CaptureError(f"not a file that cdcwb capture wrote; {elsewhere}", path=str(path)) from None
-    mine, start = _facts(table, run), facts.get("start")
+    current, start = _facts(table, run), facts.get("start")
     for name, what in (("database", "database"), ("table", "table"), ("id", "column of ids")):
-        if facts.get(name) != mine[name]:
+        if facts.get(name) != current[name]:
             raise CaptureError(
-                f"was captured from the {what} {facts.get(name)}, not {mine[name]}; {elsewhere}", path=str(path)
+                f"was captured from the {what} {facts.get(name)}, not {current[name]}; {elsewhere}", path=str(path)
             )
     if run.start is not None and start != run.start:
         begin = "the first id" if start is None else f"id {start}"
@@ -273,15 +273,15 @@ def _facts(table: Table, run: _Run) -> dict[str, Any]:
 
 
 def _groups(files: Sequence[Path], column: str) -> list[_Group]:
-    found = []
+    groups = []
     for path in files:
         metadata = pq.read_metadata(path)
-        place = metadata.schema.to_arrow_schema().names.index(column)
+        position = metadata.schema.to_arrow_schema().names.index(column)
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
-            limits = group.column(place).statistics
-            found.append(_Group(path, index, group.num_rows, limits.min, limits.max))
-    return found
+            limits = group.column(position).statistics
+            groups.append(_Group(path, index, group.num_rows, limits.min, limits.max))
+    return groups
 
 
 def _since(table: Table, groups: Sequence[_Group], overlap: Overlap) -> str | None:
@@ -318,7 +318,7 @@ def _since_time(table: Table, files: Sequence[Path], overlap: timedelta) -> str:
 def _nth_highest(groups: Sequence[_Group], column: str, number: int) -> Any:
     """The lowest of the ``number`` highest ids; the lowest of all if there are fewer."""
     rows, coarse = 0, None
-    for group in sorted(groups, key=lambda one: one.low, reverse=True):
+    for group in sorted(groups, key=lambda group_: group_.low, reverse=True):
         rows, coarse = rows + group.rows, group.low
         if rows >= number:
             break
@@ -343,13 +343,13 @@ def _write(table: Table, frame: DataFrame, folder: Path, run: _Run) -> tuple[int
     renamed in the order of the partitions, which is that of the ids."""
     folder.mkdir(exist_ok=True)
     writer = _writer(str(folder.absolute()), json.dumps(_facts(table, run)))
-    found = frame.mapInArrow(writer, "partition int, path string, rows long").collect()
+    written = frame.mapInArrow(writer, "partition int, path string, rows long").collect()
     existing = _files(folder)
     number = int(existing[-1].stem) if existing else 0
-    for row in sorted(found, key=lambda row: int(row["partition"])):
+    for row in sorted(written, key=lambda row: int(row["partition"])):
         number += 1
         Path(row["path"]).replace(folder / f"{number:010}.parquet")
-    return sum(row["rows"] for row in found), len(found)
+    return sum(row["rows"] for row in written), len(written)
 
 
 def _writer(folder: str, facts: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -382,7 +382,7 @@ _RESULT: Final = pa.schema([("partition", pa.int32()), ("path", pa.string()), ("
 
 
 def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together, so that each is worth a row group."""
+    """Batches combined to the size of a row group."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -418,7 +418,7 @@ def _present(table: Table) -> pa.Table:
 
 
 def _write_snapshot(table: Table, target: Path) -> None:
-    """Writes the present rows of a table beside the event log, over those of an earlier run."""
+    """Writes the current rows of a table next to the event log, and replaces those of an earlier run."""
     folder = target.with_name(f"{target.name}.snapshot")
     folder.mkdir(exist_ok=True)
     path = folder / f"{table.name.label}.parquet"

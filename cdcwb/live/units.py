@@ -139,15 +139,15 @@ class Units:
         return unit
 
     def add(self, fresh: Sequence[Unit], gone: Sequence[Unit]) -> None:
-        """Adds ``fresh`` units, the newest last, which replace those that are ``gone``, and updates every transaction
-        of them in all units."""
-        kept = [one for one in self.all if one not in gone]
-        names = _distinct([self._ids(one, "parts") for one in (*fresh, *gone)])
-        new_ends = _distinct([self._ids(one, "ends") for one in fresh])
-        touched = {one.name for one in kept if pc.any(pc.is_in(self._ids(one, "parts"), names)).as_py()}
-        kept = [self._copy(one) if one.name in touched else one for one in kept]
-        self.all = sorted([*kept, *fresh], key=lambda one: min(one.files, default=-1))
-        for unit in kept:
+        """Adds the ``fresh`` units, the newest last, which replace the ``gone`` ones, and updates all their
+        transactions in all units."""
+        remaining = [other for other in self.all if other not in gone]
+        names = _distinct([self._ids(other, "parts") for other in (*fresh, *gone)])
+        new_ends = _distinct([self._ids(other, "ends") for other in fresh])
+        touched = {other.name for other in remaining if pc.any(pc.is_in(self._ids(other, "parts"), names)).as_py()}
+        remaining = [self._copy(other) if other.name in touched else other for other in remaining]
+        self.all = sorted([*remaining, *fresh], key=lambda other: min(other.files, default=-1))
+        for unit in remaining:
             self._forget(unit, names)
             self._update_ends(unit, new_ends)
         for unit in fresh:  # the ends of their transactions may be in other units
@@ -161,14 +161,14 @@ class Units:
         """Merges the last :data:`MERGED` units while they have equal numbers of steps; returns the merged unit, or
         None."""
         unit = None
-        while len(self.all) >= MERGED and len({one.steps for one in self.all[-MERGED:]}) == 1:
+        while len(self.all) >= MERGED and len({part.steps for part in self.all[-MERGED:]}) == 1:
             some = self.all[-MERGED:]
-            files = [file for one in some for file in one.files]
-            marks = [mark for one in some for mark in one.marks]
-            unit = Unit(self._next(), files, marks, sum(one.steps for one in some))
+            files = [file for part in some for file in part.files]
+            marks = [mark for part in some for mark in part.marks]
+            unit = Unit(self._next(), files, marks, sum(part.steps for part in some))
             (self.folder / unit.name).mkdir()
             for name in _KEPT:
-                self._write(unit, name, (rows for one in some for rows in self._rows(one, name)))
+                self._write(unit, name, (rows for part in some for rows in self._rows(part, name)))
             self.all[-MERGED:] = [unit]
         return unit
 
@@ -186,17 +186,17 @@ class Units:
             for name, table in _SHOWN.items():
                 _link(self._file(unit, name), folder / table / f"part-{unit.name}-{name}.parquet")
         form, plan = planned.format, planned.plan
-        groups = Groups(self._whole("firsts"), by="table_version")
+        groups = Groups(self._all_rows("firsts"), by="table_version")
         least = groups.least(groups.column("position")) if len(groups) else pa.array([], pa.string())
         firsts = pa.table({"table_version": groups.names, "position": least})
         versions = versions_from(form.table_versions(plan), firsts)
         problems = [*frozen_times(self._sequences()), *form.problems(plan)]
-        others = {
+        tables = {
             "table_versions": versions,
             "problems": pa.Table.from_pylist(problems, model.PROBLEMS),
             "detected": pa.Table.from_pylist(planned.detected_rows, model.DETECTED),
         }
-        for name, table in others.items():
+        for name, table in tables.items():
             pq.write_table(table, folder / name / "part.parquet")
 
     def tidy(self) -> None:
@@ -244,23 +244,23 @@ class Units:
         with pq.ParquetFile(self._file(unit, name)) as file:
             return _distinct([batch["transaction_id"] for batch in batches_of(file, ["transaction_id"])])
 
-    def _whole(self, name: str) -> pa.Table:
-        return pa.Table.from_batches((rows for one in self.all for rows in self._rows(one, name)), _KEPT[name])
+    def _all_rows(self, name: str) -> pa.Table:
+        return pa.Table.from_batches((rows for unit in self.all for rows in self._rows(unit, name)), _KEPT[name])
 
     def _of(self, name: str, transactions: pa.Array) -> pa.Table:
         """The rows of some transactions in all units."""
-        rows = (rows.filter(_among(rows, transactions)) for one in self.all for rows in self._rows(one, name))
+        rows = (rows.filter(_among(rows, transactions)) for unit in self.all for rows in self._rows(unit, name))
         return pa.Table.from_batches(rows, _KEPT[name])
 
     def _sequences(self) -> pa.Table:
         """The times in change sequences; rows of several units with the same time and transaction are merged."""
-        rows = self._whole("sequences")
+        rows = self._all_rows("sequences")
         if not rows.num_rows:
             return rows
         rows = rows.combine_chunks()
         both = pc.binary_join_element_wise(rows["moment"], rows["transaction_id"], "\0")
         groups = Groups(rows.append_column("both", both), by="both")
-        found = [
+        columns = [
             pc.utf8_slice_codeunits(groups.names, 0, MOMENT),
             pc.utf8_slice_codeunits(groups.names, MOMENT + 1),
             groups.greatest(groups.column("at")),
@@ -268,7 +268,7 @@ class Units:
             groups.least(groups.column("low")),
             groups.greatest(groups.column("high")),
         ]
-        return pa.Table.from_arrays(found, schema=SEQUENCES)
+        return pa.Table.from_arrays(columns, schema=SEQUENCES)
 
     # --- transactions of several units --------------------------------------------------------------------------------
 
@@ -283,8 +283,8 @@ class Units:
     def _ends_in_other_units(self, unit: Unit) -> pa.Array:
         """The transactions of a unit whose ends are in other units."""
         own = self._ids(unit, "parts")
-        others = [self._ids(other, "ends") for other in self.all if other is not unit]
-        return _distinct([ids.filter(pc.is_in(ids, own)) for ids in others])
+        ids_of_others = [self._ids(other, "ends") for other in self.all if other is not unit]
+        return _distinct([ids.filter(pc.is_in(ids, own)) for ids in ids_of_others])
 
     def _update_ends(self, unit: Unit, transactions: pa.Array) -> None:
         """Updates the changes of some transactions of a unit from the ends of these in all units."""

@@ -44,23 +44,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--data", type=Path, default=Path("data"), help="folder with a folder for each capture (default: data)"
     )
     parser.add_argument("--to", type=Path, default=Path("reports"), help="where the reports go (default: reports)")
-    given = parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
     started = time.monotonic()
     try:
-        chosen = members(given.names)
-        captures = find_captures(given.data)
-        if wrong := check_above(given.to.absolute() / "index.html"):
+        chosen = members(parsed.names)
+        captures = find_captures(parsed.data)
+        if wrong := check_above(parsed.to.absolute() / "index.html"):
             raise OptionError(wrong[0])
     except CaptureError as error:
         _say(str(error))
         return 2
 
     asked = {name: re.sub(r"^\d+_", "", path.stem) for name, path in chosen.items()}
-    names = [name for name in given.names if asked[name] != LESSON]
-    has_lesson = LESSON in asked.values() if given.names else bool(captures_of(given.data))
-    of_each = len(names) if given.names else len(chosen)
-    _say(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{given.data}' into '{given.to}'")
-    made = _reports(captures if of_each else [], given.data if has_lesson else None, given.to, names)
+    names = [name for name in parsed.names if asked[name] != LESSON]
+    has_lesson = LESSON in asked.values() if parsed.names else bool(captures_of(parsed.data))
+    of_each = len(names) if parsed.names else len(chosen)
+    _say(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{parsed.data}' into '{parsed.to}'")
+    made = _reports(captures if of_each else [], parsed.data if has_lesson else None, parsed.to, names)
     entries: list[Entry] = []
     failed: dict[str, str] = {}
     for label, suite in made.items():
@@ -72,8 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             failed[label] = suite
     for entry in entries:
-        _say(f"{given.to / entry.file}: {entry.headline}")
-    index = write_index(given.to, entries, datetime.now(UTC), version(), failed=failed)
+        _say(f"{parsed.to / entry.file}: {entry.headline}")
+    index = write_index(parsed.to, entries, datetime.now(UTC), version(), failed=failed)
     _say(f"{index}: {plural(len(entries), 'report')} in {time.monotonic() - started:.0f} s")
     return 2 if failed else 0
 
@@ -102,13 +102,13 @@ def _reports(
             while waiting:
                 label, make = waiting.pop()
 
-                def told(text: str, label: str = label) -> None:
+                def tell_step(text: str, label: str = label) -> None:
                     _say(f"{label}: {text}")
 
                 try:
-                    made[label] = make(kernel, told)
+                    made[label] = make(kernel, tell_step)
                 except CaptureError as error:
-                    told(f"not made: {error}")
+                    tell_step(f"not made: {error}")
                     made[label] = str(error)
 
     kernels = _side_by_side(len(waiting)) if small else 1
@@ -132,9 +132,9 @@ def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) ->
         siblings = siblings_of(target.parent, target.parent, [notebook])
         report = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel, siblings)
         lessons = {name: of_format(report.executed, name) for name in captures_of(data)}
-        titles = {name: title_of(one) for name, one in lessons.items()}
-        there = {pages[name].stem: (title, pages[name].name) for name, title in titles.items()}
-        siblings = replace(siblings, reports={**siblings.reports, **there})
+        titles = {name: title_of(path) for name, path in lessons.items()}
+        pages_of_lesson = {pages[name].stem: (title, pages[name].name) for name, title in titles.items()}
+        siblings = replace(siblings, reports={**siblings.reports, **pages_of_lesson})
         report.write(siblings)
         for name, executed in lessons.items():
             part = replace(report, executed=executed, target=pages[name], about=replace(report.about, part=name))

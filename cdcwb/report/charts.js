@@ -1,4 +1,4 @@
-// Draws every chart of the page from the JSON beside it, in the colours of a light or a dark page. Where that fails, the
+// Draws every chart of the page from the JSON next to it, in the colours of a light or a dark page. Where that fails, the
 // numbers appear in its place.
 (() => {
   const root = document.documentElement;

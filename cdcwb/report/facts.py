@@ -177,13 +177,13 @@ def _transactions(facts: Facts) -> str:
         return f"No transactions: {what}"
     done = facts["transactions_committed"]
     number = plural(all_of_them, "transaction")
-    said = [f"{f'All {number}' if done == all_of_them > 1 else f'{count(done)} of {number}'} committed"]
+    phrases = [f"{f'All {number}' if done == all_of_them > 1 else f'{count(done)} of {number}'} committed"]
     if facts["transactions_rolled_back"]:
-        said.append(f"{count(facts['transactions_rolled_back'])} rolled back")
+        phrases.append(f"{count(facts['transactions_rolled_back'])} rolled back")
     if facts["transactions_open"]:
-        said.append(f"{count(facts['transactions_open'])} still open")
+        phrases.append(f"{count(facts['transactions_open'])} still open")
     incomplete = _incomplete(facts)
-    parts = [joined(said), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
+    parts = [joined(phrases), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
     return "; ".join([*parts, _longest(facts["longest_transactions"])])
 
 
@@ -209,12 +209,12 @@ def _change_masks(facts: Facts) -> str:
         return f"{of_tables}: neither masks nor before images show which columns changed"
     columns, idle = facts["columns_changed"], facts["updates_idle"]
     changed = f"{'changes' if updates == 1 else 'change'} {plural(columns, 'column')}"
-    said = [f"{of_tables} {changed}", *([plural(idle, "no-op update")] if idle else [])]
+    phrases = [f"{of_tables} {changed}", *([plural(idle, "no-op update")] if idle else [])]
     if unknown:
-        said.append(f"changed columns unknown for {plural(unknown, 'update')}")
+        phrases.append(f"changed columns unknown for {plural(unknown, 'update')}")
     if facts["mask_disagreements"]:
-        said.append(f"{plural(facts['mask_disagreements'], 'mask')} in contradiction to the images")
-    return "; ".join(said)
+        phrases.append(f"{plural(facts['mask_disagreements'], 'mask')} in contradiction to the images")
+    return "; ".join(phrases)
 
 
 _RULES: Final = {
@@ -231,7 +231,7 @@ _RULES: Final = {
 
 
 def _schema_drift(facts: Facts) -> str:
-    rules, found = facts["drift_findings_by_rule"], facts["drift_details"]
+    rules, details = facts["drift_findings_by_rule"], facts["drift_details"]
     lost = sum(rows for _, rows in facts["rows_without_version"])
     without = f"; {plural(lost, 'row')} without a table version" if lost else ""
     if not rules:
@@ -239,9 +239,9 @@ def _schema_drift(facts: Facts) -> str:
         if not tables:
             return f"No table is described, so nothing shows schema changes{without}"
         return f"No schema change in {plural(tables, 'table')}{without}"
-    said = [plural(number, *_RULES.get(rule, (rule.replace("_", " "), None))) for rule, number in rules.items()]
+    phrases = [plural(number, *_RULES.get(rule, (rule.replace("_", " "), None))) for rule, number in rules.items()]
     first = "" if sum(rules.values()) == 1 else "first "
-    return f"{joined(said)}: {first}{_finding(*found[0])}{without}"
+    return f"{joined(phrases)}: {first}{_finding(*details[0])}{without}"
 
 
 def _finding(rule: str, table: str, column: str | None, old: str | None, new: str | None, *where: str | None) -> str:
@@ -307,10 +307,10 @@ def _replay_and_reconcile(facts: Facts) -> str:
     if rows is None:
         why = "no change names a key" if table else "there are no changes"
         return f"Nothing to replay: {why}"
-    said = [f"{visible(table)} has {plural(rows, 'row')} after replay"]
+    phrases = [f"{visible(table)} has {plural(rows, 'row')} after replay"]
     if facts["replay_partial"]:
-        said.append(f"{count(facts['replay_partial'])} of them partly known")
-    text = joined(said)
+        phrases.append(f"{count(facts['replay_partial'])} of them partly known")
+    text = joined(phrases)
     if facts["history_changes"]:
         text += f"; row {visible(facts['history_key'], 80)} has {plural(facts['history_changes'], 'change')}"
     return f"{text}; no second capture to compare with"
@@ -348,18 +348,18 @@ def _history(facts: Facts) -> str:
     row = f"{visible(table)} {visible(facts['history_key'], 80)}"
     if not number:
         return f"{row}: no changes in this capture"
-    said = [f"{row}: {plural(number, 'change')}"]
+    phrases = [f"{row}: {plural(number, 'change')}"]
     if facts["history_first"] is not None:
         operation, at = facts["history_first"]
         what = "inserted" if operation in (Operation.INSERT, Operation.REFRESH) else "first change"
-        said += [f"{what}{_at(at)}"]
+        phrases += [f"{what}{_at(at)}"]
     if facts["history_last"] is not None and facts["history_last"] != facts["history_first"]:
         operation, at = facts["history_last"]
         gone = operation in (Operation.DELETE, Operation.TRUNCATE)
-        said += [f"{'now deleted' if gone else 'last change'}{_at(at)}"]
+        phrases += [f"{'now deleted' if gone else 'last change'}{_at(at)}"]
     if facts["history_taken_back"]:
-        said += [f"{count(facts['history_taken_back'])} rolled back or undone"]
-    return ", ".join(said)
+        phrases += [f"{count(facts['history_taken_back'])} rolled back or undone"]
+    return ", ".join(phrases)
 
 
 def _at(time: str | None) -> str:

@@ -1,11 +1,11 @@
 """An executed notebook as an HTML page that opens offline, sends nothing and shows its charts without a kernel.
 
 A page that is made alone holds everything it needs, plotly.js once. The pages of a suite share one script file, which
-is beside them and whose name has the hash of its content: pages of another version keep theirs.
+is next to them and whose name has the hash of its content: pages of another version keep theirs.
 
 The content security policy of a page names its scripts by their hashes and allows nothing else: no other script, no
 connection, no form, no frame. The scripts of a suite are loaded by one that is named so ('strict-dynamic', since a hash
-or 'self' does not allow a file beside a page that was opened from a disk). So even text that slipped through the
+or 'self' does not allow a file next to a page that was opened from a disk). So even text that slipped through the
 escaping of :mod:`cdcwb.report.show` could not run or call home.
 """
 
@@ -43,9 +43,9 @@ __all__ = [
     "policy",
     "render",
     "title_of",
+    "write_atomically",
     "write_index",
     "write_scripts",
-    "write_whole",
 ]
 
 
@@ -140,7 +140,7 @@ def write_scripts(folder: Path) -> tuple[Path, str]:
     digest = hashlib.sha256(text.encode()).digest()
     path = folder / f"cdcwb-{digest.hex()[:16]}.js"
     if not path.is_file() or path.read_bytes() != text.encode():
-        write_whole(path, text)
+        write_atomically(path, text)
     return path, f"sha256-{base64.b64encode(digest).decode()}"
 
 
@@ -153,15 +153,15 @@ def _theme(notebook: Mapping[str, Any]) -> str:
     """The theme parameter of the notebook."""
     outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", ()))
     about = [output.get("metadata", {}) for output in outputs]
-    return next((str(one["theme"]) for one in about if one.get("cdcwb") == STYLE and "theme" in one), "auto")
+    return next((str(m["theme"]) for m in about if m.get("cdcwb") == STYLE and "theme" in m), "auto")
 
 
 def title_of(notebook: Mapping[str, Any]) -> str:
     """The first heading of a notebook."""
     for cell in notebook["cells"]:
-        found = re.search(r"^# +(.+)$", _text(cell["source"]), re.MULTILINE)
-        if cell["cell_type"] == "markdown" and found:
-            return found.group(1).strip()
+        match = re.search(r"^# +(.+)$", _text(cell["source"]), re.MULTILINE)
+        if cell["cell_type"] == "markdown" and match:
+            return match.group(1).strip()
     return "Report"
 
 
@@ -177,35 +177,35 @@ def render(template: str, **values: Any) -> str:
     return environment.get_template(template).render(style="".join(map(asset, sheets)), **values)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Writes a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
         umask = os.umask(0)
         os.umask(umask)
-        Path(beside).chmod(0o666 & ~umask)  # mkstemp makes it private
-        Path(beside).replace(path)
+        Path(temporary).chmod(0o666 & ~umask)  # mkstemp makes it private
+        Path(temporary).replace(path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str], there: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The blocks of a page below its head, without headings of empty sections. ``there``: the names of outputs that the
+def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str], flags: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The blocks of a page below its head, without headings of empty sections. ``flags``: the names of outputs that the
     head already has."""
     cells = notebook["cells"]
     pairs = zip(cells, [*cells[1:], {}], strict=True)
     shown = [cell for cell, below in pairs if not _is_empty(cell, below)]
-    yield from _shown(shown, reports, (*there, NOTHING))
+    yield from _shown(shown, reports, (*flags, NOTHING))
 
 
 def _is_empty(cell: Mapping[str, Any], below: Mapping[str, Any]) -> bool:
     """Whether a cell is the heading of an empty section."""
-    said = [output.get("metadata", {}).get("cdcwb") for output in below.get("outputs", ())]
-    return cell["cell_type"] == "markdown" and NOTHING in said
+    flags = [output.get("metadata", {}).get("cdcwb") for output in below.get("outputs", ())]
+    return cell["cell_type"] == "markdown" and NOTHING in flags
 
 
 def _shown(
@@ -270,11 +270,11 @@ def _led(html: str, reports: Mapping[str, str]) -> str:
     """The HTML of a notebook with links for a page: within the page, and to the reports of the suite instead of their
     notebooks; other links become text."""
 
-    def link(found: re.Match[str]) -> str:
-        target, text = found.groups()
+    def link(match: re.Match[str]) -> str:
+        target, text = match.groups()
         if target.startswith("#"):  # JupyterLab's anchor of a heading
-            own = 'class="anchor-link"' in found.group()
-            return found.group() if own else f'<a href="#{_slug(unquote(target))}">{text}</a>'
+            own = 'class="anchor-link"' in match.group()
+            return match.group() if own else f'<a href="#{_slug(unquote(target))}">{text}</a>'
         notebook = re.fullmatch(r"(?:.*/)?([^/]+)\.ipynb", target)
         address = reports.get(notebook.group(1)) if notebook else None
         return text if address is None else f'<a href="{quote(address)}">{text}</a>'
@@ -359,11 +359,11 @@ def write_index(
     captures: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         captures.setdefault((entry.capture, str(PurePosixPath(entry.file).parent)), []).append(entry)
-    about = {
-        key: next((one for one in some if not one.answers and one.verdict), None) for key, some in captures.items()
-    }
-    others = [entry for entry in entries if entry not in about.values()]
-    questions = dict.fromkeys(one.title for one in sorted(others, key=lambda one: PurePosixPath(one.file).name))
+    about = {key: next((e for e in some if not e.answers and e.verdict), None) for key, some in captures.items()}
+    without_capture = [entry for entry in entries if entry not in about.values()]
+    questions = dict.fromkeys(
+        entry.title for entry in sorted(without_capture, key=lambda entry: PurePosixPath(entry.file).name)
+    )
     script = asset("index.js")
     target = folder / "index.html"
     page = render(
@@ -378,7 +378,7 @@ def write_index(
         script=script,
         policy=policy([script], loads=False),
     )
-    write_whole(target, page)
+    write_atomically(target, page)
     return target
 
 
@@ -393,18 +393,18 @@ def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions
     first = entries[0]
     cells = [_cell(_HEALTH, health, health or first, first.health, first.verdict, first.what)]
     for question in questions:
-        answer = next((one for one in entries if one.title == question and one is not health), None)
+        answer = next((entry for entry in entries if entry.title == question and entry is not health), None)
         cells.append(_cell(question, answer, answer, *((answer.tone, answer.headline) if answer else ("", ""))))
-    room = size(sum((folder / one.file).stat().st_size for one in entries))
+    room = size(sum((folder / entry.file).stat().st_size for entry in entries))
     about = f"{plural(len(entries), 'report')}, {room}"
     return {"name": _unbroken(visible(first.capture, _SENTENCE)), "cells": cells, "about": about}
 
 
 def _cell(
-    question: str, report: Entry | None, said: Entry | None, tone: str, text: str, more: str = ""
+    question: str, report: Entry | None, health: Entry | None, tone: str, text: str, more: str = ""
 ) -> dict[str, str | Markup] | None:
     """One cell of the index, with a link to ``report``. None: there is no such report."""
-    if said is None:
+    if health is None:
         return None
     href = quote(report.file) if report else ""
     title = report.title if report and question == _HEALTH and report.title != "Capture" else question

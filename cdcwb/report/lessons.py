@@ -1,4 +1,4 @@
-"""The content of the notebook ``start_here``, a method for each item. If a capture is missing, a sentence says so."""
+"""The content of the notebook ``start_here``, a method for each item. A missing capture is reported in a sentence."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Lessons:
         self._opened: dict[str, Lesson | str] = {}
 
     def _open(self, name: str) -> Lesson | str:
-        """A capture, or the sentence that says why there is none."""
+        """A capture, or the sentence with the reason why there is none."""
         if name not in self._opened:
             self._opened[name] = f"There is no folder '{name}' in '{self.folder}': nothing to show of this format."
             if self.format not in ("auto", name):
@@ -112,7 +112,7 @@ class Lessons:
     @property
     def captures(self) -> dict[str, Lesson]:
         """The captures that could be read, by the names of their formats."""
-        return {name: one for name in FORMATS if isinstance(one := self._open(name), Lesson)}
+        return {name: lesson for name in FORMATS if isinstance(lesson := self._open(name), Lesson)}
 
     def _lesson(self, name: str) -> Lesson | None:
         """A capture; None, with a note on the page, if it is missing."""
@@ -173,9 +173,9 @@ class Lessons:
             rows = _around(lesson, story)
             heads = {"number": "record", "lane": "transaction", "name": "type", "what": "content"}
             show.chart(log(rows, chosen), show.table_html(rows, heads))
-            mine = plural(len(story), "record")
+            own = plural(len(story), "record")
             show.note(
-                f"{name}: {count(len(rows))} of {plural(len(lesson.events), 'record')} shown, {mine} of transaction "
+                f"{name}: {count(len(rows))} of {plural(len(lesson.events), 'record')} shown, {own} of transaction "
                 f"{chosen} at the top, from {lesson.place(story[0])} on."
             )
             self.facts["pictured"] = [name, chosen, len(story)]
@@ -192,12 +192,12 @@ class Lessons:
         event = lesson.chosen() if lesson is not None else None
         if lesson is None or event is None:
             return
-        found = lesson.inspect(event)
-        note = f" {found.note[:1].upper()}{found.note[1:]}." if found.note else ""
-        if found.field.length != event["length"]:
-            note += f" Of its {plural(event['length'], 'byte')}, {count(found.field.length)} are the message."
+        dissection = lesson.inspect(event)
+        note = f" {dissection.note[:1].upper()}{dissection.note[1:]}." if dissection.note else ""
+        if dissection.field.length != event["length"]:
+            note += f" Of its {plural(event['length'], 'byte')}, {count(dissection.field.length)} are the message."
         show.note(f"Shown is {lesson.rule}: {lesson.place(event)}.{note}")
-        show_record(found.field, as_text=name != "gbase8s", skip=_SKIP.get(name, ()))
+        show_record(dissection.field, as_text=name != "gbase8s", skip=_SKIP.get(name, ()))
         self.facts["chosen"][name] = [lesson.file(event), event["offset"], event["record_type"], lesson.rule]
 
     def show_changed_columns(self, name: str) -> None:
@@ -232,7 +232,9 @@ class Lessons:
             return
         story = lesson.story()
         heads = {"record_code": "record", "table": "table", "what": "content", "position": "position"}
-        show.table(lesson.told(story), heads | {"file": "file", "offset": "at byte"}, none="There are no changes.")
+        show.table(
+            lesson.change_rows(story), heads | {"file": "file", "offset": "at byte"}, none="There are no changes."
+        )
         if story and story[0]["transaction_id"] is not None:
             among = plural(len(lesson.transactions()), "transaction")
             which = f"transaction {story[0]['transaction_id']}, one of {among}"
@@ -249,17 +251,17 @@ class Lessons:
         lesson = self._lesson(name)
         if lesson is None:
             return
-        found = traps(lesson)
+        examples = traps(lesson)
         page = f"docs/formats/{name}.md"
         items = "".join(
-            f"<li><h4>{escape(one.title)}</h4>"
-            f'<p>{escape(one.why)} <a href="../{page}">{page} §{one.section}</a></p>'
-            f'<p class="seen">{_seen(one.seen)}</p></li>'
-            for one in found
+            f"<li><h4>{escape(trap.title)}</h4>"
+            f'<p>{escape(trap.why)} <a href="../{page}">{page} §{trap.section}</a></p>'
+            f'<p class="seen">{_seen(trap.seen)}</p></li>'
+            for trap in examples
         )
-        text = "\n".join(f"{one.title}: {one.seen or 'no example here'}" for one in found)
+        text = "\n".join(f"{trap.title}: {trap.seen or 'no example here'}" for trap in examples)
         display({"text/html": f'<ol class="cdcwb-traps">{items}</ol>', "text/plain": text}, raw=True)
-        self.facts["traps"][name] = [[one.title, one.seen] for one in found]
+        self.facts["traps"][name] = [[trap.title, trap.seen] for trap in examples]
 
     # --- the self-check -----------------------------------------------------------------------------------------------
 

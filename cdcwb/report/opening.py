@@ -37,9 +37,9 @@ SUMMARY: Final = "summary.json"
 class Page:
     """The captures of a notebook.
 
-    ``captures``: each capture, unfiltered. ``whole`` is all of them as one, ``part`` the same with the filters of
-    ``tables`` and times, ``capture`` that with frequently used tables read once. ``summary`` has the facts
-    of :func:`cdcwb.analysis.summary.summarize`, ``health`` the verdict on them.
+    ``captures``: each capture, unfiltered. ``whole`` is all of them as one capture, ``part`` is ``whole`` with the
+    filters of ``tables`` and times, ``capture`` is ``part`` with frequently used tables read once. ``summary`` has the
+    facts of :func:`cdcwb.analysis.summary.summarize`, ``health`` the verdict on them.
     """
 
     asked: Parameters
@@ -61,21 +61,21 @@ def open_page(asked: Parameters, images: bool = False) -> Page:
     from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.together import Together
 
-    captures = {name: cdcwb.load(one.path, one.format, **one.options) for name, one in asked.captures.items()}
-    show.read_by(readers(captures, {name: one.options for name, one in asked.captures.items()}))
+    captures = {name: cdcwb.load(other.path, other.format, **other.options) for name, other in asked.captures.items()}
+    show.read_by(readers(captures, {name: other.options for name, other in asked.captures.items()}))
     parts = captures
     if asked.limits:
         parts = {
             name: capture.filter(asked.tables, time_from=asked.time_from, time_to=asked.time_to)
             for name, capture in captures.items()
         }
-    one = len(captures) == 1
-    whole = next(iter(captures.values())) if one else Together(captures)
-    part = next(iter(parts.values())) if one else Together(parts)
+    is_single = len(captures) == 1
+    complete = next(iter(captures.values())) if is_single else Together(captures)
+    part = next(iter(parts.values())) if is_single else Together(parts)
     capture = Snapshot(part, asked.folder, images)
     summary = _summary(asked, capture)
     show_times_in(asked.zone, asked.time_zone, *_times(summary))
-    return Page(asked, captures, whole, part, capture, summary, health(summary))
+    return Page(asked, captures, complete, part, capture, summary, health(summary))
 
 
 def look_at(
@@ -93,27 +93,27 @@ def look_at(
     from cdcwb.analysis.together import Together
 
     listed = [capture, *others]
-    places = [_place_of(one) for one in listed]
-    options = [{} if one.origin is None else one.origin.options for one in listed]
-    names = list(unique_names((Path(place).stem or "capture" for place in places), separator="-"))
+    places = [_location_of(item) for item in listed]
+    options = [{} if item.origin is None else item.origin.options for item in listed]
+    names = list(unique_names((Path(path_of_capture).stem or "capture" for path_of_capture in places), separator="-"))
     captures = dict(zip(names, listed, strict=True))
     asked = Parameters(places[0], capture.format, options[0], [], None, None, None, list(limits), places[0])
     show.read_by(readers(captures, dict(zip(names, options, strict=True))))
     parts = captures | ({} if part is None else {names[0]: part})
-    whole = Together(captures) if others else capture
+    complete = Together(captures) if others else capture
     looked_at = Together(parts) if others else parts[names[0]]
-    kept = Snapshot(looked_at, None, images)
-    summary = summarize(kept, whole=not limits)  # type: ignore[arg-type]
+    snapshot = Snapshot(looked_at, None, images)
+    summary = summarize(snapshot, unfiltered=not limits)  # type: ignore[arg-type]
     show_times_in(asked.zone, asked.time_zone, *_times(summary))
-    return Page(asked, captures, whole, looked_at, kept, summary, health(summary))
+    return Page(asked, captures, complete, looked_at, snapshot, summary, health(summary))
 
 
-def _place_of(capture: Capture) -> str:
+def _location_of(capture: Capture) -> str:
     """The folder or file that a capture was read from."""
-    place = str(capture.saved_in or (capture.files[0]["file"] if len(capture.files) == 1 else ""))
-    if not place and capture.files:
-        place = os.path.commonpath([entry["file"] for entry in capture.files])
-    return place
+    path = str(capture.saved_in or (capture.files[0]["file"] if len(capture.files) == 1 else ""))
+    if not path and capture.files:
+        path = os.path.commonpath([entry["file"] for entry in capture.files])
+    return path
 
 
 def _times(summary: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
@@ -132,7 +132,7 @@ def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:
     if not asked.limits and not asked.others and capture.stored and counted.is_file():
         facts: dict[str, Any] = json.loads(counted.read_text(encoding="utf-8"))
         return facts
-    return summarize(capture, whole=not asked.limits)
+    return summarize(capture, unfiltered=not asked.limits)
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -181,14 +181,14 @@ class Parameters:
         """The zone ``time_zone``."""
         if self.time_zone == "UTC":
             return UTC
-        found = parse_zone(self.time_zone)
-        return timezone(found) if isinstance(found, timedelta) else found
+        parsed = parse_zone(self.time_zone)
+        return timezone(parsed) if isinstance(parsed, timedelta) else parsed
 
     @property
     def captures(self) -> dict[str, Other]:
         """All captures, by the name of the file or folder, with a number if the name repeats."""
         listed = (Other(self.path, self.format, self.options, self.shown), *self.others)
-        names = unique_names((Path(one.shown).stem or "capture" for one in listed), separator="-")
+        names = unique_names((Path(capture.shown).stem or "capture" for capture in listed), separator="-")
         return dict(zip(names, listed, strict=True))
 
 
@@ -208,15 +208,14 @@ def check_parameters(
     """The parameters of a notebook as its cell has them (plain texts and lists), understood. A list may be given as a
     JSON text, as ``papermill -p tables '["shop.orders"]'`` gives it.
 
-    A relative ``path`` is looked for in the working folder and then beside the folder of the notebooks, so that the
-    examples open from wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO
-    8601, UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00.
-    ``others`` are paths, or objects with ``path``, ``format`` and ``options``. ``theme`` is one of :data:`THEMES`.
-    ``also``: checks of a notebook's own parameters, which raise OptionError. Raises OptionError that names everything
-    that is wrong.
+    A relative ``path`` is resolved against the working folder, then against the parent of the notebooks' folder, so the
+    examples open wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO 8601,
+    UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00. ``others`` are
+    paths, or objects with ``path``, ``format`` and ``options``. ``theme`` is one of :data:`THEMES`. ``also``: checks of
+    a notebook's own parameters, which raise OptionError. Raises OptionError with all errors.
     """
     wrong: list[str] = []
-    found = _find(path, wrong)
+    found_at = _find(path, wrong)
     begin, end = _time("time_from", time_from, wrong), _time("time_to", time_to, wrong)
     if begin is not None and end is not None and begin > end:
         wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
@@ -225,7 +224,7 @@ def check_parameters(
     if target is not None and target.exists() and not target.is_dir():
         wrong.append(f"folder: '{visible(target, 400)}' is a file")
     understood = _options(options, wrong)
-    further = _others(others, wrong)
+    further = _parse_others(others, wrong)
     if theme not in THEMES:
         wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
     if format not in ("", "auto", *FORMATS):
@@ -244,30 +243,43 @@ def check_parameters(
     limits += [f"from {begin.isoformat()}"] if begin is not None else []
     limits += [f"to {end.isoformat()}"] if end is not None else []
     return Parameters(
-        *(found, format or "auto", understood, names, begin, end, target, limits, _shown(found), zone, further, theme)
+        *(
+            found_at,
+            format or "auto",
+            understood,
+            names,
+            begin,
+            end,
+            target,
+            limits,
+            _shown(found_at),
+            zone,
+            further,
+            theme,
+        )
     )
 
 
-def _others(others: Any, wrong: list[str]) -> list[Other]:
+def _parse_others(others: Any, wrong: list[str]) -> list[Other]:
     others = as_list(others)
     if not isinstance(others, list | tuple):
         wrong.append(f'others: expected a list of paths such as ["data"], found {visible(repr(others))}')
         return []
-    found = []
-    for one in others:
-        given = one if isinstance(one, dict) else {"path": one}
-        unknown = sorted(set(given) - {"path", "format", "options"})
+    captures = []
+    for entry in others:
+        fields = entry if isinstance(entry, dict) else {"path": entry}
+        unknown = sorted(set(fields) - {"path", "format", "options"})
         if unknown:
             wrong.append(f"others: expected path, format and options, found {visible(', '.join(map(str, unknown)))}")
-        path = _find(given.get("path"), wrong, "others")
-        options = given.get("options", {})
+        path = _find(fields.get("path"), wrong, "others")
+        options = fields.get("options", {})
         understood = _options(options, wrong)
-        found.append(Other(path, str(given.get("format") or "auto"), understood, _shown(path) if path else ""))
-        if found[-1].format not in ("auto", *FORMATS):
+        captures.append(Other(path, str(fields.get("format") or "auto"), understood, _shown(path) if path else ""))
+        if captures[-1].format not in ("auto", *FORMATS):
             wrong.append(
-                f"others: there is no format '{visible(found[-1].format)}'.{nearest(found[-1].format, FORMATS)}"
+                f"others: there is no format '{visible(captures[-1].format)}'.{nearest(captures[-1].format, FORMATS)}"
             )
-    return found
+    return captures
 
 
 def _find(path: Any, wrong: list[str], name: str = "path") -> str:
@@ -276,12 +288,12 @@ def _find(path: Any, wrong: list[str], name: str = "path") -> str:
         return ""
     if is_remote(path):
         return path
-    given = Path(path).expanduser()
-    beside = Path(__file__).parents[2] / given
-    for place in (given.absolute(), beside):
-        if place.exists():
-            return str(place)
-    wrong.append(f"{name}: there is no file or folder '{visible(given.absolute(), 400)}'")
+    location = Path(path).expanduser()
+    example = Path(__file__).parents[2] / location
+    for candidate in (location.absolute(), example):
+        if candidate.exists():
+            return str(candidate)
+    wrong.append(f"{name}: there is no file or folder '{visible(location.absolute(), 400)}'")
     return ""
 
 

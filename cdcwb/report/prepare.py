@@ -39,16 +39,16 @@ def keep(
     root = Path(folder if local else shared)
     root.mkdir(parents=True, exist_ok=True)
     places = [Path(tempfile.mkdtemp(prefix="capture-", dir=root)) for _ in captures]
-    opened = _redacted(captures, hidden, places) if hidden else [_opened(*given) for given in captures]
-    for (path, *_), capture, place in zip(captures, opened, places, strict=True):
-        saved = Path(capture.save(place / "saved"))
+    opened = _redacted(captures, hidden, places) if hidden else [_opened(*arguments) for arguments in captures]
+    for (path, *_), capture, target in zip(captures, opened, places, strict=True):
+        saved = Path(capture.save(target / "saved"))
         (saved / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
         marks = Path(path) / MARKS
         if marks.is_file() and not hidden:  # a note may quote a redacted value
             shutil.copyfile(marks, saved / MARKS)
         facts = summarize(capture if isinstance(capture, Small) else load(saved, spark=spark))
         (saved / SUMMARY).write_text(json.dumps(facts), encoding="utf-8")
-    return [str(place / "saved") for place in places]
+    return [str(target / "saved") for target in places]
 
 
 def _opened(path: str, format: str, options: Mapping[str, Any], files: Sequence[str]) -> Capture | Small:
@@ -59,4 +59,4 @@ def _redacted(captures: Sequence[Given], hidden: Sequence[str], places: Sequence
     loaded = [load(files or path, format, **options) for path, format, options, files in captures]
     each = zip(loaded, check_known(loaded, hidden), places, strict=True)
     # which columns there are is asked of the values
-    return [redact(one.decoded(place / "events"), names) if names else one for one, names, place in each]
+    return [redact(capture.decoded(folder / "events"), names) if names else capture for capture, names, folder in each]

@@ -29,11 +29,11 @@ __all__ = ["REDACTED", "Redacted", "Target", "check_known", "check_names", "reda
 
 REDACTED: Final = "[redacted]"
 
-_MARK: Final = 12  # digits that tell values apart
+_MARK: Final = 12  # digits that distinguish values
 _PART: Final = 4  # from this length on, a value is looked for inside header fields
 _MOST: Final = 20
 
-# Kinds whose bytes hold no row; all other bytes are kept only where their table is known and has nothing to hide.
+# Kinds whose bytes have no row; all other bytes are kept only if their table is known and has no redacted column.
 _WITHOUT_ROW: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.SCHEMA, Kind.HEARTBEAT)
 _OF_TABLES: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER, Kind.TOMBSTONE)
 # Bytes that are not a record, or a duplicate: only the reason of what was read from them is kept.
@@ -42,7 +42,7 @@ _REASON: Final = "reason"
 _KAFKA: Final = ("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic")
 # What control tables quote: statements that a target refused.
 _QUOTING: Final = ("STATEMENT", "ERROR")
-# Problems whose sentences name columns, places and counts only. Of the others a heading remains.
+# Problems whose sentences have only columns, locations and counts. Others are reduced to the heading.
 _PLAIN: Final = (
     *(Problem.OPEN_TRANSACTION, Problem.NO_BEGIN, Problem.GAP, Problem.CLOCK, Problem.REPEATED, Problem.SAME_POSITION),
     *(Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES, Problem.MASK),
@@ -79,31 +79,31 @@ def targets(capture: Capture, names: Sequence[str]) -> list[Target]:
     Raises OptionError for a name that is not a column of the capture: a mistyped column would not be redacted.
     """
     known = _columns(capture)
-    found: list[Target] = []
+    matches: list[Target] = []
     wrong: list[str] = []
     for name in names:
-        mine = [one for one in known if name.lower() in _spellings(one)]
-        if not mine:
-            there = sorted({f"{one.table}.{one.column}" for one in known})
-            shown = ", ".join(there[:_MOST]) + (" …" if len(there) > _MOST else "") or "none"
-            hint = nearest(name, [*there, *(spelling for one in known for spelling in _spellings(one))])
+        matching = [target for target in known if name.lower() in _spellings(target)]
+        if not matching:
+            labels = sorted({f"{target.table}.{target.column}" for target in known})
+            shown = ", ".join(labels[:_MOST]) + (" …" if len(labels) > _MOST else "") or "none"
+            hint = nearest(name, [*labels, *(spelling for target in known for spelling in _spellings(target))])
             wrong.append(f"redact: there is no column '{visible(name)}' in the capture.{hint} There are: {shown}.")
-        found += mine
+        matches += matching
     if wrong:
         raise OptionError("; ".join(wrong))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(matches))
 
 
 def check_known(captures: Sequence[Capture], names: Sequence[str]) -> list[list[str]]:
     """For each capture, the names that are its columns. Raises OptionError for a name that no capture has."""
     if len(captures) == 1 or not names:
         return [list(names) for _ in captures]
-    spellings = [{spelling for one in _columns(capture) for spelling in _spellings(one)} for capture in captures]
-    found = [[name for name in names if name.lower() in known] for known in spellings]
-    missing = [name for name in names if not any(name in mine for mine in found)]
+    spellings = [{spelling for target in _columns(capture) for spelling in _spellings(target)} for capture in captures]
+    matches = [[name for name in names if name.lower() in known] for known in spellings]
+    missing = [name for name in names if not any(name in matching for matching in matches)]
     if missing:
-        targets(captures[0], missing)  # says what there is
-    return found
+        targets(captures[0], missing)  # lists the known columns
+    return matches
 
 
 def redact(capture: Capture, names: Sequence[str]) -> Capture:
@@ -111,9 +111,9 @@ def redact(capture: Capture, names: Sequence[str]) -> Capture:
     return Redacted(capture, targets(capture, names)) if names else capture
 
 
-def _spellings(one: Target) -> set[str]:
+def _spellings(target: Target) -> set[str]:
     """The names of a column: with its schema, and without."""
-    return {f"{one.table}.{one.column}".lower(), f"{one.table.rpartition('.')[2]}.{one.column}".lower()}
+    return {f"{target.table}.{target.column}".lower(), f"{target.table.rpartition('.')[2]}.{target.column}".lower()}
 
 
 def _columns(capture: Capture) -> list[Target]:
@@ -126,7 +126,7 @@ def _columns(capture: Capture) -> list[Target]:
     images = [F.coalesce(F.map_keys(name), F.array().cast("array<string>")) for name in ("key", "before", "after")]
     captured = capture.events.select(table_label().alias("table"), F.explode(F.concat(*images)).alias("column"))
     rows = versions.unionByName(captured).where(F.col("table").isNotNull()).distinct().collect()
-    return sorted((Target(row.table, row.column) for row in rows), key=lambda one: (one.table, one.column))
+    return sorted((Target(row.table, row.column) for row in rows), key=lambda target: (target.table, target.column))
 
 
 class Redacted(Capture):
@@ -188,8 +188,8 @@ class Redacted(Capture):
     def _names(self) -> dict[str, list[str]]:
         """Columns by table, in lower case."""
         tables: dict[str, list[str]] = {}
-        for one in self._columns:
-            tables.setdefault(one.table.lower(), []).append(one.column.lower())
+        for target in self._columns:
+            tables.setdefault(target.table.lower(), []).append(target.column.lower())
         return tables
 
     def _hidden(self, table: Column, column: Column) -> Column:
@@ -229,7 +229,7 @@ class Redacted(Capture):
             )
 
         problems = F.transform(
-            "problems", lambda one: F.struct(one["code"].alias("code"), _sentence_of(one).alias("detail"))
+            "problems", lambda problem: F.struct(problem["code"].alias("code"), _sentence_of(problem).alias("detail"))
         )
         open_table = self._open("_label")
         columns = {
@@ -237,12 +237,12 @@ class Redacted(Capture):
             "problems": F.when(open_table, F.col("problems")).otherwise(problems),
         }
         if kinds:
-            kept = F.col("kind").isin(*map(str, _WITHOUT_ROW)) | (
+            without_row = F.col("kind").isin(*map(str, _WITHOUT_ROW)) | (
                 F.col("kind").isin(*map(str, _OF_TABLES)) & open_table
             )
-            columns["raw"] = F.when(kept, F.col("raw"))
-        beside = rows.withColumns(columns)  # headers are compared with the values, so values are redacted last
-        return beside.withColumns({name: image(name) for name in ("key", "before", "after")}).select(*frame.columns)
+            columns["raw"] = F.when(without_row, F.col("raw"))
+        redacted = rows.withColumns(columns)  # headers are compared with the values, so values are redacted last
+        return redacted.withColumns({name: image(name) for name in ("key", "before", "after")}).select(*frame.columns)
 
     def _headers(self, kinds: bool) -> Column:
         """Header fields without those that have the row's values: a message's key, tokens that repeat a column."""
@@ -257,7 +257,7 @@ class Redacted(Capture):
         values = F.filter(F.array_distinct(F.concat(*hidden)), lambda value: F.length(value) > 0)
         quiet = ~self._open("_label")
 
-        def told(name: Column, text: Column) -> Column:
+        def redacted_text(name: Column, text: Column) -> Column:
             repeats = F.exists(
                 values, lambda value: (text == value) | ((F.length(value) >= _PART) & F.contains(text, value))
             )
@@ -265,7 +265,7 @@ class Redacted(Capture):
             control = name.isin(*_QUOTING)
             return F.when(keyed | control | repeats, self._mark(text)).otherwise(text)
 
-        fields = F.transform_values("headers", told)
+        fields = F.transform_values("headers", redacted_text)
         if not kinds:
             return fields
         leftover = F.transform_values(
@@ -295,7 +295,7 @@ class Redacted(Capture):
         unread = F.when(spoken & ~self._open("_label"), self._mark(fields["table_key"]))
         rebuilt = F.when(key.isNull(), F.coalesce(unread, fields["table_key"])).when(named, F.array_join(entries, "+"))
 
-        def told(name: Column, text: Column) -> Column:
+        def redacted_text(name: Column, text: Column) -> Column:
             value = F.when(valued, self._mark(text)).otherwise(text)
             return (
                 F.when(name.isin("old_value", "new_value"), value)
@@ -304,14 +304,16 @@ class Redacted(Capture):
             )
 
         leftover = F.transform_values("headers", lambda name, text: F.when(name == _REASON, text))
-        return F.when(F.col("kind") == str(Kind.MALFORMED), leftover).otherwise(F.transform_values("headers", told))
+        return F.when(F.col("kind") == str(Kind.MALFORMED), leftover).otherwise(
+            F.transform_values("headers", redacted_text)
+        )
 
 
 def _sentence(code: str, sentence: str) -> Column:
     """The sentence of a problem, or the heading of its code if the sentence may quote a value."""
     from pyspark.sql import functions as F
 
-    headings = F.create_map(*[F.lit(text) for one in Problem for text in (str(one), one.heading)])
+    headings = F.create_map(*[F.lit(text) for problem in Problem for text in (str(problem), problem.heading)])
     heading = F.coalesce(headings[F.col(code)], F.lit(REDACTED))
     return F.when(F.col(code).isin(*map(str, _PLAIN)), F.col(sentence)).otherwise(heading)
 
@@ -320,7 +322,7 @@ def _sentence_of(problem: Column) -> Column:
     """:func:`_sentence` for a problem inside a row."""
     from pyspark.sql import functions as F
 
-    headings = F.create_map(*[F.lit(text) for one in Problem for text in (str(one), one.heading)])
+    headings = F.create_map(*[F.lit(text) for known in Problem for text in (str(known), known.heading)])
     heading = F.coalesce(headings[problem["code"]], F.lit(REDACTED))
     return F.when(problem["code"].isin(*map(str, _PLAIN)), problem["detail"]).otherwise(heading)
 

@@ -24,7 +24,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_folder, is_remote
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.report.facts import flat, headline, monitored, read_facts
-from cdcwb.report.html import Page, Siblings, page, write_whole
+from cdcwb.report.html import Page, Siblings, page, write_atomically
 from cdcwb.small import is_small
 from cdcwb.words import joined, plural, size, visible
 
@@ -58,9 +58,9 @@ def notebooks() -> dict[str, Path]:
     package = Path(__file__).parents[1]
     # An installed package contains them; in the source tree they are in the same folder as the package.
     for folder in (package / "notebooks", package.parent / "notebooks"):
-        found = {re.sub(r"^\d+_", "", path.stem): path for path in sorted(folder.glob("[0-9]*_*.ipynb"))}
-        if found:
-            return found
+        paths = {re.sub(r"^\d+_", "", path.stem): path for path in sorted(folder.glob("[0-9]*_*.ipynb"))}
+        if paths:
+            return paths
     return {}
 
 
@@ -69,8 +69,8 @@ def notebook_path(name: str) -> Path:
     known = notebooks()
     plain = re.sub(r"^\d+_", "", name).removesuffix(".ipynb")
     if plain not in known:
-        there = f"There are: {', '.join(known)}." if known else "None came with this installation."
-        raise OptionError(f"there is no report '{visible(name)}'.{nearest(plain, known)} {there}")
+        hint = f"There are: {', '.join(known)}." if known else "None came with this installation."
+        raise OptionError(f"there is no report '{visible(name)}'.{nearest(plain, known)} {hint}")
     return known[plain]
 
 
@@ -87,13 +87,12 @@ def run_report(
 ) -> dict[str, Any]:
     """Run the notebook ``name`` over the capture ``path``, write its report to the HTML file ``to``, return its facts.
 
-    The facts are written beside it, as one flat JSON object in the file of the same name that ends in ``.json``. ``to``
-    may be a URL; both files are uploaded to it.
-    ``options`` are reader options; ``parameters`` are further parameters of the notebook. The values of the columns
-    ``redact`` (``schema.table.column``) are in neither file. ``fail_if``: conditions on the facts that the caller will
-    judge, which are checked only. ``say`` gets the present step (default: lines on standard error). The files are
-    written atomically. Raises CaptureError (or a child) with one sentence for anything that the user can put right,
-    whichever process it happened in; before a process is started where that is possible.
+    The facts are written next to it, as one flat JSON object in the file of the same name with the extension ``.json``.
+    ``to`` may be a URL; both files are uploaded to it. ``options`` are reader options; ``parameters`` are further
+    parameters of the notebook. The values of the columns ``redact`` (``schema.table.column``) are in neither file.
+    ``fail_if``: conditions on the facts that the caller will judge, which are checked only. ``say`` gets the present
+    step (default: lines on standard error). The files are written atomically. Raises CaptureError (or a child) with one
+    sentence for every error that the user can correct, in any process; if possible before a process is started.
     """
     from cdcwb.report.suite import check_wanted
 
@@ -159,31 +158,30 @@ class Wanted:
         files: Sequence[str] = (),
     ) -> Wanted:
         """The capture of the arguments of a report."""
-        place = absolute(path)
-        named = [str(one["path"] if isinstance(one, Mapping) else one) for one in others]
+        location = absolute(path)
+        named = [str(other["path"] if isinstance(other, Mapping) else other) for other in others]
         shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
         name = standard_input.named(joined([shown, *named]))
-        beside = tuple(
-            {**one, "options": without_login(one.get("options") or {})} if isinstance(one, Mapping) else one
-            for one in others
+        further = tuple(
+            {**other, "options": without_login(other.get("options") or {})} if isinstance(other, Mapping) else other
+            for other in others
         )
-        return cls(name, place, format, without_login(options or {}), tuple(redact), beside, tuple(files))
+        return cls(name, location, format, without_login(options or {}), tuple(redact), further, tuple(files))
 
     @property
     def captures(self) -> list[tuple[str, str, dict[str, Any], list[str]]]:
-        """Path, format and reader options of each capture, and the files of it that are read (empty: all), the others
-        behind."""
-        found = [(self.path, self.format, self.options, list(self.files))]
-        for one in self.others:
-            given = one if isinstance(one, Mapping) else {"path": one}
-            place = absolute(given["path"])
-            found.append((place, given.get("format") or "auto", dict(given.get("options") or {}), []))
-        return found
+        """Path, format, reader options and files (empty: all) of each capture, the main one first."""
+        captures = [(self.path, self.format, self.options, list(self.files))]
+        for other in self.others:
+            fields = other if isinstance(other, Mapping) else {"path": other}
+            location = absolute(fields["path"])
+            captures.append((location, fields.get("format") or "auto", dict(fields.get("options") or {}), []))
+        return captures
 
     @property
     def small(self) -> bool:
         """Whether the capture is small, so that starting and querying Spark takes longer than reading it."""
-        places = [place for path, _, _, files in self.captures for place in files or [path]]
+        places = [location for path, _, _, files in self.captures for location in files or [path]]
         return is_small(places)
 
     @property
@@ -212,7 +210,7 @@ class Report:
         """Writes the page, and returns its size in bytes. Raises CaptureError if it cannot be written."""
         html = standard_input.named(page(self.executed, self.about, siblings))
         try:
-            write_whole(self.target, html)
+            write_atomically(self.target, html)
         except OSError as error:
             raise CaptureError(f"the report cannot be written: {error.strerror}", path=str(self.target)) from None
         return len(html.encode())
@@ -232,15 +230,15 @@ def make_report(
     suite."""
     made = datetime.now(UTC)
     started = time.monotonic()
-    given: dict[str, Any] = {"path": opened.path, "format": opened.format, "options": opened.options}
+    own_parameters: dict[str, Any] = {"path": opened.path, "format": opened.format, "options": opened.options}
     if opened.others and "others" in parameters_of(notebook):
-        given["others"] = list(opened.others)
+        own_parameters["others"] = list(opened.others)
         parameters = {name: value for name, value in parameters.items() if name != "others"}
     if "snapshot" in parameters_of(notebook):
-        beside = f"{wanted.path}.snapshot"
+        snapshot = f"{wanted.path}.snapshot"
         # A snapshot contains the values that are redacted in the changes.
-        given["snapshot"] = beside if is_folder(beside) and not wanted.redact else ""
-    executed = execute(notebook, {**given, **parameters}, say, kernel)
+        own_parameters["snapshot"] = snapshot if is_folder(snapshot) and not wanted.redact else ""
+    executed = execute(notebook, {**own_parameters, **parameters}, say, kernel)
     about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), redacted=wanted.redact)
     facts = read_facts(executed)
     report = Report(target, facts, executed, about)
@@ -250,7 +248,7 @@ def make_report(
     text = json.dumps({**which, **flat(known)}, ensure_ascii=False, indent=1, allow_nan=False)
     written = report.write(siblings)
     try:
-        write_whole(target.with_suffix(".json"), standard_input.named(text) + "\n")
+        write_atomically(target.with_suffix(".json"), standard_input.named(text) + "\n")
     except OSError as error:
         raise CaptureError(f"the report cannot be written: {error.strerror}", path=str(target)) from None
     say(f"{target}: {size(written)} in {time.monotonic() - started:.0f} s")
@@ -269,8 +267,8 @@ def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callab
     )
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
-    kept = read_facts(_executed(content, {}, "that reads the capture", False, kernel))["kept"]
-    return Opened(kept[0], "auto", "{}", tuple(kept[1:]))
+    answer = read_facts(_executed(content, {}, "that reads the capture", False, kernel))["kept"]
+    return Opened(answer[0], "auto", "{}", tuple(answer[1:]))
 
 
 def parameters_of(notebook: Path) -> list[str]:
@@ -278,8 +276,8 @@ def parameters_of(notebook: Path) -> list[str]:
     papermill, which takes seconds to import."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
-    found = (node.target for code in tagged for node in ast.parse(code).body if isinstance(node, ast.AnnAssign))
-    return [target.id for target in found if isinstance(target, ast.Name)]
+    targets = (node.target for code in tagged for node in ast.parse(code).body if isinstance(node, ast.AnnAssign))
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def execute(
@@ -290,8 +288,8 @@ def execute(
 ) -> NotebookNode:
     """Run a notebook with this interpreter and return it with its outputs; nothing is written.
 
-    ``kernel`` is one that stays; None: a new one. Raises OptionError for a parameter that the notebook does not have,
-    CaptureError (or a child) for what stopped it.
+    ``kernel`` is a running one that is reused; None: a new one. Raises OptionError for a parameter that the notebook
+    does not have, CaptureError (or a child) for what stopped it.
     """
     import nbformat
 
@@ -322,11 +320,11 @@ def of_format(content: NotebookNode, format: str) -> NotebookNode:
         return content
     chosen = copy.deepcopy(content)
     pairs = zip(chosen.cells, tags, strict=True)
-    kept = [(cell, own in some) for cell, some in pairs if own in some or not any(map(_is_of_format, some))]
-    for cell, is_own in kept:
+    chosen_cells = [(cell, own in some) for cell, some in pairs if own in some or not any(map(_is_of_format, some))]
+    for cell, is_own in chosen_cells:
         if is_own and cell.cell_type == "markdown":
             cell.source = re.sub(r"^#(#+ )", r"\1", cell.source, flags=re.MULTILINE)
-    chosen.cells = [cell for cell, _ in kept]
+    chosen.cells = [cell for cell, _ in chosen_cells]
     return chosen
 
 

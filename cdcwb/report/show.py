@@ -63,8 +63,7 @@ FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 STYLE: Final = "style"
 NOTHING: Final = "nothing"
 HEADLINE: Final = "headline"
-"""What an output says of itself, in its metadata ``cdcwb``: it is the look of the page; there is nothing to show; it is
-the answer of the page."""
+"""Values of the metadata ``cdcwb`` of an output: the style of the page; nothing to show; the answer of the page."""
 Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 
 
@@ -81,7 +80,7 @@ class Lead:
 _CELL: Final = 160  # characters of a table cell that are shown
 _HEX: Final = 32  # and of bytes
 _ROOM, _LONG = 14, ' class="long"'  # characters that fit a card in large type
-_TWICE, _BROAD = 24, ' class="broad"'  # and those that fit a card at all
+_TWICE, _BROAD = 24, ' class="broad"'  # and those that fit into a card
 _SENTENCE: Final = 400
 _WORDS: Final = ("outcome", "completeness", "severity")
 _SENTENCES: Final = ("evidence", "sentence")
@@ -139,8 +138,8 @@ def style_once() -> None:
 
 def heading(title: str, answer: str = "") -> None:
     """Outputs a title, and the answer in a sentence."""
-    said = f"<p><b>{escape(visible(answer, 600))}</b></p>" if answer else ""
-    _html(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{said}</div>', f"{title}: {answer}")
+    answer_html = f"<p><b>{escape(visible(answer, 600))}</b></p>" if answer else ""
+    _html(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{answer_html}</div>', f"{title}: {answer}")
 
 
 def headline(text: str) -> None:
@@ -296,7 +295,7 @@ def table_html(
     heads = {name: _when([row[name] for row in rows]) for name in columns if kinds[name] == "time"}
     kinds |= {name: kind for name, (kind, _) in heads.items()}
     head = "".join(
-        f'<th scope="col"{_class(kinds[name])}{_kept(kinds[name], heading)}>'
+        f'<th scope="col"{_class(kinds[name])}{_unbroken(kinds[name], heading)}>'
         f"{escape(visible(heading))}{heads.get(name, ('', ''))[1]}</th>"
         for name, heading in columns.items()
     )
@@ -304,8 +303,8 @@ def table_html(
     for number, (row, title) in enumerate(zip(rows, titles, strict=True)):
         known = [lead for lead in leads if lead.records[number] is not None]
         body += f"<tr{_led(known[0], number)}>" if known else "<tr>"
-        others = {lead.column: _led(lead, number) for lead in known[1:]}
-        body += "".join(_cell(row[name], kinds[name], title.get(name), others.get(name, "")) for name in columns)
+        further = {lead.column: _led(lead, number) for lead in known[1:]}
+        body += "".join(_cell(row[name], kinds[name], title.get(name), further.get(name, "")) for name in columns)
         body += "</tr>"
     led = next((lead for lead in leads if any(record is not None for record in lead.records)), None)
     named = "" if led is None else f' data-capture="{escape(led.capture)}"'
@@ -322,11 +321,11 @@ def _led(lead: Lead, number: int) -> str:
 def _when(times: list[datetime | None]) -> tuple[str, str]:
     """The kind of the times of a column, with the text for its heading: ``clock`` (all on one day), ``time``, or
     ``moment`` (with different offsets)."""
-    told = [clock(time) for time in times if time is not None]
-    if len({offset for _, offset in told}) > 1:
+    clocks = [clock(time) for time in times if time is not None]
+    if len({offset for _, offset in clocks}) > 1:
         return "moment", ""
     zone = escape(zone_name(axis=False))
-    days = {wall.partition(" ")[0] for wall, _ in told}
+    days = {wall.partition(" ")[0] for wall, _ in clocks}
     if len(days) == 1 and len(times) > 1:
         return "clock", f"<small>{days.pop()} {zone}</small>"
     return "time", f" ({zone})"
@@ -355,20 +354,20 @@ def _kind(name: str, values: list[Any]) -> str:
     return "mono" if name.endswith(_TEXTS) else "sentence" if name in _SENTENCES else "text"
 
 
-def _class(kind: str, breaks: bool = False, whole: bool = False) -> str:
-    """The CSS class of a cell; ``breaks``: long words may be broken; ``whole``: it is kept on one line, because it is
-    short, or a name with a hyphen, at which a browser would break it."""
+def _class(kind: str, breaks: bool = False, unbroken: bool = False) -> str:
+    """The CSS class of a cell; ``breaks``: long words may be broken; ``unbroken``: the cell stays on one line, because
+    it is short, or a name with a hyphen, at which a browser would break it."""
     if kind in _NUMBERS:
         names = "number"
     elif kind in (*_TIMES, "mono", "hex"):
         names = "mono"
     else:
         names = {"word": "word", "flag": ""}.get(kind, "text" if kind == "text" else f"text {kind}")
-    names += (" breaks" if breaks else "") + (" whole" if whole else "")
+    names += (" breaks" if breaks else "") + (" whole" if unbroken else "")
     return f' class="{names}"' if names else ""
 
 
-def _kept(kind: str, heading: str) -> str:
+def _unbroken(kind: str, heading: str) -> str:
     """The attributes of a column for ``tables.js``: kind of values, unit, heading."""
     if kind in _TIMES:
         return f' data-kind="time" data-title="{escape(visible(heading))}"'
@@ -383,10 +382,10 @@ def _cell(value: Any, kind: str, title: str | None = None, led: str = "") -> str
     attributes = f' data-value="{held}"' if value is not None and held != shown else ""
     attributes += (f' title="{escape(title)}"' if title else "") + led
     breaks = kind in _BROKEN and max(map(len, words.split()), default=0) > _WORD
-    whole = kind in _BROKEN and (("-" in words and len(words) <= _NAME) or len(words) <= _SHORT.get(kind, 0))
-    if kind in _BROKEN and not whole:
+    unbroken = kind in _BROKEN and (("-" in words and len(words) <= _NAME) or len(words) <= _SHORT.get(kind, 0))
+    if kind in _BROKEN and not unbroken:
         shown = _HYPHEN.sub(lambda word: _UNBROKEN.replace(r"\g<0>", word[0]), shown)
-    return f"<td{_class(kind, breaks, whole)}{attributes}>{shown}</td>"
+    return f"<td{_class(kind, breaks, unbroken)}{attributes}>{shown}</td>"
 
 
 def _value(value: Any, kind: str) -> str:
@@ -468,18 +467,18 @@ def parts(root: Field, skip: Collection[str] = ()) -> list[Part]:
 
     ``skip``: names of fields that get no number, nor do their children.
     """
-    found: list[Part] = []
+    result: list[Part] = []
     at = number = 0
     for leaf, skipped in _leaves(root, frozenset(skip), False):
         if leaf.offset > at:  # bytes of no leaf
-            found.append(Part(at, root.raw[at : leaf.offset], None, root))
+            result.append(Part(at, root.raw[at : leaf.offset], None, root))
         plain = skipped or leaf.quiet or leaf.name in _BRACKETS or number >= MOST_FIELDS
         number += not plain
-        found.append(Part(leaf.offset, leaf.raw, None if plain else number, leaf))
+        result.append(Part(leaf.offset, leaf.raw, None if plain else number, leaf))
         at = leaf.offset + leaf.length
     if at < root.length:
-        found.append(Part(at, root.raw[at:], None, root))
-    return found
+        result.append(Part(at, root.raw[at:], None, root))
+    return result
 
 
 def _leaves(field: Field, skip: frozenset[str], skipped: bool) -> Iterator[tuple[Field, bool]]:
@@ -505,11 +504,11 @@ def record_html(root: Field, *, as_text: bool = False, skip: Collection[str] = (
         data = f'<div class="hex">{"".join(_groups(root, shown))}</div>'
     left = root.length - sum(len(part.raw) for part in shown)
     pale = sum(part.number is None for part in shown)
-    said = [f"{plural(root.length, 'byte')}, {plural(len(numbered), 'field')} with a number"]
-    said += [f"{plural(pale, 'run')} without one: brackets, white space, repeated text"] if pale else []
-    said += [f"the last {plural(left, 'byte')} are not shown"] if left > 0 else []
+    phrases = [f"{plural(root.length, 'byte')}, {plural(len(numbered), 'field')} with a number"]
+    phrases += [f"{plural(pale, 'run')} without one: brackets, white space, repeated text"] if pale else []
+    phrases += [f"the last {plural(left, 'byte')} are not shown"] if left > 0 else []
     return (
-        f'<div class="cdcwb-bytes">{data}<p class="cdcwb-note">{escape("; ".join(said))}.</p>'
+        f'<div class="cdcwb-bytes">{data}<p class="cdcwb-note">{escape("; ".join(phrases))}.</p>'
         f"{_table(root, numbered)}</div>"
     )
 

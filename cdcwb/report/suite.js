@@ -1,4 +1,4 @@
-// Loads the scripts that the pages of a suite share. Where their file is not there, or not complete, the page says so and
+// Loads the scripts that the pages of a suite share. Where their file is not there, or not complete, the page states that and
 // shows the numbers of its charts. From a disk no hash can be checked: the file's name has it.
 (() => {
   const { file, integrity } = JSON.parse(document.getElementById("shared").textContent);

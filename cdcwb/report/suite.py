@@ -99,14 +99,14 @@ def run_suite(
 ) -> Suite:
     """Make every report on the capture ``path`` in the folder ``to``: ``NOTEBOOK.html`` and ``NOTEBOOK.json`` each,
     ``index.html`` and the scripts that the pages share. ``shared``: the folder with the scripts and index of several
-    suites, where this is one of them. Where the files of ``path`` are of different formats, a suite for those of each
-    is made in a folder below, and the index leads to all of their reports.
+    suites, if this is one of them. If the files of ``path`` have different formats, a suite for each format is made in
+    a subfolder, and the index has links to all reports.
 
     ``parameters`` go to the notebooks that have them. The values of the columns ``redact`` are in no file. ``fail_if``
-    are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: one
-    that stays behind. ``files``: only these of the folder ``path``. A notebook that fails does not keep the others from
-    being made; what an earlier run made of it is removed, since it tells of another time. ``to`` may be a URL: all
-    files are uploaded to it at the end, and none is removed there.
+    are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: a
+    running one that is reused. ``files``: only these of the folder ``path``. If a notebook fails, the others are still
+    run; its files from an earlier run are removed, since they are out of date. ``to`` may be a URL: all files are
+    uploaded to it at the end, and none is removed there.
 
     Raises OptionError with everything that is wrong before anything runs, CaptureError where the capture cannot be
     read.
@@ -129,9 +129,11 @@ def run_suite(
     )
     if contents is not None:
         suites: dict[str, Suite | str] = {}
-        for name, one in each.items():
-            suites[name] = _suite_below(name, one, folder / name, (parameters, say, names, kernel, shared or folder))
-        return _together(suites, folder, thresholds, chosen, [one.file for one in contents.files if one.format is None])
+        for name, each_wanted in each.items():
+            suites[name] = _suite_below(
+                name, each_wanted, folder / name, (parameters, say, names, kernel, shared or folder)
+            )
+        return _together(suites, folder, thresholds, chosen, [f.file for f in contents.files if f.format is None])
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
     facts: dict[str, dict[str, Any]] = {}
@@ -146,11 +148,11 @@ def run_suite(
         siblings = siblings_of(folder, shared or folder, chosen.values())
         for notebook in chosen.values():
             target = folder / f"{notebook.stem}.html"
-            given = {name: value for name, value in (parameters or {}).items() if name in parameters_of(notebook)}
-            for name in sorted(set(parameters or {}) - set(given)):
+            own = {name: value for name, value in (parameters or {}).items() if name in parameters_of(notebook)}
+            for name in sorted(set(parameters or {}) - set(own)):
                 say(f"{notebook.stem} has no parameter '{name}' and goes without")
             try:
-                report = make_report(notebook, wanted, opened, target, given, say, running, siblings)
+                report = make_report(notebook, wanted, opened, target, own, say, running, siblings)
             except CaptureError as error:
                 failed[notebook.stem] = str(error)
                 say(f"{notebook.stem} was not made: {error}")
@@ -161,9 +163,9 @@ def run_suite(
             facts[notebook.stem] = monitored(report.facts)
             entries.append(entry_of(notebook.stem, wanted.name, target.name, facts[notebook.stem]))
     if failed:  # no page leads to one that is not there
-        there = {name: siblings.reports[name] for name in reports}
+        made = {name: siblings.reports[name] for name in reports}
         for report in reports.values():
-            report.write(replace(siblings, reports=there))
+            report.write(replace(siblings, reports=made))
     suite = Suite(facts, failed, entries, judge(thresholds, facts, _declared(chosen)))
     write_index(folder, entries, datetime.now(UTC), version(), suite.judgement.broken, failed)
     return suite
@@ -189,11 +191,11 @@ def siblings_of(folder: Path, shared: Path, reports: Iterable[Path] = ()) -> Sib
 
 def _mixed(path: str | Path, format: str, options: Mapping[str, Any]) -> Contents | None:
     """The formats of the files at ``path``, if they differ and no format was named; else None."""
-    place = Path(path).expanduser()
-    if format not in ("", "auto") or not place.is_dir() or saved_at(place) is not None:
+    folder = Path(path).expanduser()
+    if format not in ("", "auto") or not folder.is_dir() or saved_at(folder) is not None:
         return None
     try:
-        contents = examine(place, **options)
+        contents = examine(folder, **options)
     except CaptureError:
         return None  # check_wanted raises the error
     return contents if contents.is_mixed else None
@@ -208,32 +210,32 @@ def _of_each_format(
     """
     known = {name: set(get_format(name).options) for name in contents.groups if name != WRITTEN}
     check_option_names(options, {option for some in known.values() for option in some}, joined(list(known)))
-    found = {}
+    by_format = {}
     for name, own in known.items():
         places = contents.places(name)
         path, files = (places[0], []) if len(places) == 1 else (contents.base, contents.groups[name])
         taken = {option: value for option, value in options.items() if option in own}
-        found[name] = Wanted.of(path, "auto", taken, redact, others, files)
-    return found
+        by_format[name] = Wanted.of(path, "auto", taken, redact, others, files)
+    return by_format
 
 
 def _suite_below(name: str, wanted: Wanted, folder: Path, shared: Any) -> Suite | str:
     """The suite of the files of one format; a sentence if it failed."""
     parameters, say, names, kernel, root = shared
 
-    def told(text: str) -> None:
+    def tell_step(text: str) -> None:
         say(f"{name}: {text}")
 
     try:
         return run_suite(
-            *(wanted.path, folder, wanted.format, wanted.options, parameters, told, wanted.redact),
+            *(wanted.path, folder, wanted.format, wanted.options, parameters, tell_step, wanted.redact),
             names=names,
             kernel=kernel,
             files=wanted.files,
             shared=root,
         )
     except CaptureError as error:
-        told(f"not made: {error}")
+        tell_step(f"not made: {error}")
         return str(error)
 
 
@@ -253,14 +255,14 @@ def _together(
         if isinstance(suite, str):
             failed[name] = suite
             continue
-        facts |= {f"{name}/{stem}": found for stem, found in suite.facts.items()}
+        facts |= {f"{name}/{stem}": fact for stem, fact in suite.facts.items()}
         failed |= {f"{name}/{stem}": sentence for stem, sentence in suite.failed.items()}
         entries += [replace(entry, file=f"{name}/{entry.file}") for entry in suite.entries]
-    whole = Suite(facts, failed, entries, judge(thresholds, facts, _declared(chosen)))
+    suite_of_all = Suite(facts, failed, entries, judge(thresholds, facts, _declared(chosen)))
     left = dict.fromkeys(unknown, "no format recognises this file")
     folder.mkdir(parents=True, exist_ok=True)
-    write_index(folder, entries, datetime.now(UTC), version(), whole.judgement.broken, failed | left)
-    return whole
+    write_index(folder, entries, datetime.now(UTC), version(), suite_of_all.judgement.broken, failed | left)
+    return suite_of_all
 
 
 def check_wanted(
@@ -275,13 +277,10 @@ def check_wanted(
     captures: Sequence[Wanted] = (),
     is_page: bool = False,
 ) -> tuple[dict[str, Path], list[Threshold]]:
-    """The notebooks and thresholds of a suite, or of the reports ``names``, once everything is checked that can be
-    before a process is started: notebooks, target, parameters, conditions, captures and their reader options.
-    ``captures``: those of the files at ``path``, where they are several. ``is_page``: ``to`` is the file of one report,
-    and no folder.
-
-    Raises one OptionError that names everything that is wrong; where that is only that a capture cannot be read, the
-    CaptureError that says so.
+    """The notebooks and thresholds of a suite, or of the reports ``names``, after all checks that are possible before a
+    process is started: notebooks, target, parameters, conditions, captures and their reader options. ``captures``:
+    those of the files at ``path``, if there are several. ``is_page``: ``to`` is the file of one report, not a folder.
+    Raises one OptionError with all errors, or the CaptureError if the only error is a capture that cannot be read.
     """
     wrong: list[str] = []
     chosen: dict[str, Path] = {}
@@ -298,23 +297,23 @@ def check_wanted(
     else:
         wrong += check_page(target) if is_page else check_ending(target, "reports go into a folder")
         wrong += check_above(target)
-    given = dict(parameters or {})
+    merged = dict(parameters or {})
     known = sorted(
         {name for notebook in chosen.values() for name in parameters_of(notebook)} - {"path", "format", "options"}
     )
     of = "any notebook" if len(chosen) != 1 else next(iter(chosen))
-    unknown = [name for name in given if name not in known] if chosen else []
+    unknown = [name for name in merged if name not in known] if chosen else []
     wrong += [
         f"unknown parameter '{name}' of {of}.{nearest(name, known)} There are: {', '.join(known)}." for name in unknown
     ]
     checked = ("tables", "time_from", "time_to", "time_zone", "others", "theme")
     failure: CaptureError | None = None
     try:
-        common = {name: given[name] for name in checked if name in given}
-        place = absolute(path)
-        check_parameters(place, format, json.dumps(dict(options or {})), **common)
+        common = {name: merged[name] for name in checked if name in merged}
+        location = absolute(path)
+        check_parameters(location, format, json.dumps(dict(options or {})), **common)
         if LESSON not in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
-            for wanted in captures or [Wanted.of(path, format, options, redact, given.get("others", ()))]:
+            for wanted in captures or [Wanted.of(path, format, options, redact, merged.get("others", ()))]:
                 check_captures(wanted)
     except CaptureError as error:
         failure = error

@@ -45,31 +45,31 @@ class Threshold:
     how: str
     value: Literal
 
-    def holds(self, found: Any) -> bool | None:
+    def holds(self, fact: Any) -> bool | None:
         """Whether the condition holds for a fact; None if the fact is null and cannot be compared.
 
         A list has the value of its length, counts by name that of their number. Raises OptionError if the two cannot be
         compared.
         """
-        found = len(found) if isinstance(found, list | tuple | Mapping) else found
+        fact = len(fact) if isinstance(fact, list | tuple | Mapping) else fact
         compare = _COMPARE[self.how]
         if self.value is None:
-            return bool(compare(found is None, True)) if self.how in ("==", "!=") else self._mismatch(found)
-        if found is None:
+            return bool(compare(fact is None, True)) if self.how in ("==", "!=") else self._mismatch(fact)
+        if fact is None:
             return None
-        if isinstance(found, bool) or isinstance(self.value, bool):
-            alike = isinstance(found, bool) and isinstance(self.value, bool) and self.how in ("==", "!=")
-            return bool(compare(found, self.value)) if alike else self._mismatch(found)
-        if isinstance(found, str) and not isinstance(self.value, str) and _INTEGER.fullmatch(found):
-            found = int(found)  # numbers that a browser would round are recorded as text
-        if isinstance(found, str) is not isinstance(self.value, str):
-            return self._mismatch(found)
-        return bool(compare(found, self.value))
+        if isinstance(fact, bool) or isinstance(self.value, bool):
+            alike = isinstance(fact, bool) and isinstance(self.value, bool) and self.how in ("==", "!=")
+            return bool(compare(fact, self.value)) if alike else self._mismatch(fact)
+        if isinstance(fact, str) and not isinstance(self.value, str) and _INTEGER.fullmatch(fact):
+            fact = int(fact)  # numbers that a browser would round are recorded as text
+        if isinstance(fact, str) is not isinstance(self.value, str):
+            return self._mismatch(fact)
+        return bool(compare(fact, self.value))
 
-    def _mismatch(self, found: Any) -> bool:
+    def _mismatch(self, fact: Any) -> bool:
         kinds = {bool: "true or false", str: "a text", type(None): "null"}
         raise OptionError(
-            f"{self.text}: {self.fact} is {_shown(found)}, {kinds.get(type(found), 'a number')}, "
+            f"{self.text}: {self.fact} is {_shown(fact)}, {kinds.get(type(fact), 'a number')}, "
             f"which is not compared so with {_shown(self.value)}"
         )
 
@@ -90,19 +90,19 @@ def parse_thresholds(texts: Iterable[str]) -> list[Threshold]:
 
     Raises OptionError, which names every invalid text.
     """
-    found: list[Threshold] = []
+    thresholds: list[Threshold] = []
     wrong: list[str] = []
     for text in texts:
         match = _CONDITION.fullmatch(text.strip())
         try:
             if match is None:
                 raise ValueError
-            found.append(Threshold(text.strip(), match["fact"], match["how"], _literal(match["value"])))
+            thresholds.append(Threshold(text.strip(), match["fact"], match["how"], _literal(match["value"])))
         except ValueError:
             wrong.append(f"fail-if: expected a comparison such as open_transactions > 0, found '{visible(text)}'")
     if wrong:
         raise OptionError("; ".join(wrong))
-    return found
+    return thresholds
 
 
 def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> list[str]:
@@ -111,20 +111,23 @@ def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> li
     kinds (:func:`cdcwb.report.facts.declared_facts`).
     """
     wrong = []
-    for one in thresholds:
-        base, point, value = one.fact.partition(".")
-        kind = facts.get(one.fact)
+    for threshold in thresholds:
+        base, point, value = threshold.fact.partition(".")
+        kind = facts.get(threshold.fact)
         if kind is None and point and facts.get(base) in ("counts", "values"):
             kind = "number" if facts[base] == "counts" else "any"
             try:
-                check_value(base.rpartition("_by_")[2], value, one.text)
+                check_value(base.rpartition("_by_")[2], value, threshold.text)
             except OptionError as reason:
                 wrong.append(str(reason))
                 continue
         if kind is None:
-            wrong.append(_unknown(one, list(facts)))
-        elif kind != "any" and not _comparable(one, kind):
-            wrong.append(f"{one.text}: {one.fact} is {KINDS[kind]}, which is not compared so with {_shown(one.value)}")
+            wrong.append(_unknown(threshold, list(facts)))
+        elif kind != "any" and not _comparable(threshold, kind):
+            wrong.append(
+                f"{threshold.text}: {threshold.fact} is {KINDS[kind]}, "
+                f"which is not compared so with {_shown(threshold.value)}"
+            )
     return wrong
 
 
@@ -148,28 +151,28 @@ def judge(
 ) -> Judgement:
     """Applies thresholds to the facts of reports (by the name of their notebook). A threshold is exceeded if it holds
     for any report. A ``declared`` fact that no report has is unknown."""
-    said = Judgement()
+    judgement = Judgement()
     known = list(dict.fromkeys(name for facts in reports.values() for name in facts))
     for threshold in thresholds:
         values = {name: _fact(threshold.fact, facts) for name, facts in reports.items()}
-        there = {name: value[0] for name, value in values.items() if value is not None}
-        if not there:
+        known_values = {name: value[0] for name, value in values.items() if value is not None}
+        if not known_values:
             if threshold.fact in (declared or {}):
-                said.unknown.append(f"{threshold.text}: {threshold.fact} is not known")
+                judgement.unknown.append(f"{threshold.text}: {threshold.fact} is not known")
             else:
-                said.wrong.append(_unknown(threshold, known))
+                judgement.wrong.append(_unknown(threshold, known))
             continue
         try:
-            results = {name: threshold.holds(value) for name, value in there.items()}
+            results = {name: threshold.holds(value) for name, value in known_values.items()}
         except OptionError as error:
-            said.wrong.append(str(error))
+            judgement.wrong.append(str(error))
             continue
         broken = [name for name, holds in results.items() if holds]
         if broken:
-            said.broken.append(f"{threshold.text}: it is {_shown(there[broken[0]])} ({', '.join(broken)})")
+            judgement.broken.append(f"{threshold.text}: it is {_shown(known_values[broken[0]])} ({', '.join(broken)})")
         elif all(holds is None for holds in results.values()):
-            said.unknown.append(f"{threshold.text}: {threshold.fact} is not known")
-    return said
+            judgement.unknown.append(f"{threshold.text}: {threshold.fact} is not known")
+    return judgement
 
 
 def _fact(name: str, facts: Mapping[str, Any]) -> tuple[Any] | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cdcwb.words import count, joined, plural, visible
 
-__all__ = ["beside", "document_html", "rows_html", "xml_html"]
+__all__ = ["document_html", "rows_html", "side_by_side", "xml_html"]
 
 _TOKEN: Final = re.compile(
     r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>|[^<]+|<", re.DOTALL
@@ -54,9 +54,9 @@ def xml_html(xml: str, lines: int = 160, *, inside: bool = False) -> str:
 
 def _within(xml: str) -> str:
     """The content of ``input``, less indented; all of the text if it has another layout."""
-    _, found, rest = xml.partition("\n  <input>\n")
+    _, separator, rest = xml.partition("\n  <input>\n")
     body, closed, _ = rest.rpartition("\n  </input>\n")
-    if not found:
+    if not separator:
         return xml
     return re.sub(r"(?:(?<=>\n)|\A)    (?= *<)", "", body if closed else rest)
 
@@ -65,11 +65,11 @@ def _lines(xml: str) -> Iterator[tuple[str, str]]:
     """Each line as HTML, with its effect on the object: removed, added or none."""
     how, parts = "", []
     for kind, text, html in _pieces(xml):
-        first, *others = html.split("\n")
+        first, *following = html.split("\n")
         parts.append(_element(kind, first))
         how = how or (kind if kind in _WORDS else "")
         how = "removed" if kind == "gone" else how
-        for other in others:
+        for other in following:
             yield how, "".join(parts)
             parts = [_element(kind, other)]
             how = kind if kind in _WORDS and text.strip() else ""
@@ -92,11 +92,11 @@ def _pieces(xml: str) -> Iterator[tuple[str, str, str]]:
         elif token.startswith(("<!", "<?")):
             yield "aside", token, _escaped(token)
         else:
-            found = _TAG.fullmatch(token)
-            if found is None:
+            match = _TAG.fullmatch(token)
+            if match is None:
                 yield "", token, _escaped(token)
                 continue
-            opening, name, attributes, end = found.groups()
+            opening, name, attributes, end = match.groups()
             yield "gone" if name in ("remove-all-values", "delete") and opening == "<" else "", opening, escape(opening)
             yield "name", name, _escaped(name)
             yield from _attributes(attributes)
@@ -118,23 +118,23 @@ def _text_kind(path: list[str], text: str) -> str:
 
 
 def _attributes(text: str) -> Iterator[tuple[str, str, str]]:
-    place = 0
-    for found in _ATTRIBUTE.finditer(text):
-        if found.start() > place:
-            yield "", "", _escaped(text[place : found.start()])
-        blank, name, equals, value = found.groups()
+    offset = 0
+    for match in _ATTRIBUTE.finditer(text):
+        if match.start() > offset:
+            yield "", "", _escaped(text[offset : match.start()])
+        blank, name, equals, value = match.groups()
         yield "", blank, escape(blank)
         yield "attribute", name, _escaped(name)
         yield "", equals, escape(equals)
         yield "string" if name != "attr-name" else "named", value, _escaped(value)
-        place = found.end()
-    if text[place:]:
-        yield "", "", _escaped(text[place:])
+        offset = match.end()
+    if text[offset:]:
+        yield "", "", _escaped(text[offset:])
 
 
 def _last(path: list[str], name: str) -> int:
     """The index of the innermost open element of that name; the length of the path if there is none."""
-    return next((place for place in reversed(range(len(path))) if path[place] == name), len(path))
+    return next((index for index in reversed(range(len(path))) if path[index] == name), len(path))
 
 
 def _escaped(text: str) -> str:
@@ -144,11 +144,11 @@ def _escaped(text: str) -> str:
     if len(text) > _TEXT + 20:
         cut = f'<span class="cut">… {plural(len(text) - _TEXT, "more character")}</span>'
         text = text[:_TEXT]
-    parts, place = [], 0
-    for found in _UNSEEN.finditer(text):
-        parts += [escape(text[place : found.start()]), f'<span class="unseen">{escape(visible(found.group()))}</span>']
-        place = found.end()
-    return "".join(parts) + escape(text[place:]) + cut
+    parts, offset = [], 0
+    for match in _UNSEEN.finditer(text):
+        parts += [escape(text[offset : match.start()]), f'<span class="unseen">{escape(visible(match.group()))}</span>']
+        offset = match.end()
+    return "".join(parts) + escape(text[offset:]) + cut
 
 
 def rows_html(rows: Iterable[Mapping[str, Any]], total: int | None = None, capture: str = "") -> str:
@@ -254,7 +254,7 @@ def _range(ids: list[int]) -> str:
     return f"{count(min(ids))} to {count(max(ids))}"
 
 
-def beside(documents: Iterable[Mapping[str, Any]], capture: str = "") -> None:
+def side_by_side(documents: Iterable[Mapping[str, Any]], capture: str = "") -> None:
     """Outputs some documents, each with its rows; the first one complete, of the others the content of ``input``.
     ``capture``: see :func:`rows_html`."""
     from IPython.display import display

@@ -74,7 +74,7 @@ def _assemble(
     schema = model.TABLES[table]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with _kept(batches) as read:
+        with _temporary_file(batches) as read:
             source = Assembler(get_format(name), known, keys, [(read, Halved())])
             yield from getattr(source, table)()
 
@@ -101,7 +101,7 @@ def _location() -> Column:
 
 
 @contextlib.contextmanager
-def _kept(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
+def _temporary_file(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
     """Reads the given events (:data:`cdcwb.formats.base.OF_CHANGES`) as often as needed, from a temporary file."""
     schema = pa.schema([model.EVENTS.field(name) for name in OF_CHANGES])
     missing = pa.field("raw", model.EVENTS.field("raw").type)
@@ -136,13 +136,13 @@ def assemble_problems(
     changes: DataFrame | None,
     headers: DataFrame,
     transactions: DataFrame | None,
-    beside: DataFrame,
+    others: DataFrame,
     form: Format,
 ) -> DataFrame:
     """``problems``: those of events, those that assembly detects (of ``changes``; None: all are among the events),
-    incomplete transactions, and the rows ``beside`` (of the capture, its files and schemas).
-    ``headers`` are events without images (of an event log: with their bytes); ``transactions`` those of the model or,
-    of a source of committed changes, summaries; None if completeness is unknown."""
+    incomplete transactions, and the rows ``others`` (of the capture, its files and schemas). ``headers`` are events
+    without images (of an event log: with their bytes); ``transactions`` those of the model or, of a source of committed
+    changes, summaries; None if completeness is unknown."""
     severity = F.create_map(*[F.lit(text) for code in Problem for text in (str(code), str(code.severity))])
     of_events = events.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
     placed = of_events.select(*_PLACED)
@@ -165,16 +165,16 @@ def assemble_problems(
         "transaction_id",
         table_label().alias("table"),
     )
-    found = conform(rows, "problems")
+    problems = conform(rows, "problems")
     if form.pairing is Pairing.OBJECT:
-        return found.unionByName(beside)
+        return problems.unionByName(others)
     if transactions is not None and form.commits:
-        found = found.unionByName(_without_end(transactions))
+        problems = problems.unionByName(_without_end(transactions))
     elif transactions is not None:
-        found = found.unionByName(committed.missing_events(transactions))
+        problems = problems.unionByName(committed.missing_events(transactions))
     if not form.commits:
-        found = found.unionByName(committed.frozen_times(headers))
-    return found.unionByName(beside)
+        problems = problems.unionByName(committed.frozen_times(headers))
+    return problems.unionByName(others)
 
 
 _PLACED = ("problem", "file", "offset", "length", "raw", "transaction_id", "schema_name", "table_name")

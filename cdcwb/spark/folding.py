@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["folded", "folded_by", "prepared"]
 
-_SEVERAL = 8  # answers are merged when so many wait, so that a task holds few of them
+_SEVERAL = 8  # results are merged as soon as this many wait, to limit the memory of a task
 
 T = TypeVar("T")
 
@@ -42,8 +42,8 @@ def folded(rows: DataFrame | Stored, partial: Callable[[pa.RecordBatch], T], mer
 
     if isinstance(rows, Stored):
         return merge(merged(rows.batches()))
-    found = rows.mapInArrow(answers, "answer binary").toArrow()["answer"].to_pylist()
-    return merge([pickle.loads(answer) for answer in found])
+    results = rows.mapInArrow(answers, "answer binary").toArrow()["answer"].to_pylist()
+    return merge([pickle.loads(answer) for answer in results])
 
 
 def folded_by(
@@ -54,10 +54,9 @@ def folded_by(
     partial: Callable[[pa.RecordBatch], T],
     merge: Callable[[Sequence[T]], T],
 ) -> T:
-    """As :func:`folded`, where ``partial`` gets all rows together that have the same ``keys``, in any order.
-
-    ``prepare`` makes the rows, of ``schema``, from batches of the table. Spark shuffles them, a group of keys to a
-    call; of a stored table all rows are one call.
+    """Like :func:`folded`, but one call of ``partial`` gets all rows with the same ``keys``, in any order. ``prepare``
+    makes these rows (of ``schema``) from batches of the table. Spark shuffles them, with one call for each group of
+    keys; a stored table has one call with all rows.
     """
     if isinstance(rows, Stored):
         return merge([partial(joined([*map(prepare, rows.batches())], schema))])
@@ -66,14 +65,14 @@ def folded_by(
         return pa.table({"answer": [pickle.dumps(partial(joined(group.to_batches(), schema)))]})
 
     groups = prepared(rows, prepare, schema).groupBy(*keys).applyInArrow(answer, "answer binary")
-    return merge([pickle.loads(found) for found in groups.toArrow()["answer"].to_pylist()])
+    return merge([pickle.loads(group_result) for group_result in groups.toArrow()["answer"].to_pylist()])
 
 
 def prepared(rows: DataFrame, prepare: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> DataFrame:
     """The rows of ``schema`` that ``prepare`` makes from batches of a frame."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    def batches(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from map(prepare, given)
+    def batches(input_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from map(prepare, input_batches)
 
     return rows.mapInArrow(batches, from_arrow_schema(schema))

@@ -60,9 +60,9 @@ def check_key(known: Known, key: Mapping[str, str | None]) -> list[str]:
     """The errors of a key, one sentence each."""
     if not key:
         return ["key: expected column=value, found none"]
-    there = f"There are: {', '.join(known.columns)}."
+    hint = f"There are: {', '.join(known.columns)}."
     return [
-        f"key: no change of {known.table!r} has a column {name!r}.{nearest(name, known.columns)} {there}"
+        f"key: no change of {known.table!r} has a column {name!r}.{nearest(name, known.columns)} {hint}"
         for name in key
         if name not in known.columns
     ]
@@ -76,27 +76,27 @@ def life(changes: DataFrame, transactions: DataFrame, known: Known, key: Mapping
 def of_row(changes: DataFrame, transactions: DataFrame, known: Known, key: Mapping[str, str | None]) -> DataFrame:
     """:func:`life` in any order."""
     names = tuple(key)
-    mine = changes.filter(table_label() == known.table)
-    place = F.struct(*ORDER)
+    of_table = changes.filter(table_label() == known.table)
+    order = F.struct(*ORDER)
     chosen = F.lit(False)
-    for leg in _legs(mine, names, tuple(key[name] for name in names)):
-        chosen = chosen | (_touches(names, leg.key) & _within(place, leg))
+    for leg in _legs(of_table, names, tuple(key[name] for name in names)):
+        chosen = chosen | (_touches(names, leg.key) & _within(order, leg))
     truncate = F.col("operation") == _TRUNCATE
     if known.truncates:
-        first = mine.filter(chosen).agg(F.min(place).alias("first")).collect()[0]["first"]
-        begun = F.lit(False) if first is None else place > _place(tuple(first))
+        first = of_table.filter(chosen).agg(F.min(order).alias("first")).collect()[0]["first"]
+        begun = F.lit(False) if first is None else order > _position(tuple(first))
         chosen = chosen | (truncate & begun)
     users = transactions.select(F.col("transaction_id").alias("_transaction"), "user")
-    found = mine.filter(chosen).withColumn("differences", _differences())
-    return found.join(users, F.col("transaction_id") == F.col("_transaction"), "left").drop("_transaction")
+    changes_of_row = of_table.filter(chosen).withColumn("differences", _differences())
+    return changes_of_row.join(users, F.col("transaction_id") == F.col("_transaction"), "left").drop("_transaction")
 
 
 def _has(image: str, names: tuple[str, ...], values: tuple[str | None, ...]) -> Column:
     """Whether an image has these values, all of them captured."""
     condition = F.lit(True)
     for name, value in zip(names, values, strict=True):
-        there = F.map_contains_key(F.col(image), F.lit(name))
-        condition = condition & there & F.try_element_at(F.col(image), F.lit(name)).eqNullSafe(F.lit(value))
+        present = F.map_contains_key(F.col(image), F.lit(name))
+        condition = condition & present & F.try_element_at(F.col(image), F.lit(name)).eqNullSafe(F.lit(value))
     return F.coalesce(condition, F.lit(False))
 
 
@@ -107,23 +107,23 @@ def _touches(names: tuple[str, ...], values: tuple[str | None, ...]) -> Column:
     return condition
 
 
-def _within(place: Column, leg: _Leg) -> Column:
+def _within(order: Column, leg: _Leg) -> Column:
     condition = F.lit(True)
     if leg.begin is not None:
-        condition = condition & (place >= _place(leg.begin))
+        condition = condition & (order >= _position(leg.begin))
     if leg.end is not None:
-        condition = condition & (place <= _place(leg.end))
+        condition = condition & (order <= _position(leg.end))
     return condition
 
 
-def _place(values: tuple[Any, ...]) -> Column:
+def _position(values: tuple[Any, ...]) -> Column:
     types = ("string", "int", "bigint")
     return F.struct(
         *[F.lit(value).cast(kind).alias(name) for name, value, kind in zip(ORDER, values, types, strict=True)]
     )
 
 
-def _legs(mine: DataFrame, names: tuple[str, ...], key: tuple[str | None, ...]) -> list[_Leg]:
+def _legs(changes: DataFrame, names: tuple[str, ...], key: tuple[str | None, ...]) -> list[_Leg]:
     """The keys that the row had, from the updates that changed a key of this table."""
     captured = F.lit(True)
     for image in ("before", "after"):
@@ -133,27 +133,27 @@ def _legs(mine: DataFrame, names: tuple[str, ...], key: tuple[str | None, ...]) 
     lasts = ~F.coalesce(F.col("outcome").isin(*_TAKEN_BACK), F.lit(False))
     is_move = (F.col("operation") == _UPDATE) & captured & (before != after) & lasts
     moves = (
-        mine.filter(F.coalesce(is_move, F.lit(False)))
+        changes.filter(F.coalesce(is_move, F.lit(False)))
         .select(*ORDER, before.alias("_before"), after.alias("_after"))
         .orderBy(*ORDER)
         .limit(_MOST_MOVES)
         .collect()
     )
-    steps = [(tuple(one[name] for name in ORDER), tuple(one["_before"]), tuple(one["_after"])) for one in moves]
+    steps = [(tuple(move[name] for name in ORDER), tuple(move["_before"]), tuple(move["_after"])) for move in moves]
     legs = [_Leg(key, None, None)]
     current = key
-    for at, (place, old, new) in enumerate(steps):  # forwards: the key that the row got
+    for at, (order, old, new) in enumerate(steps):  # forwards: the key that the row got
         if old == current:
             current = new
             end = next((later for later, gone, _ in steps[at + 1 :] if gone == new), None)
-            legs.append(_Leg(new, place, end))
+            legs.append(_Leg(new, order, end))
     current = key
     for at in range(len(steps) - 1, -1, -1):  # backwards: the key that it had before
-        place, old, new = steps[at]
+        order, old, new = steps[at]
         if new == current:
             current = old
-            begin = next((earlier for earlier, _, given in reversed(steps[:at]) if given == old), None)
-            legs.append(_Leg(old, begin, place))
+            begin = next((earlier for earlier, _, replaced in reversed(steps[:at]) if replaced == old), None)
+            legs.append(_Leg(old, begin, order))
     return legs
 
 

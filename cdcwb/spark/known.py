@@ -108,8 +108,8 @@ def known_tables(changes: DataFrame) -> dict[str, Known]:
             F.max(at).alias("last"),
         )
     )
-    found = {row["table"]: _known(row.asDict()) for row in rows.collect()}
-    return dict(sorted(found.items()))
+    known = {row["table"]: _known(row.asDict()) for row in rows.collect()}
+    return dict(sorted(known.items()))
 
 
 def _known(row: dict[str, Any]) -> Known:
@@ -173,7 +173,7 @@ class InferredKey:
 
 def without_key(known: Mapping[str, Known]) -> list[str]:
     """The tables of which no change has a key."""
-    return [name for name, one in known.items() if not one.keyed]
+    return [name for name, table in known.items() if not table.keyed]
 
 
 def infer_keys(changes: DataFrame, tables: Sequence[str]) -> dict[str, InferredKey]:

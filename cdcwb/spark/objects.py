@@ -1,8 +1,8 @@
 """Changes and problems of event logs, where rows belong together by object (docs/formats/idm-event-log.md §6.2, §6.4).
 
-Rows of one statement are those of one object, verb, perpetrator and time that follow each other by record_id with no
-other row between, each for a column of its own. So rows are put in order, in slices that are worked on apart. Where a
-slice begins is settled by a look at all rows without images: at one that follows from no row before it.
+Rows of one statement have the same object, verb, perpetrator and time, consecutive record_ids, and a different column
+each. Rows are sorted in slices, which are processed separately. A slice begins at a row that begins a statement; one
+pass over all rows without images finds these.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["join_statements", "key_spellings", "repeated_records"]
 
-_RANGES: Final = 64  # of record ids, where these do not rise with the capture
-_SLICES: Final = 512  # of a capture whose record ids rise
+_RANGES: Final = 64  # slices by record id, if record ids do not ascend in capture order
+_SLICES: Final = 512  # slices by file, if record ids ascend in capture order
 _MARKS: Final = pa.schema([("_part", pa.int64()), ("_statement", pa.int64())])
 _ROWS: Final = pa.schema([*(field for field in EVENTS if field.name != "raw"), *_MARKS])
 
@@ -44,9 +44,9 @@ def join_statements(
 
     A change has the location, position, headers and key of its last row, the images of all, their columns in order and
     their problems; ``source_events`` has their locations in capture order. Rows whose object, column or record_id is
-    not known are never joined. ``headers`` are ``events`` without images, ``keys`` those that the option names.
-    ``facts`` are those of the capture's plan: with 0 for ``behind`` (record ids never fall in capture order) slices are
-    those of the files, else they are ranges of record ids, which one more look at ``headers`` finds.
+    unknown are never joined. ``headers`` are ``events`` without images, ``keys`` those of the option. ``facts`` are
+    those of the plan: if ``behind`` is 0 (record ids never descend in capture order), slices are files, else ranges of
+    record ids, which another pass over ``headers`` finds.
     """
     slices = _slices(_sliced(_rows(headers), headers, facts))
     rows = _sliced(_rows(events), headers, facts)
@@ -71,7 +71,8 @@ def _records(events: DataFrame) -> DataFrame:
 
 
 def _rows(events: DataFrame) -> DataFrame:
-    """Rows of the log, with ``_statement``: a number that rows of one statement share; null for what stands alone."""
+    """Rows of the log, with ``_statement``: the number of the statement; null for a row that is a statement by
+    itself."""
     header = F.col("headers")
     joins = (
         F.col("record_type").isin(*TYPES)
@@ -81,7 +82,7 @@ def _rows(events: DataFrame) -> DataFrame:
         & header["table_key"].isNotNull()
         & (F.size("changed_columns") == 1)
     )
-    texts = [column for name in OBJECT for column in (header[name].isNull(), header[name])]  # a hash passes nulls over
+    texts = [column for name in OBJECT for column in (header[name].isNull(), header[name])]  # a hash ignores nulls
     return _records(events).withColumn("_statement", F.when(joins, F.xxhash64("operation", *texts)))
 
 
@@ -90,29 +91,29 @@ def _order() -> Column:
 
 
 def _sliced(rows: DataFrame, headers: DataFrame, facts: Mapping[str, Any]) -> DataFrame:
-    """Adds ``_file`` and ``_slice``, which never fall in the order of rows; null without a record_id."""
-    there = F.col("_record").isNotNull()
+    """Adds ``_file`` and ``_slice``, which never descend in the order of rows; null without a record_id."""
+    numbered = F.col("_record").isNotNull()
     if facts.get("behind") == 0:
         extent = max(int(facts.get("bytes") or 0), int(facts.get("records") or 0))
         of_file = F.floor(F.col("offset") / max(1, extent // _SLICES))
-        return rows.withColumns({"_file": F.col("file_index"), "_slice": F.when(there, of_file)})
+        return rows.withColumns({"_file": F.col("file_index"), "_slice": F.when(numbered, of_file)})
     points = [number / _RANGES for number in range(_RANGES)]
     bounds = _records(headers).agg(F.percentile_approx("_record", points, 10_000).alias("_bounds"))
     upto = F.size(F.filter("_bounds", lambda bound: bound <= F.col("_record"))).cast("bigint")
-    ranged = rows.crossJoin(F.broadcast(bounds)).withColumns({"_file": F.lit(0), "_slice": F.when(there, upto)})
+    ranged = rows.crossJoin(F.broadcast(bounds)).withColumns({"_file": F.lit(0), "_slice": F.when(numbered, upto)})
     return ranged.drop("_bounds")
 
 
 def _slices(rows: DataFrame) -> DataFrame:
     """One row for each slice: ``_of_file``, ``_of_slice``, its ``_number`` in order, ``_cut``: its first row that
-    follows from no row before it (null: there is none), and ``_earlier``: the number of the slice before it in which
-    there is such a row. What comes before ``_cut`` belongs there."""
+    begins a statement (null: none), and ``_earlier``: the number of the preceding slice that has such a row. Rows that
+    precede ``_cut`` belong to that slice."""
     within = Window.partitionBy("_file", "_slice").orderBy(*("_record", "file_index", "offset"))
     begins = F.col("_statement").isNull() | ~F.col("_statement").eqNullSafe(F.lag("_statement").over(within))
-    known = begins & (F.row_number().over(within) > 1)  # of the first row nothing is known
+    known = begins & (F.row_number().over(within) > 1)  # the row that precedes the first one is unknown
     marked = rows.filter(F.col("_record").isNotNull()).withColumn("_cuts", known)
     cuts = marked.groupBy("_file", "_slice").agg(F.min(F.when(F.col("_cuts"), _order())).alias("_cut"))
-    through = Window.partitionBy(F.lit(0)).orderBy("_file", "_slice")  # a row for each slice: some hundred
+    through = Window.partitionBy(F.lit(0)).orderBy("_file", "_slice")  # a row for each slice: about a hundred
     before = through.rowsBetween(Window.unboundedPreceding, -1)
     numbered = cuts.withColumn("_number", F.row_number().over(through).cast("bigint"))
     return numbered.select(
@@ -125,7 +126,7 @@ def _slices(rows: DataFrame) -> DataFrame:
 
 
 def _join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows in order, as changes. What is held back is what the next rows may belong to."""
+    """Rows in order, as changes. Rows that the next rows may continue are held back."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         (rows,) = pa.Table.from_batches([*held, batch]).combine_chunks().to_batches() or [batch]
@@ -141,25 +142,25 @@ def _join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _firsts(rows: pa.RecordBatch) -> Ints:
-    """The rows that statements begin with."""
+    """Whether each row begins a statement."""
     statement = rows["_statement"]
     alone = statement.is_null().to_numpy(zero_copy_only=False)
     return first_rows(statement.fill_null(0).to_numpy(), alone, _columns(rows, alone), rows["_part"].to_numpy())
 
 
 def _columns(rows: pa.RecordBatch, alone: Bools) -> Ints:
-    """A number for the column of each row that is not alone, else -1."""
+    """A number for the column of each row, -1 for rows that are a statement by themselves."""
     lists = rows["changed_columns"]
     offsets = lists.offsets.to_numpy()[:-1][~alone]
     names = lists.values.take(pa.array(offsets)).dictionary_encode().indices
-    found = np.full(rows.num_rows, -1, dtype=np.int64)
-    found[~alone] = names.to_numpy()
-    return found
+    codes = np.full(rows.num_rows, -1, dtype=np.int64)
+    codes[~alone] = names.to_numpy()
+    return codes
 
 
 def repeated_records(events: DataFrame) -> DataFrame:
-    """The rows whose record_id an earlier row of the capture has, each with that as its ``problem``: a duplicate where
-    their bytes are equal, else a broken rule. Without the bytes no row is known to be a duplicate."""
+    """The rows whose record_id an earlier row of the capture has, with a ``problem``: a duplicate if their bytes are
+    equal, else a rule violation. Without the bytes no row counts as a duplicate."""
     rows = _records(events).filter(F.col("_record").isNotNull()).select(*_PLACED, "position")
     same = Window.partitionBy("position").orderBy("file_index", "offset")
     numbered_rows = rows.withColumns(
@@ -182,31 +183,31 @@ def repeated_records(events: DataFrame) -> DataFrame:
 
 
 def key_spellings(events: DataFrame) -> DataFrame:
-    """One row for each key of a table that is written in several ways, with that as its ``problem``
+    """One row for each key of a table that is written in several ways, with a ``problem``
     (:mod:`cdcwb.formats.idm_event_log.changes`)."""
     spelling = F.col("headers")["table_key"]
     rows = _records(events).filter(spelling.isNotNull() & F.col("key").isNotNull())
-    whole = F.struct(*WITH_SPELLING.names)
+    complete = F.struct(*WITH_SPELLING.names)
     firsts = (
         rows.withColumn("spelling", spelling)
         .groupBy("schema_name", "table_name", "spelling")
-        .agg(F.min_by(whole, F.struct("file_index", "offset")).alias("_first"))
+        .agg(F.min_by(complete, F.struct("file_index", "offset")).alias("_first"))
         .select("_first.*")
     )
 
     def spellings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        given = list(batches)
-        if given:
-            yield event_log.key_spellings(pa.Table.from_batches(given).cast(WITH_SPELLING))
+        parts = list(batches)
+        if parts:
+            yield event_log.key_spellings(pa.Table.from_batches(parts).cast(WITH_SPELLING))
 
-    found = firsts.repartition("schema_name", "table_name").mapInArrow(spellings, from_arrow_schema(SPELT))
-    return found.withColumn("problem", F.col("problems")[0])
+    spelt = firsts.repartition("schema_name", "table_name").mapInArrow(spellings, from_arrow_schema(SPELT))
+    return spelt.withColumn("problem", F.col("problems")[0])
 
 
 _PLACED: Final = ("file_index", "offset", "file", "length", "raw", "transaction_id", "schema_name", "table_name")
 
 
 def _spot(offset: Column, file: Column, here: Column) -> Column:
-    """``offset 12``, or ``offset 12 of b.csv`` where the file is another than the one spoken of."""
+    """``offset 12``, or ``offset 12 of b.csv`` for another file."""
     name = F.concat(F.lit(" of "), F.element_at(F.split(file, "/"), -1))
     return F.concat(F.lit("offset "), offset.cast("string"), F.when(file == here, "").otherwise(name))

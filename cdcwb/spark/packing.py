@@ -1,7 +1,7 @@
-"""``events`` on the way from Python to Spark: lists of names as one text each.
+"""Packs ``events`` for the transfer from Python to Spark: lists of names become one text each.
 
-Spark takes every column that a Python worker sends, whether it is asked for or not, and a list costs as much as its
-names. As one text it costs a fraction, and is cut up only where the column is used.
+Spark converts every column that a Python worker sends, used or not, and the cost of a list grows with its names. One
+text costs a fraction, and is split only if the column is used.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ _PACKED_NAMES: Final = {name: f"_{name}" for name in _LISTS}
 
 _MORE: Final = [*((name, pa.string()) for name in _PACKED_NAMES.values()), (SPLIT, pa.int32())]
 PACKED: Final = pa.schema([*model.EVENTS, *_MORE])
-"""``events`` with a text for each column of lists, and the split. A list is in the one or in the other: null in both if
-it is null."""
+"""``events`` with a text for each column of lists, and the split. A list is either in the text or in the list column;
+if it is null, both are null."""
 
 
 def packed_schema(columns: Sequence[str] | None = None, rows: pa.Schema = model.EVENTS) -> pa.Schema:
-    """:data:`PACKED`, or what of it holds these columns of ``events``, in this order. ``rows``: what rows are of."""
+    """:data:`PACKED`, or the part of it with these columns of ``events``, in this order. ``rows``: the schema of the
+    rows."""
     if columns is None:
         return PACKED if rows is model.EVENTS else pa.schema([*rows, *_MORE])
     names = [*columns, *(_PACKED_NAMES[name] for name in columns if name in _LISTS)]
@@ -45,7 +46,7 @@ def pack(
     columns: Sequence[str] | None = None,
     rows: pa.Schema = model.EVENTS,
 ) -> pa.RecordBatch:
-    """Events, or these columns of them, as :func:`packed_schema` says; ``split`` is the number of theirs."""
+    """Events, or these columns of them, in :func:`packed_schema`; ``split`` is the number of their split."""
     schema = packed_schema(columns, rows)
     arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name in _LISTS:
@@ -57,7 +58,7 @@ def pack(
 
 
 def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
-    """Lists that stay lists, for they are empty or a name holds what stands between names; and the others as texts."""
+    """Lists that remain lists (empty ones, and those with the separator in a name), and the others as texts."""
     count = len(lists)
     if lists.null_count == count:
         return lists, pa.nulls(count, pa.string())
@@ -71,8 +72,8 @@ def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
         return pa.nulls(count, lists.type), texts
     nowhere = np.zeros(count + 1, dtype=np.int32)
     full = np.append(~empty.to_numpy(zero_copy_only=False), False)
-    kept = pa.ListArray.from_arrays(pa.array(nowhere, mask=full), pa.array([], pa.string()))
-    return kept, pc.if_else(empty, pa.scalar(None, pa.string()), texts)
+    remaining = pa.ListArray.from_arrays(pa.array(nowhere, mask=full), pa.array([], pa.string()))
+    return remaining, pc.if_else(empty, pa.scalar(None, pa.string()), texts)
 
 
 def unpack(
@@ -81,7 +82,7 @@ def unpack(
     columns: Sequence[str] | None = None,
     rows: pa.Schema = model.EVENTS,
 ) -> DataFrame:
-    """A DataFrame of :data:`PACKED` as ``events``, or these columns of them, with :data:`SPLIT` or without."""
+    """A DataFrame of :data:`PACKED` as ``events``, or these columns of them, with or without :data:`SPLIT`."""
     from pyspark.sql import functions as F
 
     def column(name: str) -> Column:

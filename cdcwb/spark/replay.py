@@ -1,7 +1,7 @@
 """Replay: the rows of a table at a position or time, from the changes that were committed by then.
 
-Changes count in commit order. An image may hold only some columns; what it does not hold stays as it was. So the value
-of a column is the last one that was written since the row came into being, under whatever key it had then.
+Changes count in commit order. An image may have only some columns; the others keep their values. So the value of a
+column is the last one written since the row was inserted, under any key that it had.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def state(
     """The rows of ``table`` (``schema.table``, or ``table``) after all changes that were committed at or before
     ``position`` (a log position) and ``time`` (aware); None: to the end of the capture.
 
-    Columns: ``key`` and ``row`` (maps of text; a missing key of ``row``: nothing in the capture says it), ``partial``
-    (the capture holds neither the row's beginning nor all of its columns), ``changes`` (how many made it),
-    ``table_version`` of the newest, ``position``, ``commit_position`` and ``committed_at`` of the last. A full load and
-    an event log have no commits: their rows count in the order of their positions, those without a position first.
-    Rolled back, undone and open changes do not count.
+    Columns: ``key`` and ``row`` (maps of text; a column that is not in ``row`` is unknown), ``partial`` (the capture
+    has neither the row's insert nor all of its columns), ``changes`` (their number), ``table_version`` of the newest,
+    ``position``, ``commit_position`` and ``committed_at`` of the last. A full load and an event log have no commits:
+    their rows are applied in the order of their positions, those without a position first. Rolled back, undone and open
+    changes do not count.
 
-    Raises OptionError for a table without changes, or with changes of which none has a key.
+    Raises OptionError for a table without changes or whose changes all lack a key.
     """
     known = find_table(known_tables(changes), table)
     check_keyed(known)
@@ -70,10 +70,10 @@ def rows_at(
     time: dt.datetime | None = None,
 ) -> DataFrame:
     """:func:`state` of a table that is known to have changes with keys."""
-    mine = _counting(changes, known, position, time)
-    pieces = _pieces(mine, known)
+    counting = _counting(changes, known, position, time)
+    pieces = _pieces(counting, known)
     if known.truncates:
-        emptied = mine.filter(F.col("operation") == _TRUNCATE).agg(F.max("_order").alias("_emptied"))
+        emptied = counting.filter(F.col("operation") == _TRUNCATE).agg(F.max("_order").alias("_emptied"))
         joined = pieces.join(F.broadcast(emptied))
         pieces = joined.filter(F.col("_emptied").isNull() | (F.col("_order") > F.col("_emptied")))
     return _merged(_since_begin(pieces), versions, known.table)
@@ -87,22 +87,21 @@ def growth(
     position: str | None = None,
     time: dt.datetime | None = None,
 ) -> list[tuple[dt.datetime | None, int]]:
-    """How many rows a table had at the end of each span of ``width_us`` microseconds, from ``first`` (aware) on: the
-    span's end and the number, for spans in which it changed; first, under None, those of changes that have no time.
-
-    The last number is that of :func:`rows_at` of the same arguments.
+    """The number of rows of a table at the end of each time bin of ``width_us`` microseconds, from ``first`` (aware):
+    the end of the bin and the number, for bins in which it changed. The first item (None) is the number from changes
+    without a time. The last number is that of :func:`rows_at` with the same arguments.
     """
-    mine = _counting(changes, known, position, time)
+    counting = _counting(changes, known, position, time)
     at = F.coalesce("committed_at", "changed_at")
     number = F.floor((F.unix_micros(at) - F.unix_micros(F.lit(first))) / width_us).cast("bigint")
     ends: list[tuple[Order, int | None]] = []
     if known.truncates:
-        emptied = mine.filter(F.col("operation") == _TRUNCATE).select("_order", number.alias("bin"))
+        emptied = counting.filter(F.col("operation") == _TRUNCATE).select("_order", number.alias("bin"))
         ends = [(tuple(row["_order"]), row["bin"]) for row in emptied.orderBy("_order").collect()]
     epoch = F.lit(0)
     for order, _ in ends:
         epoch = epoch + F.when(F.col("_order") > _literal(order), 1).otherwise(0)
-    pieces = _pieces(mine.withColumn("_bin", number), known, "_bin").withColumn("_epoch", epoch)
+    pieces = _pieces(counting.withColumn("_bin", number), known, "_bin").withColumn("_epoch", epoch)
     life = Window.partitionBy("_key", "_epoch").orderBy("_order")
     lives = (~F.col("_gone")).cast("int")
     steps = pieces.withColumn("_step", lives - F.coalesce(F.lag(lives).over(life), F.lit(0)))
@@ -116,7 +115,8 @@ def _summed(
     first: dt.datetime,
     width_us: int,
 ) -> list[tuple[dt.datetime | None, int]]:
-    """Steps of each epoch (what lies between two TRUNCATEs) by span, added up; a TRUNCATE takes all of its epoch."""
+    """The cumulative steps of each epoch (the changes between two TRUNCATEs) by time bin; a TRUNCATE removes all rows
+    of its epoch."""
     by_span: dict[int, int] = {}
     totals: dict[int, int] = {}
     for epoch, span, step in steps:
@@ -124,16 +124,16 @@ def _summed(
         totals[epoch] = totals.get(epoch, 0) + step
     for epoch, (_, span) in enumerate(ends):
         by_span[-1 if span is None else span] = by_span.get(-1 if span is None else span, 0) - totals.get(epoch, 0)
-    there, found = 0, []
+    total, by_end = 0, []
     for span, step in sorted(by_span.items()):
-        there += step
+        total += step
         end = None if span < 0 else first + (span + 1) * dt.timedelta(microseconds=width_us)
-        found.append((end, there))
-    return found
+        by_end.append((end, total))
+    return by_end
 
 
 def _counting(changes: DataFrame, known: Known, position: str | None, time: dt.datetime | None) -> DataFrame:
-    """The changes of a table that were committed by then, with their place in commit order."""
+    """The changes of a table that were committed by then, with their index in commit order."""
     counts = committed()
     if position is not None:
         counts = counts & (F.coalesce("commit_position", "position", F.lit("")) <= position)
@@ -163,9 +163,9 @@ def _pieces(changes: DataFrame, known: Known, *more: str) -> DataFrame:
     gone = (F.col("operation") == _DELETE) | (F.col("_part") == "gone")
     before = F.coalesce("before", F.create_map().cast(_MAP))
     after = F.coalesce("after", F.create_map().cast(_MAP))
-    # what an image after lacks, the image before may have: an update leaves it as it was
+    # a column that only the before image has was not changed by the update
     filled = F.map_concat(F.map_filter(before, lambda name, _: ~F.map_contains_key(after, name)), after)
-    found = split.select(
+    unmoved = split.select(
         F.when(F.col("_part") == "come", F.col("_latter")).otherwise(F.col("_former")).alias("key"),
         "_order",
         gone.alias("_gone"),
@@ -173,12 +173,12 @@ def _pieces(changes: DataFrame, known: Known, *more: str) -> DataFrame:
         F.when(~gone, F.when(F.col("operation") == _UPDATE, filled).otherwise(after)).alias("_image"),
         *("table_version", "position", "commit_position", "committed_at", *more),
     ).withColumn("_key", _identity(F.col("key")))
-    return _followed(found, rows) if known.moves and followed else found
+    return _followed(unmoved, rows) if known.moves and followed else unmoved
 
 
 def _followed(pieces: DataFrame, rows: DataFrame) -> DataFrame:
-    """The pieces of rows whose key was changed, under the key that each has in the end. What stood under a key that
-    another row moved to is gone."""
+    """The parts of rows whose key was changed, under the last key of the row. A row under a key that another row moved
+    to is replaced."""
     moves = rows.filter("_moved").select("_order", _identity(F.col("_former")), _identity(F.col("_latter"))).collect()
     legs = _legs([(tuple(order), former, latter) for order, former, latter in moves])
     if not legs:
@@ -195,17 +195,17 @@ def _followed(pieces: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _legs(moves: list[tuple[Order, str, str]]) -> list[tuple[str, Order | None, Order, str | None]]:
-    """For each key that rows left or came to, between each two such moves: from (included, None: the beginning), to
-    (excluded), and the key that a row which had it then has in the end; None: it was replaced."""
+    """For each key that rows moved from or to, between every two such moves: from (included, None: the beginning), to
+    (excluded), and the last key of the row that had the key then; None: it was replaced."""
     moves = sorted(moves, key=lambda move: _sortable(move[0]))
     events: dict[
         str, list[tuple[Order, int | None]]
-    ] = {}  # by key: when, and the move that leaves it (None: one comes)
+    ] = {}  # by key: when, and the move away from it (None: a move to it)
     for number, (order, former, latter) in enumerate(moves):
         events.setdefault(former, []).append((order, number))
         events.setdefault(latter, []).append((order, None))
     final: dict[int, str | None] = {}
-    coming: dict[str, int | None] = {}  # what happens next to each key: the move that leaves it (None: one comes)
+    coming: dict[str, int | None] = {}  # the next event of each key: the move away from it (None: a move to it)
     for number in range(len(moves) - 1, -1, -1):
         _, former, latter = moves[number]
         if latter in coming:
@@ -215,15 +215,15 @@ def _legs(moves: list[tuple[Order, str, str]]) -> list[tuple[str, Order | None, 
             final[number] = latter
         coming |= {latter: None, former: number}
     legs: list[tuple[str, Order | None, Order, str | None]] = []
-    for key, found in events.items():
-        begins: list[Order | None] = [None, *(order for order, _ in found)]
-        for begin, (order, leaving) in zip(begins, found, strict=False):
+    for key, moves_of_key in events.items():
+        begins: list[Order | None] = [None, *(order for order, _ in moves_of_key)]
+        for begin, (order, leaving) in zip(begins, moves_of_key, strict=False):
             legs.append((key, begin, order, None if leaving is None else final[leaving]))
     return legs
 
 
 def _sortable(order: Order) -> Order:
-    """Places as Spark orders them: null first."""
+    """Positions in Spark's order: null first."""
     return tuple((value is not None, "" if value is None else value) for value in order)
 
 
@@ -233,7 +233,7 @@ def _literal(order: Order) -> Column:
 
 
 def _since_begin(pieces: DataFrame) -> DataFrame:
-    """The pieces since the last insert of each row that follow its last delete."""
+    """The parts since the last insert of each row that follow its last delete."""
     begin = F.max(F.when(F.col("_starts"), F.col("_order")))
     end = F.max(F.when(F.col("_gone"), F.col("_order")))
     marks = pieces.groupBy("_key").agg(end.alias("_ended"), begin.alias("_began"))

@@ -66,20 +66,20 @@ class RowsOf:
                 result = (True, function(counted))
             except CaptureError as reason:
                 result = (False, reason)
-            for _ in counted:  # rows that the function did not read are counted too
+            for _ in counted:  # also counts rows that the function did not read
                 pass
             row = {"partition": [_partition()], "rows": [counted.rows], "result": [pickle.dumps(result)]}
             yield pa.RecordBatch.from_pydict(row, schema=_RESULT)
 
-        found = self.frame.mapInArrow(work, from_arrow_schema(_RESULT)).collect()
-        ordered = sorted(found, key=lambda row: row["partition"])
+        rows_of_tasks = self.frame.mapInArrow(work, from_arrow_schema(_RESULT)).collect()
+        ordered = sorted(rows_of_tasks, key=lambda row: row["partition"])
         firsts = accumulate((row["rows"] for row in ordered), initial=0)
         starts = {row["partition"]: first for row, first in zip(ordered, firsts, strict=False)}
         self._starts = starts
         results = []
         for row in ordered:
-            good, result = pickle.loads(row["result"])
-            if not good:
+            succeeded, result = pickle.loads(row["result"])
+            if not succeeded:
                 raise result
             results.append(result)
         return results
@@ -98,7 +98,7 @@ def _partition() -> int:
 
 
 class _Counted:
-    """Batches, counted and numbered as they pass."""
+    """Yields batches with row numbers, and counts them."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], first: int = 0) -> None:
         self._batches = batches

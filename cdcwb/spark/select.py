@@ -30,12 +30,12 @@ def select(
     time_to: dt.datetime | None,
     where: str | None,
     ends: DataFrame | None,
-    others: Sequence[DataFrame],
+    with_transactions: Sequence[DataFrame],
 ) -> DataFrame:
     """The rows of a table that match the filters.
 
     ``ends`` are the capture's transactions, whose end is the time of rows without one. A row without any time is in no
-    window. ``others`` are tables with transactions, for a condition that names columns of theirs.
+    window. ``with_transactions`` are tables with transactions, for a condition that names columns of theirs.
     """
     if tables is not None:
         frame = _of_tables(frame, tables)
@@ -43,7 +43,7 @@ def select(
         frame = frame.filter(F.col("transaction_id").isin(*sorted(transactions)))
     if (time_from is not None or time_to is not None) and ends is not None:
         frame = _in_window(frame, time_from, time_to, ends)
-    return frame if where is None else _where(frame, where, others)
+    return frame if where is None else _where(frame, where, with_transactions)
 
 
 def _of_tables(frame: DataFrame, tables: frozenset[str]) -> DataFrame:
@@ -104,15 +104,15 @@ def _in_window(
     return joined.filter(inside).drop("_transaction", "_ended_at")
 
 
-def _where(frame: DataFrame, condition: str, others: Sequence[DataFrame]) -> DataFrame:
-    """The rows for which a condition holds. If the table lacks a column of the condition, the first of the ``others``
+def _where(frame: DataFrame, condition: str, tables: Sequence[DataFrame]) -> DataFrame:
+    """The rows for which a condition holds. If the table lacks a column of the condition, the first of the ``tables``
     that has all of them decides: a table with transactions keeps the rows of the transactions that have a row there,
     one without transactions is unchanged."""
     try:
         return _filtered(frame, condition)
     except OptionError as wrong:
         reason = wrong
-    for other in others:
+    for other in tables:
         try:
             matching = _filtered(other, condition)
         except OptionError:
@@ -131,8 +131,8 @@ def _filtered(frame: DataFrame, condition: str) -> DataFrame:
     except (AnalysisException, ParseException) as reason:
         text = str(reason)
         if "UNRESOLVED_COLUMN" in text:
-            found = re.search(r"name `?([^`]+)`", text)
-            name = found.group(1) if found else condition
+            match = re.search(r"name `?([^`]+)`", text)
+            name = match.group(1) if match else condition
             hint = nearest(name, frame.columns)
             raise OptionError(
                 f"where: there is no column {name!r}.{hint} There are: {', '.join(frame.columns)}."

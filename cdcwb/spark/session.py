@@ -39,10 +39,10 @@ _DELTA_SETTINGS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""What a session with Delta Lake needs from its start."""
+"""The settings that a session with Delta Lake needs from its start."""
 
 _DELTA_TASKS: Final = "spark.databricks.delta.snapshotPartitions"
-"""How many tasks read the log of a table; 50 by default."""
+"""The number of tasks that read the log of a table; Delta's default is 50."""
 
 _RUNTIME: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -68,10 +68,9 @@ def get_spark(app_name: str = "cdcwb", packages: Sequence[str] = ()) -> SparkSes
     """The running Spark session, classic or Connect; if there is none, a new one named ``app_name``. A new one loads
     ``packages`` (Maven coordinates) unless its configuration names packages.
 
-    A running session keeps its settings, except two that cdcwb needs and that can change at run time: time
-    zone UTC, and Arrow. A new one is local unless ``MASTER``, ``SPARK_REMOTE`` or Spark's configuration says otherwise;
-    it runs its workers with this Python, listens on the loopback address only, has no web page, and logs only
-    errors.
+    A running session keeps its settings, except two that cdcwb needs and that can change at run time: time zone UTC,
+    and Arrow. A new one is local unless ``MASTER``, ``SPARK_REMOTE`` or Spark's configuration sets another master; it
+    runs its workers with this Python, listens on the loopback address only, has no web page, and logs only errors.
 
     Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start, or
     without the packages of Spark Connect; SourceDownError when the server of ``SPARK_REMOTE`` does not answer.
@@ -103,8 +102,7 @@ def running_session() -> SparkSession | None:
 
 
 def delta_package() -> str:
-    """The Maven coordinates of Delta Lake for the PySpark that is installed. Raises MissingDependencyError where none
-    is known."""
+    """The Maven coordinates of Delta Lake for the installed PySpark. Raises MissingDependencyError if none is known."""
     import pyspark
 
     spark = ".".join(pyspark.__version__.split(".")[:2])
@@ -133,7 +131,7 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     environ = os.environ
     connect = environ.get("SPARK_REMOTE") or environ.get("SPARK_API_MODE", "").lower() == "connect"
-    if connect or "PYSPARK_GATEWAY_PORT" in environ:  # a server or spark-submit decides; the JVM is there already
+    if connect or "PYSPARK_GATEWAY_PORT" in environ:  # a server or spark-submit decides; the JVM is running already
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
         _reach(environ.get("SPARK_REMOTE", ""))
         try:
@@ -142,19 +140,19 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
             needed = "Spark Connect needs packages that are not installed: pip install 'cdcwb[connect]'"
             raise MissingDependencyError(needed) from None
 
-    given = _given_settings()
-    given.setdefault("spark.app.name", app_name)
-    given.setdefault("spark.master", environ.get("MASTER") or "local[*]")
-    if given["spark.master"].startswith("local"):
+    configured = _given_settings()
+    configured.setdefault("spark.app.name", app_name)
+    configured.setdefault("spark.master", environ.get("MASTER") or "local[*]")
+    if configured["spark.master"].startswith("local"):
         use_interpreter()
     else:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    own = _own_settings(given["spark.master"])
+    own = _own_settings(configured["spark.master"])
     if packages and not _names_packages(environ.get("PYSPARK_SUBMIT_ARGS", "")):
         own["spark.jars.packages"] = ",".join(packages)
-        if any(one.startswith(_DELTA) for one in packages):
+        if any(package.startswith(_DELTA) for package in packages):
             own |= {**_DELTA_SETTINGS, _DELTA_TASKS: str(machine.cores())}
-    conf = SparkConf(loadDefaults=False).setAll(list({**own, **given}.items()))
+    conf = SparkConf(loadDefaults=False).setAll(list({**own, **configured}.items()))
     # a stopped session leaves its JVM running
     gateway = None if SparkContext._gateway else _start_jvm(conf, resolves="spark.jars.packages" in own)
     SparkContext(conf=conf, gateway=gateway)
@@ -184,7 +182,7 @@ def _own_settings(master: str) -> dict[str, str]:
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": str(max(16, 8 * machine.cores())),
         }
-        if sys.platform == "linux":  # rows cross from Python a quarter faster than through loopback; from Spark 4.1 on
+        if sys.platform == "linux":  # rows from Python are a quarter faster than through loopback; since Spark 4.1
             settings["spark.python.unix.domain.socket.enabled"] = "true"
         if "SPARK_DRIVER_MEMORY" not in os.environ:
             settings["spark.driver.memory"] = f"{driver_memory(machine.memory_bytes())}m"
@@ -197,7 +195,7 @@ def _names_packages(arguments: str) -> bool:
 
 def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The settings that a new JVM gets from ``spark-defaults.conf`` and ``PYSPARK_SUBMIT_ARGS``."""
-    given: dict[str, str] = {}
+    settings: dict[str, str] = {}
     home = environ.get("SPARK_HOME")
     folder = environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     defaults = Path(folder, "spark-defaults.conf") if folder else None
@@ -205,17 +203,17 @@ def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         for line in defaults.read_text(encoding="utf-8").splitlines():
             if line.strip() and not line.lstrip().startswith("#"):
                 key, *rest = re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1)
-                given[key] = "".join(rest)
+                settings[key] = "".join(rest)
     arguments = shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", ""))
     flags = {"--master": "spark.master", "--driver-memory": "spark.driver.memory", "--name": "spark.app.name"}
     flags |= {"--driver-java-options": "spark.driver.extraJavaOptions"}
     for flag, value in pairwise(arguments):
         if flag in ("--conf", "-c"):
             key, _, text = value.partition("=")
-            given[key] = text
+            settings[key] = text
         elif flag in flags:
-            given[flags[flag]] = value
-    return given
+            settings[flags[flag]] = value
+    return settings
 
 
 def _start_jvm(conf: SparkConf, resolves: bool = False) -> JavaGateway:

@@ -61,17 +61,17 @@ READER_OPTIONS = (
     "table_images",
     "table_schema",
 )
-"""Options of every source, besides those of its format. Spark sets the first two from what its ``load`` is given,
+"""Options of every source, besides those of its format. Spark sets the first two from the arguments of its ``load``,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
-is what it knows of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
-:func:`cdcwb.spark.packing.packed_schema`. ``part`` is what of a split is read, if not its events: those with
-``problems``; the ``changes`` or ``transactions`` that lie in it as a whole, or the events of those ``crossing`` it
-(:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates whose other ones may be
-``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of transactions, or what is
-``counted`` of them (:mod:`cdcwb.formats.delivered`); the changes that lie in it as a whole of a ``trail``, and
-``trail_ends``, what it says of ends (:class:`cdcwb.formats.base.Trailing`); the changes that are ``joined`` of
-neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
-(:class:`cdcwb.formats.base.Joining`). ``keys`` are those that the option of that name gives to changes, as JSON."""
+has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
+:func:`cdcwb.spark.packing.packed_schema`. ``part`` is the part of a split that is read instead of its events: events
+with ``problems``; the ``changes`` or ``transactions`` that are completely in it, or the events of those ``crossing`` it
+(:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates whose other half may be
+``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of transactions, or their
+``counted`` numbers (:mod:`cdcwb.formats.delivered`); the complete changes of a ``trail`` in it, and ``trail_ends``, the
+ends of its transactions (:class:`cdcwb.formats.base.Trailing`); the changes that are ``joined`` from neighbouring rows,
+these events ``checked``, and the first of all ``spellings`` of a key (:class:`cdcwb.formats.base.Joining`). ``keys`` is
+the option of that name for changes, as JSON."""
 _ASSEMBLED: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
 _DELIVERED: Final = {
     "delivered": read_delivered,
@@ -109,7 +109,7 @@ def register(spark: SparkSession) -> None:
 
 @dataclass
 class _Splits(InputPartition):
-    """Splits of a plan that follow each other, ``[first, stop)``, with their portion of the plan
+    """Consecutive splits of a plan, ``[first, stop)``, with their portion of the plan
     (:class:`cdcwb.formats.base.Portioning`)."""
 
     first: int
@@ -152,7 +152,7 @@ class Reader(DataSourceReader):
         if self._plan is None:
             announced(json.loads(self.options.get("listing", "{}")))
             self._plan = plan = _plan(self.format, self.options)
-            if "plan" not in self.options:  # it was made here, by a scan of the headers: workers need not make it again
+            if "plan" not in self.options:  # made here by a scan of the headers, so workers need not repeat it
                 listing = json.dumps(known(entry["file"] for entry in get_format(self.format).files(plan)))
                 self.options = {**self.options, "plan": plan.to_text(), "listing": listing}
         return self._plan
@@ -183,13 +183,13 @@ class Reader(DataSourceReader):
         if part in _DELIVERED:
             return _DELIVERED[part](read, self.wanted, halved)
         if part == "problems":
-            return (found for batch in read(self.wanted) if (found := with_problems(batch)).num_rows)
+            return (with_problem for batch in read(self.wanted) if (with_problem := with_problems(batch)).num_rows)
         if part in _ASSEMBLED and isinstance(fmt, Assembling):
             return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
         return read(self.wanted)
 
     def _finished(self, fmt: Format, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Changes as the model has them."""
+        """Changes in the schema of the model."""
         if _model(self.options) is not model.CHANGES:
             return batches
         keys = json.loads(self.options.get("keys", "{}"))
@@ -204,13 +204,13 @@ class Reader(DataSourceReader):
             together = max(1, _TOGETHER * count // max(1, sum(entry["size"] for entry in fmt.files(plan))))
         ranges = [range(first, min(first + together, count)) for first in range(0, count, together)]
         portions = fmt.portions(plan, ranges) if isinstance(fmt, Portioning) else [{} for _ in ranges]
-        return [_Splits(one.start, one.stop, portion) for one, portion in zip(ranges, portions, strict=True)]
+        return [_Splits(splits.start, splits.stop, portion) for splits, portion in zip(ranges, portions, strict=True)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The batches of the splits of a partition."""
         if (
             partition is None or partition.value is None
-        ):  # what Spark makes of no partitions, which is what files without content have
+        ):  # Spark requires a partition, and files without content have none
             return
         splits = cast(_Splits, partition)
         fmt, plan = get_format(self.format), self.plan()
@@ -306,14 +306,14 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
     if not paths:
         raise OptionError(f"expected a path: spark.read.format({source_name(format)!r}).load(path)")
     known = {name.lower(): name for name in fmt.options}
-    given: dict[str, Any] = {}
+    known_options: dict[str, Any] = {}
     for name, value in options.items():
         if name.lower() in known:
-            given[known[name.lower()]] = value
+            known_options[known[name.lower()]] = value
         elif name not in READER_OPTIONS:
             hint = nearest(name, fmt.options)
             raise OptionError(f"unknown option {name!r} for {format}.{hint} There are: {', '.join(fmt.options)}.")
-    return fmt.plan(list_files(paths), given, lambda function, tasks: [function(task) for task in tasks])
+    return fmt.plan(list_files(paths), known_options, lambda function, tasks: [function(task) for task in tasks])
 
 
 def schema_of(format: str, options: dict[str, str]) -> StructType:
@@ -359,7 +359,7 @@ def _source_of(format: str) -> type[DataSource]:
         def reader(self, schema: StructType) -> DataSourceReader:
             reader = Reader(format, dict(self.options))
             reader.plan()
-            self.options = {}  # Spark sends this object to every task, which needs its name only
+            self.options = {}  # Spark sends this object to every task, which needs only its name
             return reader
 
     return CaptureSource

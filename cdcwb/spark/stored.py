@@ -20,8 +20,8 @@ _BATCH: Final = 1 << 17
 def batches_of(
     file: pq.ParquetFile, columns: Sequence[str] | None = None, size: int = _BATCH
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file, so many at once, or some columns of them. PyArrow before 20 fails where a file has no
-    row group, as Spark writes no rows."""
+    """The rows of a Parquet file, or some columns of them, in batches of ``size`` rows. PyArrow before 20 fails for a
+    file without row groups, which Spark writes for no rows."""
     if file.num_row_groups:
         yield from file.iter_batches(size, columns=None if columns is None else list(columns))
 
@@ -40,14 +40,14 @@ class Stored:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
         for path in self._files:
-            with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:  # as Spark writes times
+            with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:  # the type of times that Spark writes
                 names = [name for name in self.schema.names if name in file.schema_arrow.names]
                 for batch in batches_of(file, names):
                     columns = [self._column(batch, field) for field in self.schema]
                     yield pa.RecordBatch.from_arrays(columns, names=self.schema.names)
 
     def batch(self) -> pa.RecordBatch:
-        """All rows at once."""
+        """All rows in one table."""
         return joined([*self.batches()], self.schema)
 
     @staticmethod
@@ -55,12 +55,12 @@ class Stored:
         if field.name not in batch.schema.names:
             return pa.nulls(len(batch), field.type)
         column = batch[field.name]
-        if field.name == "completeness":  # captures of earlier versions have another name for what is complete
+        if field.name == "completeness":  # captures of earlier versions have another name for complete
             return pc.replace_substring_regex(column, f"^{WHOLE}$", str(Completeness.COMPLETE))
         return column if pa.types.is_nested(field.type) else column.cast(field.type)
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """Several batches as one; without any, no rows of ``schema``."""
-    found = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
-    return found[0] if found else pa.RecordBatch.from_pylist([], schema)
+    combined = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
+    return combined[0] if combined else pa.RecordBatch.from_pylist([], schema)

@@ -141,8 +141,8 @@ class Bench:
             self.edition += 1
             for explorer in list(self.explorers):
                 explorer.renew(self.source)
-            for one in list(self.followers):
-                one.follow()
+            for follower in list(self.followers):
+                follower.follow()
         self.took_ms = (monotonic() - began) * 1000
 
     def prepare(self) -> None:
@@ -172,15 +172,15 @@ class Bench:
     def _records(self) -> npt.NDArray[np.bool_]:
         """The mask of the records of selected changes."""
         with self.lock:
-            found = np.zeros(self.source.index.records, np.bool_)
+            mask = np.zeros(self.source.index.records, np.bool_)
             changes = self.everything.changes
             rows = changes.record[self.everything.mask()]
-            found[rows[rows >= 0]] = True
-            return found
+            mask[rows[rows >= 0]] = True
+            return mask
 
     def _tell(self) -> None:
-        for one in [*self.followers, *self.explorers]:
-            one.follow()
+        for view in [*self.followers, *self.explorers]:
+            view.follow()
 
     def _show(self, record: int | None) -> None:
         if record is None:
@@ -226,8 +226,8 @@ def making(what: str) -> Iterator[None]:
     def watch() -> None:
         began = monotonic()
         while not finished.wait(_QUIET):
-            if not shown.is_set() and place is not None:
-                place.update(box)
+            if not shown.is_set() and output is not None:
+                output.update(box)
                 shown.set()
             done, total = running_tasks()
             bar.value, bar.max = done, total or 1
@@ -235,7 +235,7 @@ def making(what: str) -> Iterator[None]:
             text.value = f"{what}: {duration(int(monotonic() - began) * 1_000_000)}{tasks}"
 
     button.on_click(cancel)
-    place: Any = display(_EMPTY, raw=True, metadata=_ABOUT, display_id=True)  # type: ignore[no-untyped-call]
+    output: Any = display(_EMPTY, raw=True, metadata=_ABOUT, display_id=True)  # type: ignore[no-untyped-call]
     watcher = threading.Thread(target=watch, daemon=True, name="cdcwb-making")
     watcher.start()
     if session is not None:
@@ -255,7 +255,7 @@ def making(what: str) -> Iterator[None]:
         finished.set()
         watcher.join()
         if shown.is_set():
-            place.update(_EMPTY, raw=True, metadata=_ABOUT)
+            output.update(_EMPTY, raw=True, metadata=_ABOUT)
         box.close()
 
 

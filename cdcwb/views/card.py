@@ -40,11 +40,11 @@ def card(capture: Capture) -> str:
             operations[name] = operations.get(name, 0) + number
     following = capture.following
     held = [entry["size"] for entry in capture.files]
-    known = all(one is not None for one in held)
+    known = all(entry is not None for entry in held)
     codes: dict[str, int] = {}
     for problem in index.problem_list:
         codes[problem["code"]] = codes.get(problem["code"], 0) + 1
-    worst = sorted(codes.items(), key=lambda one: -one[1])[:_NAMED]
+    worst = sorted(codes.items(), key=lambda item: -item[1])[:_NAMED]
     figures = [
         ("format", capture.format, plural(index.records, "record")),
         ("files", count(len(capture.files)), size(sum(held)) if known and held else ""),

@@ -49,13 +49,13 @@ class When(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        found = bench.overview.whatever_time(indexed.over_time)
-        rows, untimed = found.over_time, found.without_time
+        times = bench.overview.whatever_time(indexed.over_time)
+        rows, untimed = times.over_time, times.without_time
         facts = {"changes": sum(row["changes"] for row in rows), "changes_without_time": untimed}
         without = [f"Without a time, so not in the chart: {tally(untimed)}."] if untimed else []
         answer = Answer(notes=without, facts=facts, none="No change is selected.")
         if rows:
-            answer.figure = charts.done_over_time(rows, found.width_us, found.axis)
+            answer.figure = charts.done_over_time(rows, times.width_us, times.axis)
             answer.figure.update_layout(height=220)
             answer.numbers = (rows, {"began_at": "from", "operation": "operation", "changes": "changes"})
             show_times(answer.figure, bench, replace(state, brushed=True))
@@ -63,9 +63,9 @@ class When(Panel):
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first selected change of a bar."""
-        found = bench.overview.whatever_time(indexed.over_time)
+        times = bench.overview.whatever_time(indexed.over_time)
         middle = micros(time_on_axis(str(point["x"])))
-        low, high = middle - found.width_us // 2 - 1, middle + found.width_us // 2
+        low, high = middle - times.width_us // 2 - 1, middle + times.width_us // 2
         changes = bench.overview.changes
         rows = np.flatnonzero(bench.overview.mask(TIME) & (changes.at >= low) & (changes.at <= high))
         return int(changes.record[rows[0]]) if len(rows) else None
@@ -112,8 +112,8 @@ class Problems(Panel):
         codes: dict[str, int] = {}
         for row in rows:
             codes[row["code"]] = codes.get(row["code"], 0) + 1
-        told = ", ".join(f"{code} {count(n)}" for code, n in sorted(codes.items(), key=lambda one: -one[1])[:4])
-        headline = f"{plural(len(rows), 'problem')}: {told}" if rows else ""
+        counts = ", ".join(f"{code} {count(n)}" for code, n in sorted(codes.items(), key=lambda item: -item[1])[:4])
+        headline = f"{plural(len(rows), 'problem')}: {counts}" if rows else ""
         columns = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
         columns |= {"transaction_id": "transaction"} if any(row["transaction_id"] for row in rows) else {}
         shown = ordered(rows, state)[: state.rows]
@@ -133,10 +133,10 @@ def _others(names: list[str]) -> list[str]:
     return [f"{names[0]} is drawn; choose another of {plural(len(names), 'table')} in the bar above."]
 
 
-def _tables(found: Changed, rows: list[dict[str, Any]]) -> list[str]:
+def _tables(updates: Changed, rows: list[dict[str, Any]]) -> list[str]:
     """The tables with rows, most updates first."""
-    there = {row["table"] for row in rows}
-    return [name for name in found.tables if name in there]
+    names = {row["table"] for row in rows}
+    return [name for name in updates.tables if name in names]
 
 
 def _first_that_changed(bench: Bench, first: Mapping[int, int], names: set[str]) -> int | None:
@@ -154,19 +154,19 @@ class ChangedOverTime(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        found = changed(bench.changes, bench.selected.mask())
+        updates = changed(bench.changes, bench.selected.mask())
         changes, mask = drawn(bench, state)
         cells, width, axis = indexed.changed_over_time(changes, mask)
-        number, idle, columns = found.updates.total(), found.idle.total(), len(found.columns)
-        headline = f"{plural(number, 'update')} of {plural(len(found.updates), 'table')} change "
+        number, idle, columns = updates.updates.total(), updates.idle.total(), len(updates.columns)
+        headline = f"{plural(number, 'update')} of {plural(len(updates.updates), 'table')} change "
         headline += plural(columns, "column") + (f"; {plural(idle, 'no-op update')}" if idle else "")
         facts = {"updates": number, "idle": idle, "columns_changed": columns}
         answer = Answer(headline if number else "", facts=facts, none=_NONE)
         if cells and axis is not None:
-            names = _tables(changed(changes, mask) if state.brushed else found, cells)
-            mine = [cell for cell in cells if cell["table"] == names[0]]
-            answer.figure = charts.changed_over_time(mine, width, axis)
-            answer.numbers = (mine, {"began_at": "from", "column": "column", "changed": "updates"})
+            names = _tables(changed(changes, mask) if state.brushed else updates, cells)
+            cells_of_table = [cell for cell in cells if cell["table"] == names[0]]
+            answer.figure = charts.changed_over_time(cells_of_table, width, axis)
+            answer.numbers = (cells_of_table, {"began_at": "from", "column": "column", "changed": "updates"})
             answer.notes = _others(names)
             show_times(answer.figure, bench, state)
         return answer
@@ -211,15 +211,15 @@ class Together(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        found = changed(bench.changes, bench.selected.mask(), paired=True)
-        rows = found.together()
-        names = _tables(found, rows)
+        updates = changed(bench.changes, bench.selected.mask(), paired=True)
+        rows = updates.together()
+        names = _tables(updates, rows)
         answer = Answer(none="No selected update changes more than one column.")
         if names:
-            mine = [row for row in rows if row["table"] == names[0]]
-            answer.figure = charts.together(mine)
+            pairs = [row for row in rows if row["table"] == names[0]]
+            answer.figure = charts.together(pairs)
             heads = {"column": "column", "other": "other", "together": "together", "likeness": "share"}
-            answer.numbers = (mine, heads)
+            answer.numbers = (pairs, heads)
             answer.notes = _others(names)
         answer.facts = {"pairs": [[row["table"], row["column"], row["other"], row["together"]] for row in rows[:50]]}
         return answer
@@ -227,8 +227,8 @@ class Together(Panel):
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first update that changed both columns of a cell."""
         first = indexed.first_of_sets(bench.changes, bench.selected.mask())
-        found = changed(bench.changes, bench.selected.mask(), paired=True)
-        tables = _tables(found, found.together())
+        updates = changed(bench.changes, bench.selected.mask(), paired=True)
+        tables = _tables(updates, updates.together())
         return _first_that_changed(bench, first.get(tables[0], {}), set(point["custom"] or ["\0"])) if tables else None
 
 
@@ -296,8 +296,8 @@ class Timeline(Panel):
         facts = overview(transactions, bench.selected.transactions())
         numbers = _drawn(bench, state)
         numbers = numbers if state.window is None else ask.reaching(transactions, numbers, state.window)
-        said = headline("transactions", facts) if facts["transactions"] else "No transaction is selected."
-        answer = Answer(said, facts=facts, none="There is no transaction to draw.")
+        sentence = headline("transactions", facts) if facts["transactions"] else "No transaction is selected."
+        answer = Answer(sentence, facts=facts, none="There is no transaction to draw.")
         if not len(transactions):
             answer.headline, answer.none = "", "This log has no transactions: each row is on its own."
         if not len(numbers):
@@ -307,24 +307,24 @@ class Timeline(Panel):
         else:
             rows, answer.figure = _bars(bench.changes, numbers, state.live)
         answer.numbers = (rows, _columns(bench))
-        told = answer.figure.layout.meta
-        if told["on_time"]:
+        drawn = answer.figure.layout.meta
+        if drawn["on_time"]:
             show_times(answer.figure, bench, state)
-        if state.window is not None and told["on_time"]:
-            answer.figure.layout.xaxis.range = [local(one).isoformat(sep=" ") for one in state.window]
+        if state.window is not None and drawn["on_time"]:
+            answer.figure.layout.xaxis.range = [local(time).isoformat(sep=" ") for time in state.window]
             if len(numbers) > len(rows):
                 answer.notes.append(f"{count(len(rows))} longest of {count(len(numbers))} of this time are drawn.")
         elif len(numbers) > len(rows):
             answer.notes.append(f"{count(len(rows))} longest of {count(len(numbers))} are drawn; zoom in for others.")
-        if told["drawn"] > told["on_time"]:
-            answer.notes.append(f"{plural(told['drawn'] - told['on_time'], 'transaction')} without any time.")
+        if drawn["drawn"] > drawn["on_time"]:
+            answer.notes.append(f"{plural(drawn['drawn'] - drawn['on_time'], 'transaction')} without any time.")
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first record of a transaction."""
         transactions = bench.changes.transactions
-        place = pc.index(transactions.rows["transaction_id"], str(point["id"])).as_py() if point.get("id") else -1
-        return int(transactions.record[place]) if place >= 0 and transactions.record[place] >= 0 else None
+        number = pc.index(transactions.rows["transaction_id"], str(point["id"])).as_py() if point.get("id") else -1
+        return int(transactions.record[number]) if number >= 0 and transactions.record[number] >= 0 else None
 
 
 class Concurrent(Panel):
@@ -361,8 +361,8 @@ class TransactionTable(Panel):
         transactions = bench.changes.transactions
         numbers = bench.selected.transactions()
         name, descending = state.order or ("lasted_us", True)
-        found = {"began_at": transactions.began, "ended_at": transactions.ended, "lasted_us": transactions.lasted}
-        values = found.get(name, transactions.changes if name == "changes_total" else transactions.bytes)
+        columns = {"began_at": transactions.began, "ended_at": transactions.ended, "lasted_us": transactions.lasted}
+        values = columns.get(name, transactions.changes if name == "changes_total" else transactions.bytes)
         ranks = np.where(values == NO_TIME, np.iinfo(np.int64).max, -values if descending else values)
         chosen = ask.ranked_by(transactions, min(state.rows, len(numbers)), numbers, ranks)
         rows = transactions.records(chosen)

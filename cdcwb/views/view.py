@@ -52,9 +52,9 @@ DRAWN: Final = {True: 400, False: 5_000}
 def is_live() -> bool:
     """Whether a user can click. The environment variable ``CDCWB_VIEWS`` (live or static) decides, else whether a page
     runs the cell: pages name the cell, programs that run notebooks do not."""
-    given = os.environ.get("CDCWB_VIEWS")
-    if given in ("live", "static"):
-        return given == "live"
+    mode = os.environ.get("CDCWB_VIEWS")
+    if mode in ("live", "static"):
+        return mode == "live"
     try:
         from IPython import get_ipython
     except ImportError:
@@ -279,13 +279,13 @@ def records_of(rows: Rows, changes: Changes) -> list[int | None]:
     Rows are matched by, in this order: ``file`` and ``offset``; ``position`` or ``first_position``; ``record_id`` or
     ``first_record_id``; ``transaction_id``.
     """
-    found: list[int | None] = [None] * len(rows)
+    records: list[int | None] = [None] * len(rows)
     for find in (_by_place, _by_position, _by_record_id, _by_transaction):
-        left = [number for number, record in enumerate(found) if record is None]
+        left = [number for number, record in enumerate(records) if record is None]
         if left:
             for number, record in zip(left, find([rows[number] for number in left], changes), strict=True):
-                found[number] = record
-    return found
+                records[number] = record
+    return records
 
 
 def _by_place(rows: Rows, changes: Changes) -> list[int | None]:
@@ -312,9 +312,9 @@ def _by_record_id(rows: Rows, changes: Changes) -> list[int | None]:
 def _by_transaction(rows: Rows, changes: Changes) -> list[int | None]:
     def first(values: set[Any]) -> dict[Any, int]:
         ids = changes.transactions.rows["transaction_id"]
-        mine = pc.is_in(ids, value_set=pa.array(list(values), ids.type)).to_numpy(zero_copy_only=False)
-        numbers = np.flatnonzero(mine & (changes.transactions.record >= 0))
-        return {ids[int(one)].as_py(): int(changes.transactions.record[one]) for one in numbers}
+        wanted = pc.is_in(ids, value_set=pa.array(list(values), ids.type)).to_numpy(zero_copy_only=False)
+        numbers = np.flatnonzero(wanted & (changes.transactions.record >= 0))
+        return {ids[int(number)].as_py(): int(changes.transactions.record[number]) for number in numbers}
 
     return _by_value(rows, ("transaction_id",), first)
 

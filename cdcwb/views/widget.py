@@ -99,11 +99,11 @@ class PageWidget(anywidget.AnyWidget):
 
             title, before = f"Records of {self.bench.source.index.format}", PageWidget._last
             if before is None or before[0] is self.bench:
-                place = Sidecar(title=title, anchor="split-bottom")
+                sidecar = Sidecar(title=title, anchor="split-bottom")
             else:
-                place = Sidecar(title=title, anchor="split-right", ref=before[1])
-            PageWidget._last = self.bench, place
-            place.append_display_data(widget)
+                sidecar = Sidecar(title=title, anchor="split-right", ref=before[1])
+            PageWidget._last = self.bench, sidecar
+            sidecar.append_display_data(widget)
         else:
             self._box.children = (self, widget)
         widget.show(record)
@@ -168,7 +168,7 @@ class PageWidget(anywidget.AnyWidget):
         fields = []
         for name, values in indexed.facets(bench.selected).items():
             chosen = set(getattr(selection, name))
-            ranked = sorted(values, key=lambda one: one[0] not in chosen)[:_VALUES]
+            ranked = sorted(values, key=lambda item: item[0] not in chosen)[:_VALUES]
             fields.append({"name": name, "values": [[text, number, text in chosen] for text, number in ranked]})
         without = overview.mask(TIME) & ~overview.changes.timed
         times = [selection.time_from, selection.time_to]
@@ -177,7 +177,7 @@ class PageWidget(anywidget.AnyWidget):
             "count": bench.changes.number(bench.selected.mask()),
             "total": len(bench.everything.changes),
             "binned": bench.binned,
-            "time": None if times == [None, None] else " to ".join(moment(one, "…") for one in times),
+            "time": None if times == [None, None] else " to ".join(moment(time, "…") for time in times),
             "without_time": overview.changes.number(without),
             "with_those": selection.without_time,
             "text": selection.text,
@@ -253,9 +253,9 @@ class PageWidget(anywidget.AnyWidget):
     def point(self, message: Message) -> None:
         """A point of a figure is clicked: shows its record."""
         name = str(message["panel"])
-        found = self._panels[name].record(self.bench, self._states[name], message)
-        if found is not None:
-            self._show(found, message)
+        record = self._panels[name].record(self.bench, self._states[name], message)
+        if record is not None:
+            self._show(record, message)
 
     def record(self, message: Message) -> None:
         """A row of a table, or a point of a chart of a cell, is clicked: shows its record. ``row``: with all records of
@@ -321,11 +321,11 @@ class PageWidget(anywidget.AnyWidget):
         self.send({"plotly": True}, [_plotly()])
 
 
-def _times(given: Any) -> tuple[datetime | None, datetime | None]:
+def _times(values: Any) -> tuple[datetime | None, datetime | None]:
     """The ends of a range of times, the earlier first; the later is excluded."""
-    if not given:
+    if not values:
         return None, None
-    first, last = sorted(time_on_axis(str(one)) for one in given[:2])
+    first, last = sorted(time_on_axis(str(value)) for value in values[:2])
     return first, last
 
 

@@ -56,19 +56,19 @@ def make_workbook(
     about = {"path": path, "format": format, "options": without_login(options or {})}
     if to.exists():
         try:
-            found = json.loads((to / _ABOUT).read_text(encoding="utf-8"))
+            other = json.loads((to / _ABOUT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            found = None
-        if found != about and (not to.is_dir() or any(to.iterdir())):
-            was = f"was made for {found['path']}" if isinstance(found, dict) and "path" in found else "already exists"
+            other = None
+        if other != about and (not to.is_dir() or any(to.iterdir())):
+            was = f"was made for {other['path']}" if isinstance(other, dict) and "path" in other else "already exists"
             raise OptionError(f"{to} {was}: name another folder with --to")
     to.mkdir(parents=True, exist_ok=True)
     (to / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
-    given = {"path": path, "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
-    _write(to / WORKBENCH, _workbench(last_part(path).name), given)
+    parameters = {"path": path, "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
+    _write(to / WORKBENCH, _workbench(last_part(path).name), parameters)
     for source in notebooks().values():
         if not source.stem.endswith("start_here"):  # it has no capture
-            _write(to / source.name, load_notebook_node(str(source)), given)
+            _write(to / source.name, load_notebook_node(str(source)), parameters)
     return to / WORKBENCH
 
 
@@ -77,10 +77,10 @@ def last_part(path: str) -> PurePath:
     return PurePath(PurePath(path.partition("?")[0] if "://" in path else path).name)
 
 
-def _write(place: Path, notebook: Any, given: Mapping[str, str]) -> None:
-    if not place.exists():
-        made = parameterize_notebook(notebook, dict(given), comment="this capture")
-        nbformat.write(made, place)  # type: ignore[no-untyped-call]
+def _write(path: Path, notebook: Any, parameters: Mapping[str, str]) -> None:
+    if not path.exists():
+        made = parameterize_notebook(notebook, dict(parameters), comment="this capture")
+        nbformat.write(made, path)  # type: ignore[no-untyped-call]
 
 
 def _workbench(name: str) -> Any:

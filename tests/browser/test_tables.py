@@ -23,7 +23,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.charts import theme
 from cdcwb.report import show
-from cdcwb.report.html import Page, page, write_whole
+from cdcwb.report.html import Page, page, write_atomically
 from cdcwb.report.suite import siblings_of
 from tests.browser.chrome import WAIT, errors, opened, requests, settled, without_script
 
@@ -78,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         notebook = content(monkeypatch)
     (folder / "alone.html").write_text(page(notebook, ABOUT), encoding="utf-8")
     siblings = siblings_of(folder / "part", folder)
-    write_whole(folder / "part" / "02_transactions.html", page(notebook, ABOUT, siblings))
+    write_atomically(folder / "part" / "02_transactions.html", page(notebook, ABOUT, siblings))
     (folder / "index.html").write_text("<title>index</title>", encoding="utf-8")
     return folder
 

@@ -49,7 +49,7 @@ def capture(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
 
 
 def test_it_is_told_how_it_is_known_what_changed(capture: Any) -> None:
-    rows = {row["table"]: row for row in ask.overview(ask.changed(capture), ask.told(capture))}
+    rows = {row["table"]: row for row in ask.overview(ask.changed(capture), ask.change_sources(capture))}
     mine = rows[T]
     assert [mine[f"told_by_{how}"] for how in ("mask", "images", "log")] == [3, 1, 0]
     assert (mine["updates"], mine["not_told"], mine["idle"], mine["with_mask"], mine["columns_changed"]) == (
@@ -74,7 +74,7 @@ def test_columns_that_change_in_one_update_are_paired(capture: Any) -> None:
 
 
 def test_updates_that_change_nothing_are_counted_with_the_place_of_the_first(capture: Any) -> None:
-    (row,) = ask.idle_updates(ask.changed(capture), ask.told(capture))
+    (row,) = ask.idle_updates(ask.changed(capture), ask.change_sources(capture))
     assert (row["table"], row["updates"], row["idle"], row["share"], row["offset"]) == (T, 5, 1, 0.2, 300)
 
 
@@ -128,7 +128,7 @@ def test_compressed_updates_are_counted_and_those_without_a_key_apart(spark: Spa
     changes = [update(1, ["a"], key={"id": "1"}, **listed), update(2, ["id", "a"], key=None, **listed)]
     changes += [update(3, ["a"], change_source="log", record_type="5"), update(4, ["a"], record_type="U")]
     made = tables(spark, tmp_path, changes=changes, problems=[])
-    (row,) = ask.overview(ask.changed(made), ask.told(made))
+    (row,) = ask.overview(ask.changed(made), ask.change_sources(made))
     assert (row["told_by_log"], row["listed"], row["listed_without_key"]) == (3, 2, 1)
 
 
@@ -153,7 +153,7 @@ def test_disagreements_are_the_problems_of_masks(capture: Any) -> None:
 def test_a_capture_without_updates_has_empty_answers(spark: SparkSession, tmp_path: Path) -> None:
     empty = tables(spark, tmp_path, changes=CHANGES[:1], problems=[])
     assert ask.axis(empty) is None
-    changed, told = ask.changed(empty), ask.told(empty)
+    changed, told = ask.changed(empty), ask.change_sources(empty)
     assert (changed, ask.overview(changed, told), ask.columns(empty, changed)) == (Changed(), [], [])
     assert ask.idle_updates(changed, told) == ask.masks(empty) == []
     assert len(ask.key_changes(empty)) == 0

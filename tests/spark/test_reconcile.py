@@ -193,7 +193,7 @@ def test_every_missing_and_extra_change_has_its_reason(spark: SparkSession, tmp_
         target += theirs
     assert min(n for side in planted.values() for n in side.values()) > 30
     found = reconcile(tables(spark, tmp_path, changes=source), tables(spark, tmp_path, changes=target))
-    found = found.kept(tmp_path / "kept")
+    found = found.stored(tmp_path / "kept")
     assert {what: found.by_reason(what) for what in planted} == planted
     assert [*found.by_reason("missing").values()] == sorted(planted["missing"].values(), reverse=True)
     rows_found = records(found.differences(2000))
@@ -211,7 +211,7 @@ def test_delays_and_times_add_up_to_the_counts(spark: SparkSession, tmp_path: Pa
     ]
     rules = Rules(late_after=timedelta(seconds=3))
     found = reconcile(tables(spark, tmp_path, changes=source), tables(spark, tmp_path, changes=target), rules)
-    found = found.kept(tmp_path / "kept")
+    found = found.stored(tmp_path / "kept")
     counts = found.counts()
     assert counts == {"same": 6, "missing": 1, "extra": 1, "different": 1, "late": 1}
     assert found.unlike == 4

@@ -37,7 +37,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "problems": integrity.by_code,
     "worst": lambda capture: integrity.worst(capture, 1000),
     "changed": masks.changed,
-    "told": masks.told,
+    "told": masks.change_sources,
     "masks": lambda capture: masks.masks(capture, 1000),
     "mask axis": masks.axis,
     "disagreements": masks.disagreements,

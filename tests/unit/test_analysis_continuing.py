@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cdcwb.analysis.version_order import Statement, renames, told_by
+from cdcwb.analysis.version_order import Statement, rename_evidence, renames
 
 
 def statement(text: str, position: str = "1") -> Statement:
@@ -49,16 +49,16 @@ def test_statements_name_the_columns_that_they_rename(text: str, wanted: list[tu
 
 def test_only_columns_that_are_gone_and_have_come_are_renamed_whatever_the_case_of_their_names() -> None:
     said = [statement("ALTER TABLE T RENAME COLUMN STATE TO STATUS", "0042"), statement("RENAME COLUMN t.a TO b")]
-    assert told_by(said, ["state", "x"], ["Status", "y"]) == {
+    assert rename_evidence(said, ["state", "x"], ["Status", "y"]) == {
         ("state", "Status"): "DDL at 0042: ALTER TABLE T RENAME COLUMN STATE TO STATUS"
     }
 
 
 def test_a_column_that_was_renamed_twice_is_found_by_its_first_name_and_its_last() -> None:
-    told = told_by([statement(details(a="b"), "1"), statement(details(b="c"), "2")], ["a"], ["c"])
+    told = rename_evidence([statement(details(a="b"), "1"), statement(details(b="c"), "2")], ["a"], ["c"])
     assert told == {("a", "c"): 'DDL at 1: column "a" has the new name "b"; DDL at 2: column "b" has the new name "c"'}
     swapped = [statement(details(a="t")), statement(details(b="a")), statement(details(t="b"))]
-    assert told_by(swapped, ["a", "b"], []) == {}
+    assert rename_evidence(swapped, ["a", "b"], []) == {}
 
 
 def test_the_time_for_hostile_statements_grows_with_their_length_alone() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import cdcwb.report
-from cdcwb.analysis.replay import key_text, parse_key, told, value_text
+from cdcwb.analysis.replay import difference_text, key_text, parse_key, value_text
 from cdcwb.cli import main
 from cdcwb.cli.read import _print, json_line
 
@@ -84,10 +84,10 @@ def test_null_and_what_is_not_captured_are_not_taken_for_text() -> None:
         "'not captured'",
     ]
     unknown = {"old": None, "new": "b", "old_known": False}
-    assert told("UPDATE", unknown) == "not captured -> b"
-    assert told("UPDATE", unknown | {"old_known": True}) == "NULL -> b"
-    assert told("INSERT", unknown) == "b"
-    assert told("DELETE", {"old": "a", "new": None, "old_known": True}) == "a"
+    assert difference_text("UPDATE", unknown) == "not captured -> b"
+    assert difference_text("UPDATE", unknown | {"old_known": True}) == "NULL -> b"
+    assert difference_text("INSERT", unknown) == "b"
+    assert difference_text("DELETE", {"old": "a", "new": None, "old_known": True}) == "a"
     assert key_text({"id": "42", "other": None}) == "id=42, other=NULL"
 
 

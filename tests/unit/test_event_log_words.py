@@ -36,13 +36,13 @@ def test_a_share_is_not_rounded_to_none_or_all(published: int, skipped: int, sha
 
 
 def test_what_was_not_given_is_said() -> None:
-    nothing = " ".join(words.given(Settings(), []))
+    nothing = " ".join(words.setting_sentences(Settings(), []))
     assert "no row counts as the driver's own" in nothing
     assert "query-back rows need one" in nothing
-    given = " ".join(words.given(Settings(driver_user="drv", allow_loopback=True), ["usr", "orders"]))
+    given = " ".join(words.setting_sentences(Settings(driver_user="drv", allow_loopback=True), ["usr", "orders"]))
     assert "user is drv. Its changes are published too" in given
     assert "orders and usr" in given
-    assert words.given(Settings(), [], log=False) == []
+    assert words.setting_sentences(Settings(), [], log=False) == []
 
 
 def test_the_matrix_adds_up_down_and_across() -> None:
@@ -89,7 +89,7 @@ def test_a_list_that_is_cut_has_some_of_every_kind() -> None:
 
 
 def test_settings_and_files_are_told_in_full() -> None:
-    rows = words.settings_said(Settings(types={"photo": "octet"}), {"usr": "/tmp/usr.csv"})
+    rows = words.setting_rows(Settings(types={"photo": "octet"}), {"usr": "/tmp/usr.csv"})
     told = {row["setting"]: row["value"] for row in rows}
     assert told["types"] == "photo: octet"
     assert told["driver_user"] == "not given"

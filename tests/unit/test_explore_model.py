@@ -322,8 +322,8 @@ def test_a_long_value_is_shown_in_part_and_whole_when_asked(tmp_path: Path) -> N
     detail = explorer.detail()
     (city,) = [one for one in detail["values"] if one["name"] == "city"]
     assert (city["after_cut"], city["after"][-1]) == (True, "…")
-    assert explorer.whole(image="after", column="city") == text
+    assert explorer.complete_value(image="after", column="city") == text
     number = next(at for at, node in enumerate(nodes(detail["tree"])) if node["name"] == "city" and node["cut"])
-    assert explorer.whole(number) == text
+    assert explorer.complete_value(number) == text
     with pytest.raises(OptionError, match="there is no value here"):
-        explorer.whole(0)
+        explorer.complete_value(0)

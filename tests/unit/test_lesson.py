@@ -77,7 +77,7 @@ def test_the_story_is_all_of_one_committed_transaction_in_order(made: tuple[str,
     rows = [event for event in story if event["kind"] in (Kind.CHANGE, Kind.AFTER)]
     assert len(rows) == sum(number for _, number in real["changes"])
     assert [row["position"] for row in rows] == sorted(row["position"] for row in rows)
-    assert len(taught.told(story)) == len(story)
+    assert len(taught.change_rows(story)) == len(story)
 
 
 def test_a_row_is_followed_from_insert_to_delete_and_a_target_that_applies_it_has_what_the_truth_has(

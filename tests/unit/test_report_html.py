@@ -15,7 +15,17 @@ import pytest
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME
-from cdcwb.report.html import SIZE_LIMIT, Entry, Page, Siblings, page, title_of, write_index, write_scripts, write_whole
+from cdcwb.report.html import (
+    SIZE_LIMIT,
+    Entry,
+    Page,
+    Siblings,
+    page,
+    title_of,
+    write_atomically,
+    write_index,
+    write_scripts,
+)
 from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028"
@@ -152,9 +162,9 @@ def test_a_report_that_would_be_too_large_is_refused() -> None:
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "new" / "report.html"
-    write_whole(target, "first")
+    write_atomically(target, "first")
     with pytest.raises(UnicodeEncodeError):
-        write_whole(target, "second, with half a character \ud800")
+        write_atomically(target, "second, with half a character \ud800")
     assert target.read_text() == "first"
     assert [path.name for path in target.parent.iterdir()] == ["report.html"]
 

@@ -101,13 +101,13 @@ class CapturePage(Page):
         """Whether every byte of the files is in exactly one record."""
         sheet.note(ask.ledger_sentence(self.summary))
         for unit in ("byte", "row"):
-            mine = [entry for entry in self.held if entry["unit"] == unit]
-            mine.sort(key=lambda entry: -(entry["malformed"] or 0))
-            names = ask.short_names([entry["file"] for entry in mine])
-            if mine:
-                sheet.chart(charts.ledger(mine, names, unit), show.table_html(mine[:40], {"file": "file", **_PARTS}))
-            if len(mine) > charts.MOST_FILES:
-                shown = f"{charts.MOST_FILES} of {plural(len(mine), 'file')} shown"
+            some = [entry for entry in self.held if entry["unit"] == unit]
+            some.sort(key=lambda entry: -(entry["malformed"] or 0))
+            names = ask.short_names([entry["file"] for entry in some])
+            if some:
+                sheet.chart(charts.ledger(some, names, unit), show.table_html(some[:40], {"file": "file", **_PARTS}))
+            if len(some) > charts.MOST_FILES:
+                shown = f"{charts.MOST_FILES} of {plural(len(some), 'file')} shown"
                 sheet.note(f"{shown}: those with the most that is malformed.")
 
     @panel("Changes over time", When)
@@ -152,7 +152,7 @@ class CapturePage(Page):
     @panel("Problems", Problems)
     def problems(self, sheet: Sheet) -> None:
         """Problems by code, their locations, and the commands that show the records."""
-        options = {name: one.options for name, one in self.asked.captures.items()}
+        options = {name: capture.options for name, capture in self.asked.captures.items()}
         readers = ask.readers(self.opened.captures, options)
         codes, places = ask.problem_rows(self.summary["problems_by_code"], readers)
         heads = {"severity": "severity", "code": "code", "title": "what it means", "problems": "problems"}
@@ -193,7 +193,8 @@ class Explore:
         homes = {name: asked.folder / name if asked.folder and len(named) > 1 else asked.folder for name in named}
         with making("Making the index of the explorer") if is_live() else nullcontext():
             self.panes = {
-                name: explore(one.path, one.format, homes[name], **one.options) for name, one in named.items()
+                name: explore(capture.path, capture.format, homes[name], **capture.options)
+                for name, capture in named.items()
             }
 
     @classmethod
@@ -217,7 +218,7 @@ class Explore:
     def marks(self) -> Sheet:
         """The current bookmarks."""
         sheet = Sheet("Bookmarks")
-        marks = [one for pane in self.panes.values() for one in pane.explorer.marks.rows()]
+        marks = [mark for pane in self.panes.values() for mark in pane.explorer.marks.rows()]
         sheet.marks(marks, total=len(marks), folder=self.asked.shown)
         indexes = [pane.explorer.index for pane in self.panes.values()]
         records, problems = sum(index.records for index in indexes), sum(index.problems for index in indexes)

@@ -63,7 +63,7 @@ class Drift(Page):
         self.pair = ask.chosen(self.drift.versions, table, old_version, new_version)
         named = ask.names_of(self.drift.versions, table)
         self.values = values(self.capture)
-        self.found = ask.all_findings(self.drift, self.values)
+        self.reported = ask.all_findings(self.drift, self.values)
         self.wrong = ask.misaligned_rows(self.values.misaligned)
         self.steps = [step for step in self.drift.steps if step.new.table in named]
         if self.pair:
@@ -78,14 +78,14 @@ class Drift(Page):
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
         """The numbers of versions and findings, and the limits of the page."""
-        versions, found, without = self.drift.versions, self.found, self.drift.without_version
+        versions, findings, without = self.drift.versions, self.reported, self.drift.without_version
         several = Counter(version.table for version in versions)
         changing = sum(number > 1 for number in several.values())
         unused = sum(not version.changes for version in versions)
-        details = [[f.rule, f.table, f.column, f.old, f.new, f.first_position, f.first_at] for f in found[:100]]
-        facts: dict[str, Any] = {"drift_findings": [[f.rule, f.table, f.column, f.first_position] for f in found]}
-        facts["drift_findings_by_rule"] = dict(Counter(one.rule for one in found).most_common())
-        by_severity = dict(Counter(one.severity for one in found))
+        details = [[f.rule, f.table, f.column, f.old, f.new, f.first_position, f.first_at] for f in findings[:100]]
+        facts: dict[str, Any] = {"drift_findings": [[f.rule, f.table, f.column, f.first_position] for f in findings]}
+        facts["drift_findings_by_rule"] = dict(Counter(finding.rule for finding in findings).most_common())
+        by_severity = dict(Counter(finding.severity for finding in findings))
         self.begin(sheet, facts | {"drift_details": details, "drift_findings_by_severity": by_severity})
         lacking = count(sum(row["events"] for row in without))
         where = f"in {plural(len(without), 'table')}" if without else "each row has one"
@@ -93,7 +93,7 @@ class Drift(Page):
             [
                 ("tables", count(len(several)), f"{count(changing)} with more than one version"),
                 ("versions", count(len(versions)), f"{count(unused)} of them without a row"),
-                ("findings", count(len(found)), tally(by_severity)),
+                ("findings", count(len(findings)), tally(by_severity)),
                 ("rows without a version", lacking, where),
                 ("under the wrong columns", count(len(self.wrong)), "columns whose values look like another's"),
             ]
@@ -109,7 +109,7 @@ class Drift(Page):
             sheet.note("No table has a version: nothing in the capture shows which columns there are.")
         if several and not changing:
             sheet.note("No table has more than one version, so only values could show a change.")
-        if not found:
+        if not findings:
             sheet.note("No drift: no version differs from the preceding one, and no values are under another column.")
 
     @panel("Versions over time")
@@ -140,8 +140,8 @@ class Drift(Page):
         """Differences between versions, and misaligned values, worst first."""
         heads = {"severity": "severity", "rule": "rule", "table": "table", "column": "column", "old": "old"}
         heads |= {"new": "new", "first_position": "first position", "first_at": "first time", "evidence": "evidence"}
-        rows = [{name: getattr(one, name) for name in heads} for one in self.found[:200]]
-        sheet.table(_in_words(rows), heads, total=len(self.found), none="No findings.")
+        rows = [{name: getattr(finding, name) for name in heads} for finding in self.reported[:200]]
+        sheet.table(_in_words(rows), heads, total=len(self.reported), none="No findings.")
 
     @panel("Column by column")
     def differences(self, sheet: Sheet) -> None:
@@ -175,15 +175,15 @@ class Drift(Page):
         heads = {"table": "table", "column": "column", "looks_like": "looks like", "changes": "rows"}
         heads |= {"position": "from position", "at": "from time", "file": "file", "offset": "offset"}
         profiles = self.values.profiles.values()
-        looked = sum(sum(one.rows for one in columns.values()) > 0 for columns in profiles)
+        looked = sum(sum(profile.rows for profile in columns.values()) > 0 for columns in profiles)
         none = f"In {plural(looked, 'version')} with values, those of every column look like its own."
         none = none if looked else "No row has values."
         sheet.table(self.wrong[:100], heads, total=len(self.wrong), none=none, folder=self.asked.shown)
         names = ("table", "column", "looks_like", "position", "changes")
         sheet.record({"misaligned": [[row[name] for name in names] for row in self.wrong]})
-        for one in self.values.misaligned[:12]:
-            sheet.note(f"{one.table}, before {one.first_position or one.offset} → from there on:")
-            sheet.table(ask.profile_rows(one.before, one.after, [(name, name) for name, _ in one.columns]), _PROFILES)
+        for m in self.values.misaligned[:12]:
+            sheet.note(f"{m.table}, before {m.first_position or m.offset} → from there on:")
+            sheet.table(ask.profile_rows(m.before, m.after, [(name, name) for name, _ in m.columns]), _PROFILES)
 
     @panel("How values changed")
     def profiles(self, sheet: Sheet) -> None:

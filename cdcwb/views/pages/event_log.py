@@ -13,8 +13,7 @@ from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage, Records
 from cdcwb.analysis.xds_changes import page_of
 from cdcwb.formats.options import as_bool
-from cdcwb.report import show
-from cdcwb.report import xml as beside
+from cdcwb.report import show, xml
 from cdcwb.views.pages.page import Page, Sheet, panel
 from cdcwb.words import count, plural
 from cdcwb.xds.changes import NO_KEY
@@ -36,8 +35,8 @@ class EventLog(Page):
     """Which rows of an event log are published, why the others are not, and the documents.
 
     ``snapshot``: the current content of the tables, a JSON object of table and file, or a folder with a file for each
-    table; ``auto``: the folder NAME.snapshot beside the capture. ``infer_keys``: tables of other captures without a key
-    get an inferred one. ``driver_user``, ``as_of``, ``batch_size`` and ``settings`` are those of
+    table; ``auto``: the folder NAME.snapshot next to the capture. ``infer_keys``: tables of other captures without a
+    key get an inferred one. ``driver_user``, ``as_of``, ``batch_size`` and ``settings`` are those of
     :func:`cdcwb.analysis.event_log.read_settings`.
     """
 
@@ -48,11 +47,11 @@ class EventLog(Page):
         self.settings = read_settings(**settings)
         self.tables_now = snapshot_files(snapshot, opened.asked.shown)
         super().__init__(opened)
-        whole, part = cast("tuple[Capture, Capture]", (opened.whole, opened.part))
+        complete, part = cast("tuple[Capture, Capture]", (opened.whole, opened.part))
         infer_keys = as_bool("infer_keys", infer_keys)
-        self.page = page_of(whole, part, self.settings, self.tables_now, opened.asked.folder, infer_keys)
+        self.page = page_of(complete, part, self.settings, self.tables_now, opened.asked.folder, infer_keys)
         self.inferred = [] if isinstance(self.page, LogPage) else list(self.page.published.inferred)
-        keys = {"keys_inferred": {one.table: one.column for one in self.inferred}}
+        keys = {"keys_inferred": {key.table: key.column for key in self.inferred}}
         self.facts: dict[str, Any] = self.page.facts | {"is_event_log": self.page.is_log} | keys
         self.log = self.page if isinstance(self.page, LogPage) else None
         self.kind, self.unit = ("event_type", "row") if self.page.is_log else ("operation", "change")
@@ -92,7 +91,7 @@ class EventLog(Page):
         for key in self.inferred:
             sheet.note(str(key))
         sheet.cards(words.cards(self.facts))
-        for sentence in words.given(self.settings, self.tables_now, self.page.is_log):
+        for sentence in words.setting_sentences(self.settings, self.tables_now, self.page.is_log):
             sheet.note(sentence)
 
     @panel("Decisions")
@@ -104,14 +103,14 @@ class EventLog(Page):
         if self.nothing:
             return
         headings = {kind: kind.replace("_", " "), "decision": "decision", "rows": f"{self.unit}s"}
-        numbers = show.table_html(words.said(counts), headings)
+        numbers = show.table_html(words.readable(counts), headings)
         sheet.chart(charts.decisions(counts, kind, names, self.unit), numbers)
         sheet.table(*words.matrix(counts, kind))
 
     @panel("Reasons")
     def reasons(self, sheet: Sheet) -> None:
         """Why rows are not published."""
-        reasons = words.said(self.page.reasons)
+        reasons = words.readable(self.page.reasons)
         sheet.record({"reasons": len(reasons)})
         headings = {"decision": "decision", "reason": "reason", "rows": f"{self.unit}s"}
         headings |= {"first_record_id": "first record"} if self.log else {}
@@ -128,7 +127,7 @@ class EventLog(Page):
     @panel("Rows not published")
     def unpublished(self, sheet: Sheet) -> None:
         """Rows that are not published, with their reasons."""
-        left = words.said(self.page.unpublished(50))
+        left = words.readable(self.page.unpublished(50))
         sheet.record({"not_published": self.page.left_out, "not_published_shown": len(left)})
         headings = {"reason": "reason", "operation": "operation", "table": "table", "position": "position"}
         if self.log:
@@ -167,12 +166,12 @@ class EventLog(Page):
 
     @panel("Documents")
     def documents(self, sheet: Sheet) -> None:
-        """Documents and the rows that they came from."""
+        """Documents and their rows."""
         documents = self.page.documents()
         sheet.record({"documents_shown": [row["document"] for row in documents]})
         if not self.nothing:
-            led = [{**one, "rows": sheet.lead(list(one["rows"]))} for one in documents]
-            sheet.put_by(lambda: beside.beside(led, sheet.capture))
+            led = [{**document, "rows": sheet.lead(list(document["rows"]))} for document in documents]
+            sheet.put_by(lambda: xml.side_by_side(led, sheet.capture))
             sheet.note(f"{count(len(documents))} of {plural(self.facts['documents'], 'document')} shown.")
 
     @panel("Old values that do not fit")
@@ -253,4 +252,4 @@ class EventLog(Page):
     def publishing(self, sheet: Sheet) -> None:
         """Every setting with its value, and the files of the snapshot."""
         headings = {"setting": "setting", "value": "value", "about": "meaning"}
-        sheet.table(words.settings_said(self.settings, self.tables_now), headings)
+        sheet.table(words.setting_rows(self.settings, self.tables_now), headings)

@@ -37,12 +37,12 @@ class Masks(Page):
     @cached_property
     def updates(self) -> list[dict[str, Any]]:
         """The number of updates of each table, and the sources of change information."""
-        return ask.overview(self.changed, self.told)
+        return ask.overview(self.changed, self.change_sources)
 
     @cached_property
-    def told(self) -> ask.Told:
+    def change_sources(self) -> ask.Told:
         """The sources of change information of updates."""
-        return ask.told(self.capture)
+        return ask.change_sources(self.capture)
 
     @cached_property
     def columns(self) -> list[dict[str, Any]]:
@@ -78,19 +78,19 @@ class Masks(Page):
     def overview(self, sheet: Sheet) -> None:
         """The number of updates, and the sources of change information."""
         known, totals = self.updates, self.totals
-        told = {how: n for how in ("mask", "images", "log") if (n := sum(row[f"told_by_{how}"] for row in known))}
+        by_source = {how: n for how in ("mask", "images", "log") if (n := sum(row[f"told_by_{how}"] for row in known))}
         changed = {(row["table"], row["column"]) for row in self.columns if row["changed"]}
         facts: dict[str, Any] = {f"updates_{name}": number for name, number in totals.items() if name != "updates"}
-        facts |= {"updates": totals["updates"], "updates_told_by": told, "columns_changed": len(changed)}
+        facts |= {"updates": totals["updates"], "updates_told_by": by_source, "columns_changed": len(changed)}
         self.begin(sheet, facts | {"updates_tables": len(known)})
-        unknown, others = totals["not_told"], totals["updates"] - totals["with_mask"]
+        unknown, unmasked = totals["not_told"], totals["updates"] - totals["with_mask"]
         share = f"{totals['idle'] / totals['updates']:.0%} of all updates" if totals["updates"] else ""
         sheet.cards(
             [
                 ("updates", count(totals["updates"]), f"in {plural(len(known), 'table')}"),
                 (
                     "source of the change information",
-                    tally(told),
+                    tally(by_source),
                     f"none for {plural(unknown, 'update')}" if unknown else "for every update",
                 ),
                 ("no-op updates", count(totals["idle"]), share or "there are no updates"),
@@ -98,7 +98,7 @@ class Masks(Page):
                 (
                     "with a change mask",
                     count(totals["with_mask"]),
-                    "for the others: their images or the log record" if others else "all of them",
+                    "for the others: their images or the log record" if unmasked else "all of them",
                 ),
             ]
         )
@@ -122,19 +122,19 @@ class Masks(Page):
             cells, width_us = ask.over_time(self.capture, axis)
             with_cells = [name for name in self.changed.tables if any(cell["table"] == name for cell in cells)]
             for name in with_cells[:_TABLES]:
-                mine = [cell for cell in cells if cell["table"] == name]
+                some = [cell for cell in cells if cell["table"] == name]
                 sheet.note(f"{name}:")
-                numbers = show.table_html(mine[:50], {"began_at": "from", "column": "column", "changed": "updates"})
-                sheet.chart(charts.changed_over_time(mine, width_us, axis), numbers)
+                numbers = show.table_html(some[:50], {"began_at": "from", "column": "column", "changed": "updates"})
+                sheet.chart(charts.changed_over_time(some, width_us, axis), numbers)
         changed = sum(cell["changed"] for cell in cells)
         untimed = sum(row["changed"] for row in self.columns) - changed
         if cells and untimed:
             changes = plural(untimed, "column change")
             sheet.note(f"{changes} in updates without a time: only in the charts of the next sections.")
         _some(sheet, with_cells, _TABLES)
-        if cells and (others := [name for name in self.changed.tables if name not in with_cells]):
+        if cells and (without_cells := [name for name in self.changed.tables if name not in with_cells]):
             why = "no update with a time and known changed columns changes any"
-            sheet.note(f"No chart for {joined(others[:_TABLES])}: {why}.")
+            sheet.note(f"No chart for {joined(without_cells[:_TABLES])}: {why}.")
         if not cells:
             sheet.note(ask.nothing_over_time(self.totals))
         sheet.record({"heatmap_updates": changed, "heatmap_tables": with_cells[:_TABLES]})
@@ -147,9 +147,9 @@ class Masks(Page):
         heads = {"column": "column", "changed": "changed", "share": "share of updates", "became_null": "became NULL"}
         heads |= {"set": "has a value", "null": "is NULL", "not_captured": "not captured"}
         for name in often[:_TABLES]:
-            mine = [row for row in columns if row["table"] == name]
+            some = [row for row in columns if row["table"] == name]
             sheet.note(f"{name}:")
-            sheet.chart(charts.often(mine), show.table_html(mine[:60], heads))
+            sheet.chart(charts.often(some), show.table_html(some[:60], heads))
         _some(sheet, often, _TABLES)
         sheet.record({"column_changes": {f"{row['table']}.{row['column']}": row["changed"] for row in columns}})
         sheet.record(
@@ -166,10 +166,10 @@ class Masks(Page):
         pairs = self.changed.together()
         paired = [name for name in self.changed.tables if any(pair["table"] == name for pair in pairs)]
         for name in paired[:_PAIRED]:
-            mine = [pair for pair in pairs if pair["table"] == name]
+            some = [pair for pair in pairs if pair["table"] == name]
             heads = {"column": "column", "other": "other", "together": "together", "likeness": "share"}
             sheet.note(f"{name}:")
-            sheet.chart(charts.together(mine), show.table_html(mine[:40], heads))
+            sheet.chart(charts.together(some), show.table_html(some[:40], heads))
         _some(sheet, paired, _PAIRED)
         if not pairs:
             any_update = self.totals["updates"]
@@ -183,10 +183,10 @@ class Masks(Page):
         """Each mask, most frequent first: a dot is a set bit."""
         heads = {"mask": "mask", "operation": "operation", "changes": "changes", "columns": "columns"}
         for name in list(dict.fromkeys(mask.table for mask in self.bits))[:_TABLES]:
-            mine = [mask for mask in self.bits if mask.table == name]
-            rows = [{"mask": m.mask, "operation": m.operation, "changes": m.changes, "columns": m.said} for m in mine]
-            sheet.note(f"{name}: {mine[0].order} byte order, first data column is bit {mine[0].offset}.")
-            sheet.chart(charts.bits(mine), show.table_html(rows, heads))
+            masks = [mask for mask in self.bits if mask.table == name]
+            rows = [{"mask": m.mask, "operation": m.operation, "changes": m.changes, "columns": m.said} for m in masks]
+            sheet.note(f"{name}: {masks[0].order} byte order, first data column is bit {masks[0].offset}.")
+            sheet.chart(charts.bits(masks), show.table_html(rows, heads))
         if len(self.frequent) == ask.MOST_MASKS:
             shown = count(len(self.frequent))
             sheet.note(f"The {shown} most frequent masks are shown; changes with others are not counted here.")
@@ -199,7 +199,7 @@ class Masks(Page):
     @panel("No-op updates")
     def idle(self, sheet: Sheet) -> None:
         """No-op updates."""
-        rows = ask.idle_updates(self.changed, self.told)
+        rows = ask.idle_updates(self.changed, self.change_sources)
         shares = [row | {"share": f"{row['share']:.1%}"} for row in rows]
         heads = {"table": "table", "idle": "no-op updates", "updates": "of updates", "share": "share"}
         heads |= {"file": "first in", "offset": "at offset"}

@@ -175,16 +175,16 @@ class Page:
         """The headline, the limits of the page, and the facts that every page has, besides ``facts``."""
         opened, health = self.opened, self.opened.health
         marks = self._marks()
-        said: dict[str, Any] = {
+        common: dict[str, Any] = {
             "title": self.title,
             "what": health.what,
             "verdict": health.verdict,
             "tone": health.tone,
         }
-        said |= {**{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts}
+        common |= {**{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts}
         if self.shows_health:
             sheet.verdict(health)
-        elif is_answered(self.notebook, known := stored({**said, **self.answered_by()})):
+        elif is_answered(self.notebook, known := stored({**common, **self.answered_by()})):
             sheet.headline(headline(self.notebook, known))
         if len(opened.captures) > 1:
             sheet.note(
@@ -195,7 +195,7 @@ class Page:
             sheet.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
         if zone_name(axis=False) != "UTC":
             sheet.note(f"Times are shown in {zone_name(axis=False)}.")
-        sheet.record(said)
+        sheet.record(common)
         if self.is_live:
             self.views.bench.prepare()
             sheet.widget(View(self.views.bench, "", []))
@@ -244,8 +244,8 @@ class Page:
 
     def _marks(self) -> list[dict[str, Any]]:
         """The bookmarks of captures that are saved."""
-        saved = [place for one in self.asked.captures.values() if (place := Path(one.path)).is_dir()]
-        return [row for place in saved for row in marks_of(place)]
+        saved = [folder for capture in self.asked.captures.values() if (folder := Path(capture.path)).is_dir()]
+        return [row for folder in saved for row in marks_of(folder)]
 
 
 # --- sheet ------------------------------------------------------------------------------------------------------------
@@ -410,6 +410,6 @@ def _frame(rows: show.Rows, columns: Mapping[str, str]) -> pd.DataFrame:
 
 def _plain(value: Any) -> Any:
     """A value for a column of a frame: names with numbers become a list of structs."""
-    if isinstance(value, list | tuple) and any(isinstance(one, tuple) for one in value):
+    if isinstance(value, list | tuple) and any(isinstance(item, tuple) for item in value):
         return [{"name": str(name), "number": number} for name, number in value]
     return value

@@ -89,10 +89,10 @@ class Replay(Page):
     def benches(self) -> list[Bench]:
         """The bench of each capture, in a live notebook with two captures."""
         captures = list(self.opened.captures.values())
-        return [one.view.bench for one in captures[:2]] if is_live() and len(captures) > 1 else []
+        return [capture.view.bench for capture in captures[:2]] if is_live() and len(captures) > 1 else []
 
     @cached_property
-    def found(self) -> Reconciled | None:
+    def result(self) -> Reconciled | None:
         """The comparison of two captures; None for a single capture."""
         return ask.compare(self.wanted, self.asked.folder)
 
@@ -110,12 +110,12 @@ class Replay(Page):
     @cached_property
     def compared_facts(self) -> dict[str, Any]:
         """The number of changes in one capture only, with reasons; None for a single capture."""
-        found = self.found
-        numbers: Mapping[str, int | None] = found.counts() if found else dict.fromkeys(_COUNTED)
-        why = {what: found.by_reason(what) if found else None for what in ("missing", "extra")}
+        result = self.result
+        numbers: Mapping[str, int | None] = result.counts() if result else dict.fromkeys(_COUNTED)
+        why = {what: result.by_reason(what) if result else None for what in ("missing", "extra")}
         facts: dict[str, Any] = {f"reconcile_{name}": number for name, number in numbers.items()}
-        facts["reconcile_without_key"] = sum(row["changes"] for row in found.without_key) if found else None
-        facts["keys_inferred"] = {one.table: one.column for one in found.inferred} if found else {}
+        facts["reconcile_without_key"] = sum(row["changes"] for row in result.without_key) if result else None
+        facts["keys_inferred"] = {key.table: key.column for key in result.inferred} if result else {}
         return facts | {f"reconcile_{what}_by_reason": counts for what, counts in why.items()}
 
     def answered_by(self) -> Mapping[str, Any]:
@@ -130,8 +130,8 @@ class Replay(Page):
         for sentence in wanted.notes:
             sheet.note(sentence)
         if self.table:
-            tables = sorted(wanted.known.values(), key=lambda one: -one.changes)
-            known = [{"table": one.table, "changes": one.changes, "keyed": one.keyed} for one in tables]
+            tables = sorted(wanted.known.values(), key=lambda table: -table.changes)
+            known = [{"table": table.table, "changes": table.changes, "keyed": table.keyed} for table in tables]
             headings = {"table": "table", "changes": "changes", "keyed": "with a key"}
             sheet.table(known[:30], headings, total=len(known))
 
@@ -168,9 +168,9 @@ class Replay(Page):
     @panel("Source and target")
     def side_by_side(self, sheet: Sheet) -> None:
         """The number of changes that are missing, extra, different, late or the same, by table and over time."""
-        found = self.found
+        result = self.result
         sheet.record(self.compared_facts)
-        if found is None:
+        if result is None:
             sheet.note(
                 "There is no second capture to compare with. Name one with --with PATH (in the notebook others=[PATH])."
             )
@@ -180,31 +180,31 @@ class Replay(Page):
         lines |= {"late": f"by more than {late_after}" if late_after else "late_after is not set"}
         lines |= {"same": "late ones included"}
         sheet.cards([(name, count(self.compared_facts[f"reconcile_{name}"]), line) for name, line in lines.items()])
-        for sentence in found.notes:
+        for sentence in result.notes:
             sheet.note(sentence)
         reasons = [
             {"what": what, "reason": reason_words(reason, what), "changes": number, "about": ABOUT[Reason(reason)]}
             for what in ("missing", "extra")
-            for reason, number in found.by_reason(what).items()
+            for reason, number in result.by_reason(what).items()
         ]
         if reasons:
             sheet.table(reasons, {"what": "what", "reason": "reason", "changes": "changes", "about": "meaning"})
         headings = {"table": "table", "same": "same", "missing": "missing", "extra": "extra"}
         headings |= {"different": "different", "late": "late", "slowest_us": "longest delay"}
-        sheet.table(found.by_table(), headings, none="Neither capture has a committed change with a key.")
+        sheet.table(result.by_table(), headings, none="Neither capture has a committed change with a key.")
         sides = {"side": "side", "table": "table", "changes": "changes without a key"}
-        sheet.table(found.without_key, sides, none="Every change has a key.")
-        spans = found.over_time()
-        if spans and found.first and found.last:
+        sheet.table(result.without_key, sides, none="Every change has a key.")
+        spans = result.over_time()
+        if spans and result.first and result.last:
             headings = {"began_at": "from", "missing": "missing", "extra": "extra"}
             html = show.table_html(spans[:50], headings | {"different": "different", "late": "late"})
-            figure = charts.differences_over_time(spans, found.first, found.last, found.width_us, found.axis)
+            figure = charts.differences_over_time(spans, result.first, result.last, result.width_us, result.axis)
             sheet.chart(figure, html)
 
     @panel("Columns that differ")
     def columns(self, sheet: Sheet) -> None:
         """The share of the matched changes in which each column differs."""
-        columns = show.records(self.found.by_column()) if self.found else []
+        columns = show.records(self.result.by_column()) if self.result else []
         names = ("table", "column", "different", "compared")
         sheet.record({"reconcile_columns": [[row[name] for name in names] for row in columns]})
         headings = {"table": "table", "column": "column", "different": "different", "compared": "of matched changes"}
@@ -212,33 +212,33 @@ class Replay(Page):
             sheet.chart(charts.difference_rates(columns), show.table_html(columns[:50], headings))
             drawn, differ = count(min(len(columns), 40)), plural(len(columns), "column")
             sheet.note(f"{drawn} of {differ} that differ somewhere are shown.")
-        elif self.found:
+        elif self.result:
             sheet.note("No column differs in matched changes.")
 
     @panel("Differences")
     def differences(self, sheet: Sheet) -> None:
         """The changes that differ between the captures, one by one."""
-        if self.found is None:
+        if self.result is None:
             return
-        found = show.records(self.found.differences())
-        differ = ask.difference_rows(found)
+        differences = show.records(self.result.differences())
+        differ = ask.difference_rows(differences)
         leads = {}
         for side, bench in zip(("source", "target"), self.benches, strict=False):
             bench.prepare()
             sheet.widget(View(bench, "", [], controls=False))  # opens the explorer of its capture
-            leads[f"{side}_position"] = bench, [row[side] or {} for row in found]
+            leads[f"{side}_position"] = bench, [row[side] or {} for row in differences]
         headings = {"what": "what", "reason": "reason", "table": "table", "key": "key", "operation": "operation"}
         headings |= {"sentence": "columns (source -> target)", "delay_us": "delay"}
         headings |= {"source_position": "in the source", "target_position": "in the target"}
         none = "Each change of one capture is in the other, with the same values and in time."
-        sheet.table(differ, headings, total=self.found.unlike, none=none, leads=leads)
+        sheet.table(differ, headings, total=self.result.unlike, none=none, leads=leads)
 
     @panel("Delay in the target")
     def delays(self, sheet: Sheet) -> None:
         """The delays of matched changes in the target."""
-        if self.found is None:
+        if self.result is None:
             return
-        spans = self.found.delays()
+        spans = self.result.delays()
         if not spans:
             sheet.note("No matched change has a time in both captures.")
             return

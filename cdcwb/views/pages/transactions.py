@@ -100,13 +100,13 @@ class Transactions(Page):
         restart = summary["restart_position"] or "not known"
         undone = count(summary["changes_by_outcome"].get("undone", 0))
         complete = "not known" if self.all_unknown else count(facts["transactions_complete"])
-        others = f"others: {tally(lacking)}".replace("_", " ") if lacking else "all of them"
-        others = "nothing numbers their events" if self.all_unknown else others
+        incomplete = f"others: {tally(lacking)}".replace("_", " ") if lacking else "all of them"
+        incomplete = "nothing numbers their events" if self.all_unknown else incomplete
         committed_only = summary["committed_only"]
         sheet.cards(
             [
                 ("transactions", count(facts["transactions"]), tally(by_outcome).replace("_", " ")),
-                ("complete transactions", complete, others) if committed_only and facts["transactions"] else None,
+                ("complete transactions", complete, incomplete) if committed_only and facts["transactions"] else None,
                 ("changes", count(summary["changes"]), tally(summary["changes_by_operation"])),
                 None if committed_only else ("undone changes", undone, "undone by a rollback to a savepoint"),
                 ("longest transaction", longest, "of those with begin and end"),
@@ -143,7 +143,7 @@ class Transactions(Page):
         if drawn["drawn"] > drawn["on_time"]:
             without = plural(drawn["drawn"] - drawn["on_time"], "transaction")
             sheet.note(f"{without} without any time: only on the axis of the log.")
-        if any(one.format.startswith("qlik") for one in self.opened.captures.values()) and self.facts["transactions"]:
+        if any(c.format.startswith("qlik") for c in self.opened.captures.values()) and self.facts["transactions"]:
             sheet.note(
                 "A transaction begins with its first change, by the clock of the source, and ends with its commit, "
                 "by the clock of the server that delivered it: their difference is in every duration."
@@ -184,8 +184,8 @@ class Transactions(Page):
         apart = {"that begin and end at one time": once.instants, "that end before they begin": once.backwards}
         apart |= {"of which one time only is known": once.one_time, "without any time": once.no_time}
         if any(apart.values()):
-            said = joined([f"{plural(n, 'transaction')} {what}" for what, n in apart.items() if n])
-            sheet.note(f"Not counted: {said}.")
+            excluded = joined([f"{plural(n, 'transaction')} {what}" for what, n in apart.items() if n])
+            sheet.note(f"Not counted: {excluded}.")
         none = concurrency.InLog(0, None, None, 0)
         in_log = none if self.summary["committed_only"] else concurrency.in_log(self.capture)
         if in_log.position:
@@ -210,21 +210,23 @@ class Transactions(Page):
         }
         both = [("change", waited, "commit latency"), ("transaction", lasted, "duration")]
         sheet.table(
-            [{"what": f"{name}s", **one.figures} for name, one, _ in both if one.known],
+            [{"what": f"{name}s", **delays.figures} for name, delays, _ in both if delays.known],
             heads,
             none="No latency is known.",
         )
-        for name, one, title in both:
-            marks = {"p50": one.p50_us, "p95": one.p95_us, "p99": one.p99_us, "longest": one.most_us}
-            if one.known:
-                numbers = show.table_html(one.bins, {"bin": "from", "count": f"{name}s"})
-                sheet.chart(charts.latency(one.bins, marks, name, title), numbers)
-            if one.known < one.all:
-                sheet.note(f"Not known for {plural(one.all - one.known, name)}: one of the two times is missing.")
-            if one.longer:
-                sheet.note(f"There are many different ones: p50, p95 and p99 are at most {one.longer:.2%} too long.")
-            if one.negative:
-                sheet.note(f"{plural(one.negative, name)} below 0: two clocks that disagree, or one that was set back.")
+        for name, delays, title in both:
+            marks = {"p50": delays.p50_us, "p95": delays.p95_us, "p99": delays.p99_us, "longest": delays.most_us}
+            if delays.known:
+                numbers = show.table_html(delays.bins, {"bin": "from", "count": f"{name}s"})
+                sheet.chart(charts.latency(delays.bins, marks, name, title), numbers)
+            if delays.known < delays.all:
+                sheet.note(f"Not known for {plural(delays.all - delays.known, name)}: one of the two times is missing.")
+            if delays.longer:
+                sheet.note(f"There are many different ones: p50, p95 and p99 are at most {delays.longer:.2%} too long.")
+            if delays.negative:
+                sheet.note(
+                    f"{plural(delays.negative, name)} below 0: two clocks that disagree, or one that was set back."
+                )
         if waited.all and waited.all < self.summary["changes"]:
             rest = plural(self.summary["changes"] - waited.all, "change")
             sheet.note(f"Not counted: {rest} in no transaction that committed.")
@@ -235,8 +237,8 @@ class Transactions(Page):
         heads = {"table": "table", "known": "changes", "p50_us": "p50", "p95_us": "p95", "most_us": "longest"}
         if waited.tables:
             sheet.table(waited.tables[:20], heads, total=len(waited.tables))
-        for name, one, _ in both:
-            sheet.record({f"{name}_latency_{figure}": number for figure, number in one.figures.items()})
+        for name, delays, _ in both:
+            sheet.record({f"{name}_latency_{figure}": number for figure, number in delays.figures.items()})
 
     @panel("Positions")
     def positions(self, sheet: Sheet) -> None:
@@ -298,7 +300,7 @@ class Transactions(Page):
     @panel("Missing")
     def missing(self, sheet: Sheet) -> None:
         """Gaps in the source's own numbering."""
-        total = next((one["count"] for one in self.summary["problems_by_code"] if one["code"] == "gap"), 0)
+        total = next((problem["count"] for problem in self.summary["problems_by_code"] if problem["code"] == "gap"), 0)
         gaps = integrity.gaps(self.capture) if total else []
         heads = {"sentence": "gap", "file": "file", "offset": "offset", "transaction_id": "transaction"}
         sheet.table(
