@@ -72,15 +72,27 @@ def test_sentences_of_the_package_have_the_words_of_the_field(folder: str) -> No
     assert found == []
 
 
-HELD: Final = (
-    "cdcwb/*.py",
-    *(
-        f"cdcwb/{folder}/**/*"
-        for folder in ("analysis", "charts", "cli", "explore", "index", "live", "report", "spark", "views")
-    ),
-    *(f"{folder}/**/*" for folder in ("cdcwb_synth", "benchmarks", "scripts")),
-)
+HELD: Final = ("cdcwb/**/*", *(f"{folder}/**/*" for folder in ("cdcwb_synth", "benchmarks", "scripts")))
 """Files whose docstrings and comments are held to the same words."""
+
+NOT_YET: Final = (
+    "cdcwb/formats/debezium",
+    "cdcwb/formats/idm_event_log",
+    "cdcwb/formats/messages",
+    "cdcwb/formats/qlik",
+    "cdcwb/formats/qlik_kafka",
+    "cdcwb/formats/source.py",
+    "cdcwb/formats/uploads.py",
+    "cdcwb/spark/jobs.py",
+)
+"""Parts of the package whose docstrings and comments have not been rewritten; the others are held to STRICT as well."""
+
+STRICT: Final = re.compile(
+    r"\b(?:told|tells?|says?|said|stands?|bears|laid|lies|behind|beside|whole|goes\s+on|taken\s+apart|parted|hands\s+over)\b",
+    re.IGNORECASE,
+)
+MEANT_OTHERWISE: Final = re.compile(r"``[^`]*``|\bstands? for\b|\bwhole[- ](?:number|second)s?\b", re.IGNORECASE)
+"""Names in code, and forms of these words that have no plainer ones."""
 
 
 def remarks(path: Path) -> Iterator[tuple[int, str]]:
@@ -100,14 +112,22 @@ def remarks(path: Path) -> Iterator[tuple[int, str]]:
         yield token.start[0], token.string
 
 
+def is_done(path: Path) -> bool:
+    """Whether a file is in a rewritten part of the package."""
+    return path.relative_to(ROOT).parts[0] == "cdcwb" and not any(path.is_relative_to(ROOT / part) for part in NOT_YET)
+
+
 @pytest.mark.parametrize("files", HELD)
 def test_docstrings_and_comments_have_the_words_of_the_field(files: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {wrong[0]!r}"
         for path in sorted(ROOT.glob(files))
-        if path.suffix in (".py", ".js")
+        if path.suffix in (".py", ".js") and (is_done(path) or not path.is_relative_to(ROOT / "cdcwb"))
         for line, text in remarks(path)
-        for wrong in NOT_OURS.finditer(text)
+        for wrong in (
+            *NOT_OURS.finditer(text),
+            *(STRICT.finditer(MEANT_OTHERWISE.sub("", text)) if is_done(path) else ()),
+        )
     ]
     assert found == []
 
