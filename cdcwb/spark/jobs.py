@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.source import announced, known
@@ -22,11 +24,13 @@ __all__ = ["runner"]
 _MOST_PARTITIONS: Final = 256
 """Spark tasks of one call: of ten thousand small files each takes several, because it costs more to start a task than
 to look into a small file."""
+_GROUPS: Final = pa.list_(pa.struct([("first", pa.int64()), ("tasks", pa.binary())]))
+"""The number of a group's first task, and its tasks, pickled."""
 
 
 def runner(spark: SparkSession) -> Run:
     """A function that maps a function over tasks in Spark, one partition each (for very many tasks: several consecutive
-    ones), and returns the results in order.
+    ones), and returns the results in order. A partition receives its own tasks only.
 
     A CaptureError of a task is raised here with its class. It is sent as a row, because Spark replaces the class of an
     exception from a worker.
@@ -36,23 +40,13 @@ def runner(spark: SparkSession) -> Run:
         if not tasks:
             return []
 
-        listing = known()
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            spare_collector()
-            announced(listing)
-            for batch in batches:
-                for index in batch.column(0).to_pylist():
-                    try:
-                        result = (True, function(tasks[index]))
-                    except CaptureError as reason:
-                        result = (False, reason)
-                    yield pa.RecordBatch.from_pydict(
-                        {"task": pa.array([index], pa.int64()), "result": pa.array([pickle.dumps(result)], pa.binary())}
-                    )
-
-        numbers = spark.range(0, len(tasks), 1, min(len(tasks), _MOST_PARTITIONS))
-        frame = numbers.mapInArrow(work, "task long, result binary")
+        count = min(len(tasks), _MOST_PARTITIONS)
+        starts = [len(tasks) * at // count for at in range(count + 1)]
+        groups = [(first, pickle.dumps(tasks[first:stop])) for first, stop in pairwise(starts)]
+        # One row is one partition, and its groups are dealt out in turn: each of as many partitions receives one.
+        frame = spark.createDataFrame(pa.table({"groups": pa.array([groups], _GROUPS)}))
+        dealt = frame.select(F.explode("groups").alias("group")).select("group.*").repartition(count)
+        frame = dealt.mapInArrow(_worker(function, known()), "task long, result binary")
         done = {row.task: pickle.loads(bytes(row.result)) for row in frame.collect()}
         for index in range(len(tasks)):
             fine, result = done[index]
@@ -61,3 +55,25 @@ def runner(spark: SparkSession) -> Run:
         return [done[index][1] for index in range(len(tasks))]
 
     return run
+
+
+def _worker(
+    function: Callable[[Any], Any], listing: Mapping[str, Any]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What every partition runs; of the tasks it has nothing: they are its rows."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spare_collector()
+        announced(listing)
+        for batch in batches:
+            for first, group in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                for index, task in enumerate(pickle.loads(group), first):
+                    try:
+                        result = (True, function(task))
+                    except CaptureError as reason:
+                        result = (False, reason)
+                    yield pa.RecordBatch.from_pydict(
+                        {"task": pa.array([index], pa.int64()), "result": pa.array([pickle.dumps(result)], pa.binary())}
+                    )
+
+    return work
