@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.errors import OptionError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import Piece, PlanText
 from cdcwb.formats.files import Source, open_source
@@ -264,10 +264,15 @@ class Plan(PlanText):
         return Stream(self.files, self.mode, self.buffer_size)
 
 
+_MOST_OPEN: Final = 64
+"""Files of a stream that are open at once: each takes a file descriptor, and many systems allow a process 1,024."""
+
+
 class Stream:
     """The files of a capture as one run of wire bytes, in which a record may begin in one file and end in another.
 
-    A file is opened when its bytes are first requested. ``boundaries`` are the offsets of each file but the first.
+    A file is opened when its bytes are first requested, and a few stay open. ``boundaries`` are the offsets of each
+    file but the first.
     """
 
     def __init__(self, files: Sequence[FileEntry], mode: str = "stream", buffer_size: int | None = None) -> None:
@@ -280,8 +285,10 @@ class Stream:
         self._open: dict[int, Source] = {}
 
     def source(self, index: int) -> Source:
-        """The open file at an index."""
+        """The open file at an index, to be used before another one is requested."""
         if index not in self._open:
+            if len(self._open) >= _MOST_OPEN:
+                self._open.pop(next(iter(self._open))).close()
             self._open[index] = open_source(self.files[index].path, self.files[index].shape)
         return self._open[index]
 
@@ -292,14 +299,20 @@ class Stream:
     def read(self, start: int, stop: int) -> Bytes:
         """The wire bytes ``[start, stop)``, clipped to the stream; bytes of several files are joined."""
         stop = min(stop, self.length)
-        parts: list[Bytes] = []
-        while start < stop:
-            index = self.file_at(start)
-            first = self.starts[index]
-            end = min(stop, self.starts[index + 1])
-            parts.append(self.source(index).read(start - first, end - first))
-            start = end
-        joined = parts[0].view() if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.uint8)])
+        index = self.file_at(start)
+        if start < stop <= self.starts[index + 1]:
+            joined = self.source(index).read(start - self.starts[index], stop - self.starts[index]).view()
+        else:
+            joined = np.empty(max(stop - start, 0), np.uint8)
+            at = start
+            while at < stop:
+                index = self.file_at(at)
+                first, end = self.starts[index], min(stop, self.starts[index + 1])
+                part = self.source(index).read(at - first, end - first)
+                if len(part) < end - at:
+                    raise CaptureError("the file became shorter while it was read", path=self.files[index].path)
+                joined[at - start : end - start] = part
+                at = end
         joined.flags.writeable = False  # a kernel would be compiled for each of the two types
         return joined
 
