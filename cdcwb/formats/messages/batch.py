@@ -35,6 +35,7 @@ __all__ = [
     "Segments",
     "fact_columns",
     "instants",
+    "joined",
     "key_texts",
     "merged",
     "pieces",
@@ -103,6 +104,31 @@ class Messages:
         if len(self.source[number].as_py() or b"") != self.length[number]:  # a row, or a piece of a message
             place = f"byte {len(self.value[number].as_py() or b'')} of the message"
         return f"the JSON message is cut off at {place}; only its complete fields are shown"
+
+
+def joined(batches: Sequence[Messages]) -> Messages:
+    """The messages of several batches, which may be of different files, as one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    reasons: dict[int, str] = {}
+    before = 0
+    for one in batches:
+        reasons |= {before + at: reason for at, reason in one.reasons.items()}
+        before += len(one)
+    facts = {
+        name: pa.concat_arrays([one.facts.get(name, pa.nulls(len(one), pa.string())) for one in batches])
+        for name in dict.fromkeys(name for one in batches for name in one.facts)
+    }
+    return Messages(
+        np.concatenate([one.offset for one in batches]),
+        np.concatenate([one.length for one in batches]),
+        np.concatenate([one.state for one in batches]),
+        reasons,
+        pa.concat_arrays([one.value for one in batches]),
+        pa.concat_arrays([one.key for one in batches]),
+        pa.concat_arrays([one.source for one in batches]),
+        facts,
+    )
 
 
 NOT_MESSAGES: Final = {

@@ -10,15 +10,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import BaseFormat, Portion, Recognition, Run, RunRows, TableRequest, Wanted
-from cdcwb.formats.messages.batch import Messages
+from cdcwb.formats.messages.batch import BYTES, Messages, joined
 from cdcwb.formats.messages.container import OPTIONS, SPLIT_SIZE, Container, Options
 from cdcwb.formats.messages.probe import probe
-from cdcwb.formats.messages.reading import Part, file_rows, grouped, parts, probe_all, read
+from cdcwb.formats.messages.reading import BATCH, Part, file_rows, grouped, parts, probe_all, read
 from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions, where_of
 from cdcwb.formats.requests import problem_row, select
 from cdcwb.model import Kind, Problem
@@ -301,11 +302,34 @@ class MessageFormat(BaseFormat):
 
 
 def _batches(plan: MessagePlan, split: int) -> Iterator[tuple[Messages, Where, str | None]]:
+    """The messages of a split; those of small files together, because a batch costs more than a few messages."""
+    waiting: list[tuple[Messages, int]] = []
+    like: tuple[str, str | None] | None = None
+    count = size = 0
     for index, start, stop in plan.splits[split]:
         container = plan.containers[index]
-        where = Where(container.path, index, container.unit)
         for messages in read(container, start, stop):
-            yield messages, where, container.schema
+            count, size = count + len(messages), size + messages.value.nbytes
+            if waiting and (like != (container.unit, container.schema) or count > BATCH or size > BYTES):
+                yield _together(plan, waiting)
+                waiting, count, size = [], len(messages), messages.value.nbytes
+            waiting.append((messages, index))
+            like = container.unit, container.schema
+    if waiting:
+        yield _together(plan, waiting)
+
+
+def _together(plan: MessagePlan, batches: Sequence[tuple[Messages, int]]) -> tuple[Messages, Where, str | None]:
+    """Batches with the index of the container of each, as one."""
+    first = plan.containers[batches[0][1]]
+    if len(batches) == 1:
+        return batches[0][0], Where(first.path, batches[0][1], first.unit), first.schema
+    counts = [len(messages) for messages, _ in batches]
+    indices = np.array([index for _, index in batches])
+    paths = pa.array([plan.containers[index].path for _, index in batches], pa.string())
+    file = paths.take(pa.array(np.repeat(np.arange(len(batches)), counts)))
+    where = Where(file, pa.array(np.repeat(indices, counts).astype(np.int32)), first.unit)
+    return joined([messages for messages, _ in batches]), where, first.schema
 
 
 def _placed(plan: MessagePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Messages, Where]]:

@@ -91,7 +91,8 @@ def read_table(
     groups = [one for one in decoded.parsed.rows if _is(request, one.schema_name, one.table_name)]
     parts = [_part(messages, rows, where, types, wanted, request) for rows in groups]
     if len(parts) > 1:
-        parts = pa.Table.from_batches(parts).sort_by([("offset", "ascending")]).combine_chunks().to_batches()
+        places = [("file_index", "ascending"), ("offset", "ascending")]
+        parts = pa.Table.from_batches(parts).sort_by(places).combine_chunks().to_batches()
     yield from parts
 
 
