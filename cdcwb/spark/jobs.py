@@ -24,13 +24,15 @@ __all__ = ["runner"]
 _MOST_PARTITIONS: Final = 256
 """Spark tasks of one call: of ten thousand small files each takes several, because it costs more to start a task than
 to look into a small file."""
+_SENT_TO_ALL: Final = 1 << 18
+"""Bytes of tasks, in all partitions together, that every partition receives: to deal them out is another stage."""
 _GROUPS: Final = pa.list_(pa.struct([("first", pa.int64()), ("tasks", pa.binary())]))
 """The number of a group's first task, and its tasks, pickled."""
 
 
 def runner(spark: SparkSession) -> Run:
     """A function that maps a function over tasks in Spark, one partition each (for very many tasks: several consecutive
-    ones), and returns the results in order. A partition receives its own tasks only.
+    ones), and returns the results in order. A partition receives its own tasks only, unless these are few.
 
     A CaptureError of a task is raised here with its class. It is sent as a row, because Spark replaces the class of an
     exception from a worker.
@@ -43,10 +45,14 @@ def runner(spark: SparkSession) -> Run:
         count = min(len(tasks), _MOST_PARTITIONS)
         starts = [len(tasks) * at // count for at in range(count + 1)]
         groups = [(first, pickle.dumps(tasks[first:stop])) for first, stop in pairwise(starts)]
-        # One row is one partition, and its groups are dealt out in turn: each of as many partitions receives one.
-        frame = spark.createDataFrame(pa.table({"groups": pa.array([groups], _GROUPS)}))
-        dealt = frame.select(F.explode("groups").alias("group")).select("group.*").repartition(count)
-        frame = dealt.mapInArrow(_worker(function, known()), "task long, result binary")
+        if count * sum(len(group) for _, group in groups) <= _SENT_TO_ALL:
+            numbers = spark.range(0, count, 1, count)
+            frame = numbers.mapInArrow(_worker(function, known(), groups), "task long, result binary")
+        else:
+            # One row is one partition, and its groups are dealt out in turn: each of as many partitions receives one.
+            frame = spark.createDataFrame(pa.table({"groups": pa.array([groups], _GROUPS)}))
+            dealt = frame.select(F.explode("groups").alias("group")).select("group.*").repartition(count)
+            frame = dealt.mapInArrow(_worker(function, known()), "task long, result binary")
         done = {row.task: pickle.loads(bytes(row.result)) for row in frame.collect()}
         for index in range(len(tasks)):
             fine, result = done[index]
@@ -58,15 +64,16 @@ def runner(spark: SparkSession) -> Run:
 
 
 def _worker(
-    function: Callable[[Any], Any], listing: Mapping[str, Any]
+    function: Callable[[Any], Any], listing: Mapping[str, Any], groups: Sequence[tuple[int, bytes]] = ()
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What every partition runs; of the tasks it has nothing: they are its rows."""
+    """What every partition runs. Its rows are the numbers of its groups, or the groups themselves."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_collector()
         announced(listing)
         for batch in batches:
-            for first, group in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            columns = [column.to_pylist() for column in batch.columns]
+            for first, group in [groups[at] for at in columns[0]] if groups else zip(*columns, strict=True):
                 for index, task in enumerate(pickle.loads(group), first):
                     try:
                         result = (True, function(task))

@@ -29,6 +29,11 @@ class OneRow:
         self.groups = table["groups"].combine_chunks().flatten()
         return self
 
+    def range(self, start: int, stop: int, step: int, count: int) -> OneRow:
+        assert (start, step, count) == (0, 1, stop)
+        self.groups = pa.StructArray.from_arrays([pa.array(range(stop))], ["id"])
+        return self
+
     def select(self, _: Any) -> OneRow:
         return self
 
@@ -63,6 +68,7 @@ class Column:
 @pytest.fixture(autouse=True)
 def without_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(functions, "explode", Column)
+    monkeypatch.setattr(jobs, "_SENT_TO_ALL", 0)
 
 
 @pytest.mark.parametrize("most", [1 << 30, 16])
@@ -78,6 +84,13 @@ def test_a_task_receives_its_own_arguments_only(most: int, monkeypatch: pytest.M
     arguments = {count: math.ceil(count / most) * 420 for count in received}
     extra = {count: max(received[count]) - arguments[count] for count in received}
     assert extra[1024] < extra[4] + 500
+
+
+def test_few_tasks_are_sent_to_all_partitions_without_another_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_SENT_TO_ALL", 1 << 18)
+    session = OneRow()
+    assert jobs.runner(session)(str.swapcase, ["one", "two", "three"]) == ["ONE", "TWO", "THREE"]  # type: ignore[arg-type]
+    assert session.groups.type.field(0).name == "id"
 
 
 def test_the_first_error_in_the_order_of_tasks_is_raised() -> None:
