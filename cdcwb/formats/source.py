@@ -189,7 +189,8 @@ def file_system(url: str) -> tuple[fs.FileSystem, str]:
         for value in filter(None, map(os.environ.get, variables)):
             settings.setdefault(name, value)
     system, root = _connected(scheme, authority, urlencode(settings))
-    return system, "/".join(filter(None, (root.rstrip("/"), rest.strip("/")))) or "/"
+    inner = "/".join(filter(None, (root.strip("/"), rest.strip("/"))))
+    return system, f"/{inner}" if root.startswith("/") or not inner else inner
 
 
 @lru_cache

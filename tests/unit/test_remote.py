@@ -286,6 +286,18 @@ def test_a_snapshot_may_be_remote() -> None:
         assert found.equals(read_table(str(DATA / name), None, "utf-8"))
 
 
+def test_paths_of_hadoop_begin_at_its_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Arrow takes a path without a slash at its beginning as one in the user's home.
+    for url, root, path in [
+        ("hdfs://host:8020/landing/shop", "/", "/landing/shop"),
+        ("hdfs://host:8020", "/", "/"),
+        ("abfs://account@host:10000/landing/shop", "", "landing/shop"),
+        ("gs://landing/shop", "landing", "landing/shop"),
+    ]:
+        monkeypatch.setattr(source, "_connected", lambda *given, root=root: (None, root))
+        assert source.file_system(url)[1] == path
+
+
 def test_folders_of_urls_end_at_the_bucket() -> None:
     assert source.folders_of("s3://b/x/y/z.bin") == ["s3://b/x/y", "s3://b/x", "s3://b"]
     assert source.common_folder(["s3://b/x/y/z.bin", "s3://b/x/q.bin"]) == "s3://b/x"
