@@ -257,6 +257,14 @@ def test_without_a_schema_values_stay_as_they_are_and_that_is_reported(tmp_path:
     assert "dates, times and decimals are as in the message" in detected(path)["schema"]["evidence"]
 
 
+def test_a_schema_that_is_not_utf8_is_a_problem_of_its_message(tmp_path: Path) -> None:
+    message = line(wrapped(change("c", None, {"v": "x"}), v={"type": "string", "doc": "caf?"}))
+    valid, damaged = events(tmp_path, message, message.replace(b"caf?", b"caf\x80"))
+    assert valid["after"] == damaged["after"] == {"v": "x"}
+    assert (codes(valid), codes(damaged)) == ([], ["json_syntax"])
+    assert damaged["problems"][0]["detail"] == "the schema is not UTF-8; U+FFFD replaces its invalid bytes"
+
+
 # --- other topics -----------------------------------------------------------------------------------------------------
 
 

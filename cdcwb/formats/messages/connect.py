@@ -146,7 +146,7 @@ class Schemas:
     def of_json(self, text: bytes) -> Type:
         """The type of a payload by the text of its schema."""
         if text not in self._types:
-            self._types[text] = _connect_type(json.loads(text))
+            self._types[text] = _connect_type(json.loads(text.decode("utf-8", "replace")))
         return self._types[text]
 
     def of_avro(self, text: str) -> tuple[Type, Decoder] | str:
@@ -254,8 +254,11 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
         return Broken(Problem.MALFORMED, f"expected a JSON object, found {type(parsed).__name__}")
     if schema in (b"", _NULL):
         return Body(parsed)
+    described = schema.decode("utf-8", "replace")
+    if "\ufffd" in described and described.encode() != schema:
+        noted.append("the schema is not UTF-8; U+FFFD replaces its invalid bytes")
     try:
-        return Body(parsed, schemas.of_json(schema), schema.decode("utf-8", "replace"))
+        return Body(parsed, schemas.of_json(schema), described)
     except RecursionError:
         return Broken(Problem.MALFORMED, "the schema is nested too deeply")
 
