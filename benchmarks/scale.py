@@ -197,7 +197,6 @@ def _read(folder: str, warm: str, parquet: bool) -> dict[str, Any]:
     write(capture)
     ended, after = time.monotonic(), processor_seconds_by_role()
     stages = _stages(spark)[seen:]
-    written = sum(file.stat().st_size for file in Path(target).rglob("*.parquet"))
     shutil.rmtree(target)
     plan = getattr(capture._tables, "text", "")
     return {
@@ -207,7 +206,6 @@ def _read(folder: str, warm: str, parquet: bool) -> dict[str, Any]:
         "processor": {role: after[role] - before[role] for role in after},
         "stages": stages,
         "plan": len(plan),
-        "parquet": written,
     }
 
 

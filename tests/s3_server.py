@@ -68,12 +68,19 @@ def serving(log: Path) -> Iterator[Server]:
         import pytest
 
         pytest.skip(f"{PYTHON} is not there: make s3 makes the environment of the S3 server")
-    command = [str(PYTHON), "-m", "tests.s3_server", str(log)]
+    with started(PYTHON, "tests.s3_server", log) as server:
+        yield server
+
+
+@contextmanager
+def started(python: Path, module: str, log: Path) -> Iterator[Server]:
+    """The server of a module that prints its port, in a process of its own as long as the block runs."""
+    command = [str(python), "-m", module, str(log)]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         port = process.stdout.readline().strip()
-        assert port, "the S3 server did not start"
+        assert port, f"{module} did not start"
         yield Server(f"http://127.0.0.1:{port}", log)
     finally:
         process.kill()

@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from tests.s3_server import Request, Server
+from tests.s3_server import Request, Server, started
 
 ROOT = Path(__file__).parent.parent
 PYTHON = ROOT / ".venv-stores" / "bin" / "python"
@@ -39,16 +39,8 @@ _SENT: Final = re.compile(r'"([A-Z]+) /loopback(/[^? ]+)\S* HTTP/1.1" (\d+) (\d+
 def google(log: Path) -> Iterator[Server]:
     """Google's store with one bucket as long as the block runs."""
     _required(PYTHON)
-    command = [str(PYTHON), "-m", "tests.store_servers", str(log)]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        assert port, "the server did not start"
-        yield Server(f"http://127.0.0.1:{port}", log)
-    finally:
-        process.kill()
-        process.communicate()
+    with started(PYTHON, "tests.store_servers", log) as server:
+        yield server
 
 
 @dataclass(frozen=True)
