@@ -69,6 +69,9 @@ def test_all_tables_of_a_remote_capture_equal_the_local_ones_and_each_byte_is_tr
         found, expected = (one.table(table).to_pylist() for one in (remote, local))
         assert repr(found).replace(f"{data}/", "") == repr(expected).replace(f"{DATA}/", "")
     size = sum(file.stat().st_size for file in (DATA / name).rglob("*") if file.is_file())
+    ended = time.monotonic() + 10
+    while server.sent(since, f"/data/{name}/") < size and time.monotonic() < ended:
+        time.sleep(0.02)  # the servers write their logs after they have answered
     assert server.sent(since, f"/data/{name}/") == size
 
 
