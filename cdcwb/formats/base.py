@@ -303,6 +303,11 @@ class Format(Protocol):
         """The files of a capture: file, file_index, size, shape, compression, problem."""
         ...
 
+    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
+        """For each range of splits, the attributes of the plan that replace those of a plan without splits, so that
+        these splits can be read."""
+        ...
+
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split, in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
         ...
@@ -375,6 +380,10 @@ class BaseFormat:
         """The plan that ``to_text`` wrote."""
         return self.plan_type.from_text(text)
 
+    def portions(self, plan: Any, ranges: Sequence[range]) -> list[dict[str, Any]]:
+        """The splits; see :meth:`Format.portions`."""
+        return [{"splits": Portion(plan.splits, numbers)} for numbers in ranges]
+
     def table_versions(self, plan: Any) -> pa.Table:
         """Every version, in order of appearance; ``first_position`` is null."""
         return pa.Table.from_pylist([version.to_row() for version in plan.versions], schema=TABLE_VERSIONS)
@@ -394,8 +403,7 @@ class Portioning(Protocol):
     """A format whose tasks need only their own splits of a plan."""
 
     def portions(self, plan: Any, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """For each range of splits, the attributes of the plan that replace those of a plan without splits, so that
-        these splits can be read."""
+        """See :meth:`Format.portions`."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,9 @@ from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING
 from cdcwb.formats.idm_event_log import IdmEventLog
 from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
+from cdcwb.formats.idm_event_log.first_pass import Seen, with_neighbours
+from cdcwb.formats.idm_event_log.plan import LogFile, Plan, SplitEntry
+from cdcwb.formats.tabular.file import FileProbe
 
 HEADING = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value\n"
 FORMAT = cast(IdmEventLog, get_format("idm-event-log"))
@@ -23,13 +27,14 @@ _ROW = st.tuples(
     st.sampled_from(["id=1", "id=2"]),
     st.sampled_from([1, 2, 2, 2, 4, 9]),
     st.sampled_from(["name", "city", "age"]),
+    st.sampled_from(["app"] * 10 + ["", "job"]),
 )
 
 
 def written(rows: list[tuple[Any, ...]], numbers: list[int]) -> str:
     lines = [
-        f"{number if odd is None else odd},{key},N,{kind},2026-01-02 03:04:05,app,shop.customer,{column},{at},new {at}"
-        for at, ((odd, key, kind, column), number) in enumerate(zip(rows, numbers, strict=True))
+        f"{number if odd is None else odd},{key},N,{kind},2026-01-02 03:04:05,{user},shop.customer,{column},{at},new"
+        for at, ((odd, key, kind, column, user), number) in enumerate(zip(rows, numbers, strict=True))
     ]
     return HEADING + "".join(f"{line}\n" for line in lines)
 
@@ -51,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(
     st.lists(_ROW, min_size=1, max_size=30),
     st.integers(0, 6),
-    st.integers(1, 3),
+    st.sampled_from([1, 2, 3, 9]),
     st.sampled_from([64, 100, 300, 5000]),
     st.randoms(),
 )
@@ -84,3 +89,70 @@ def test_statements_over_borders_of_splits(
         mine = [events[place[one["file_index"], one["offset"]]] for one in row["source_events"]]
         for image in ("before", "after"):
             assert sorted(row[image] or []) == sorted(pair for one in mine for pair in one[image] or [])
+
+
+_LINE = "{},id={},N,2,2026-01-02 03:04:05,app,shop.customer,{},old,new\n"
+
+
+def plan_of_files(folder: Path, texts: list[str]) -> Any:
+    paths = []
+    for number, text in enumerate(texts):
+        paths.append(str(folder / f"log{number:05}.csv"))
+        Path(paths[-1]).write_text(HEADING + text)
+    return FORMAT.plan(paths, {}, run_here)
+
+
+def files_read_by(plan: Any, split: int) -> set[int]:
+    entry = plan.splits[split]
+    read_with = [entry, *entry.late, *(one for other in entry.following for one in (other, *other.late))]
+    return {one.file for one in read_with}
+
+
+def test_a_statement_goes_on_over_several_files_and_over_empty_ones(tmp_path: Path) -> None:
+    texts = [_LINE.format(1, 1, "a") + _LINE.format(2, 2, "a"), "", _LINE.format(3, 2, "b"), "", ""]
+    texts += [_LINE.format(4, 2, "c"), _LINE.format(5, 2, "d") + _LINE.format(6, 3, "a"), _LINE.format(7, 4, "a"), ""]
+    plan = plan_of_files(tmp_path, texts)
+    changes = [
+        [one for batch in FORMAT.read_changes(plan, at, EVERYTHING) for one in batch.to_pylist()] for at in range(9)
+    ]
+    sources = [[[one["file_index"] for one in row["source_events"]] for row in rows] for rows in changes]
+    assert sources == [[[0], [0, 2, 5, 6]], [], [], [], [], [], [[6]], [[7]], []]
+    assert [files_read_by(plan, at) for at in range(9)] == [{0, 2, 5, 6}, *({at} for at in range(1, 9))]
+
+
+def test_late_rows_are_read_from_the_files_that_have_them(tmp_path: Path) -> None:
+    numbers = [[1, 2, 9], [10, 11], [20, 21], [3, 22], [23, 24], [25, 26]]
+    texts = ["".join(_LINE.format(number, number, "a") for number in some) for some in numbers]
+    plan = plan_of_files(tmp_path, texts)
+    assert [one.file for one in plan.splits[0].late] == [3]
+    assert not any(one.late for one in plan.splits[3:])
+    changes = [
+        [row["position"] for batch in FORMAT.read_changes(plan, at, EVERYTHING) for row in batch.to_pylist()]
+        for at in range(6)
+    ]
+    assert [[int(position) for position in some] for some in changes] == [
+        [1, 2, 3, 9, 10],
+        [11, 20],
+        [21, 22],
+        [],
+        [23, 24],
+        [25, 26],
+    ]
+
+
+def test_what_a_task_receives_of_ten_thousand_files(tmp_path: Path) -> None:
+    """Neither the task of one split nor the plan for each file grows with the number of files."""
+    sizes = []
+    for count in (1000, 10_000):
+        files = [LogFile(probe=FileProbe(f"log{at}.csv", "csv"), labels={}) for at in range(count)]
+        seen = [
+            Seen(lowest=2 * at + 1, highest=2 * at + 2, other=2 * at + 1, first=at, last=at + at % 3 % 2)
+            for at in range(count)
+        ]
+        splits = with_neighbours([SplitEntry(at, 0, 100, 2 * at) for at in range(count)], seen)
+        plan = Plan(files, splits, facts={"behind": 0})
+        portions = FORMAT.portions(plan, [range(at, at + 1) for at in range(count)])
+        sizes.append((max(len(pickle.dumps(one)) for one in portions), len(plan.to_text()) / count))
+    (task, per_file), (task_of_many, per_file_of_many) = sizes
+    assert task_of_many < task + 50
+    assert per_file_of_many < 1.2 * per_file

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 import cdcwb_synth as synth
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.base import Assembling, Halving, Portioning, Trailing
+from cdcwb.formats.base import Assembling, Halving, Joining, Trailing
 from cdcwb.spark import source
 from tests.local import plan_of
 
@@ -21,9 +21,8 @@ PARTS = {
     Assembling: ("changes", "crossing", "transactions"),
     Halving: ("delivered", "elsewhere", "ends"),
     Trailing: ("trail", "crossing", "trail_ends"),
+    Joining: ("joined", "checked", "spellings"),
 }
-WHOLE_PLAN = {"idm-event-log"}
-"""Formats whose tasks receive all splits: the order of record_id follows from all of them."""
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -31,9 +30,6 @@ def test_a_task_reads_its_own_splits_and_receives_no_others(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = get_format(name)
-    if name in WHOLE_PLAN:
-        assert not isinstance(form, Portioning)
-        return
     synth.generate(name, changes=400, seed=3, to=tmp_path, overwrite=True)
     monkeypatch.setattr(source, "_MANY_SPLITS", 1 << 30)  # a task for each split
     received = []

@@ -1,15 +1,15 @@
 """Rows of one statement as one change (docs/formats/idm-event-log.md §6.2), where the rows are.
 
 A statement is a run of neighbouring rows by record_id. Where record ids fall little in capture order, as they do
-because they are given before transactions commit, a task has the rows of its split in order after a look at the
-beginning of the next one. Whether its first rows belong to the statement before is not known to it: the task before
-reads on, up to the first row that follows from none before it.
+because they are given before transactions commit, a task reads the rows of its split in order, together with the late
+ones of other splits. If the first row of a split may continue the statement before, the task before reads on, up to the
+first row that follows from none before it. Which splits a task may need is known from the first pass.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -25,7 +25,7 @@ from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.idm_event_log.decode.keys import same_objects
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints
 from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
-from cdcwb.formats.idm_event_log.plan import Plan
+from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
 from cdcwb.formats.requests import with_problems
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 
@@ -157,17 +157,18 @@ def read_changes(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBa
     """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`, in the order of record_id; rows
     without one are changes by themselves. A record_id must not be lower than one before it by more than ``behind`` (of
     the plan's facts), which is to be small."""
+    entry = plan.splits[split]
     held = _Held()
-    border = _Border() if _highest_before(plan, split) else None
+    border = None if entry.begins else _Border()
     wanted = replace(wanted, kinds=_ROWS, columns=frozenset(OF_CHANGES))
-    for rows in _in_order(plan, split, wanted):
+    for rows in _in_order(plan, entry, wanted):
         yield from joined_rows(rows.alone, np.arange(rows.alone.num_rows))
         if border is not None:
             begin = border.in_front(rows)
             border, rows = (None if begin < len(rows) else border), rows.take(slice(begin, None))
         yield from held.add(rows)
-    if border is None and plan.splits[split].highest > _highest_before(plan, split):
-        for rows in _reading_on(plan, split + 1, wanted):
+    if border is None and entry.highest > entry.above:
+        for rows in _reading_on(plan, entry.following, wanted):
             yield from held.add(rows)
         yield from held.end()
 
@@ -176,7 +177,7 @@ def read_checked(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBa
     """The events with problems, those of a record_id that an earlier row has among them, as batches of
     :data:`cdcwb.model.EVENTS`. Without the bytes no row is known to be a duplicate."""
     last, of_last = -1, None  # the last record_id, and the first row with it
-    for rows in _in_order(plan, split, replace(wanted, columns=_CHECKED), _records_only):
+    for rows in _in_order(plan, plan.splits[split], replace(wanted, columns=_CHECKED), _records_only):
         yield with_problems(rows.alone)
         yield with_problems(rows.events)
         records = np.append(last, rows.record)
@@ -229,45 +230,41 @@ def read_spellings(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.Record
         yield rows.take(pa.array(sorted(new), pa.int64()))
 
 
-def _reading_on(plan: Plan, split: int, wanted: Wanted) -> Iterator[_Rows]:
+def _reading_on(plan: Plan, following: Sequence[SplitEntry], wanted: Wanted) -> Iterator[_Rows]:
     """The rows of the next splits up to the first that follows from none before it."""
-    for following in range(split, len(plan.splits)):
+    for entry in following:
         border = _Border()
-        for rows in _in_order(plan, following, wanted):
+        for rows in _in_order(plan, entry, wanted):
             end = border.in_front(rows)
             yield rows.take(slice(end))
             if end < len(rows):
                 return
 
 
-def _highest_before(plan: Plan, split: int) -> int:
-    """The highest record_id in front of a split, 0 for none."""
-    return max((one.highest for one in plan.splits[:split]), default=0)
-
-
-def _in_order(plan: Plan, split: int, wanted: Wanted, keys: _Keys = keys_of_rows) -> Iterator[_Rows]:
-    """The rows of a split in the order of record_id: those with a higher one than the splits before have, and the late
-    ones of the next splits that have no higher one than it has itself."""
-    low, behind = _highest_before(plan, split), int(plan.facts["behind"])
-    high = max(low, plan.splits[split].highest)
+def _in_order(plan: Plan, entry: SplitEntry, wanted: Wanted, keys: _Keys = keys_of_rows) -> Iterator[_Rows]:
+    """The rows of the record_ids of a split, in their order; the rows of the split that have none are ``alone``."""
+    behind = int(plan.facts["behind"])
     held, top = None, 0
-    for number in range(split, len(plan.splits) if high > low else split + 1):
-        for rows in _numbered_rows(plan, number, wanted, keys):
-            top = max(top, int(rows.record.max(initial=0)))
-            if number > split:
-                rows = replace(rows, alone=rows.alone.slice(0, 0))
-            rows = rows.take((rows.record > low) & (rows.record <= high))
-            rows = rows if held is None else held.followed_by(rows)
-            rows = rows.take(np.argsort(rows.record, kind="stable"))
-            end = int(np.searchsorted(rows.record, top - behind))
-            held = replace(rows.take(slice(end, None)), alone=rows.alone.slice(0, 0))
-            yield rows.take(slice(end))
-            if number > split and top > high + behind:
-                break
-        if number > split and top > high + behind:
-            break
+    for rows in _with_late(plan, entry, wanted, keys):
+        top = max(top, int(rows.record.max(initial=0)))
+        rows = rows.take((rows.record > entry.above) & (rows.record <= entry.highest))
+        rows = rows if held is None else held.followed_by(rows)
+        rows = rows.take(np.argsort(rows.record, kind="stable"))
+        end = int(np.searchsorted(rows.record, top - behind))
+        held = replace(rows.take(slice(end, None)), alone=rows.alone.slice(0, 0))
+        yield rows.take(slice(end))
     if held is not None:
         yield held
+
+
+def _with_late(plan: Plan, entry: SplitEntry, wanted: Wanted, keys: _Keys) -> Iterator[_Rows]:
+    """The rows of a split, and those of its ``late`` ones up to where no record_id of it can follow."""
+    yield from _numbered_rows(plan, entry, wanted, keys)
+    for later in entry.late:
+        for rows in _numbered_rows(plan, later, wanted, keys):
+            yield replace(rows, alone=rows.alone.slice(0, 0))
+            if int(rows.record.max(initial=0)) > entry.highest + int(plan.facts["behind"]):
+                return
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +300,8 @@ class _Rows:
         return _Rows(together(self.events, rows.events), record, statement, column, rows.alone)
 
 
-def _numbered_rows(plan: Plan, split: int, wanted: Wanted, keys: _Keys) -> Iterator[_Rows]:
-    for batch in read_events(plan, plan.splits[split], wanted):
+def _numbered_rows(plan: Plan, entry: SplitEntry, wanted: Wanted, keys: _Keys) -> Iterator[_Rows]:
+    for batch in read_events(plan, entry, wanted):
         every = _Rows(batch, *keys(batch), batch)
         has = every.record >= 0
         yield replace(every.take(has), alone=batch.filter(pa.array(~has)))

@@ -7,28 +7,32 @@ for small things and for the data source on its own.
 from __future__ import annotations
 
 import pickle
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import ROW, Run, RunRows, run_here
 from cdcwb.formats.files import open_source
+from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT, TYPES
 from cdcwb.formats.idm_event_log.columns import Assignment, Options, assign
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part, sql_segments
 from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, parse
 from cdcwb.formats.idm_event_log.decode.sql import find_begin
-from cdcwb.formats.idm_event_log.decode.values import numbers_of
+from cdcwb.formats.idm_event_log.decode.values import Bools, numbers_of
 from cdcwb.formats.idm_event_log.detect import Probe, null_texts_of, probe
-from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, one_of, split_name
+from cdcwb.formats.idm_event_log.events import PER_FIELD, lacking, missing, one_of, split_name
+from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile, Plan, SplitEntry, TableEntry
 from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.tabular.file import EVERYTHING, FileProbe, Names
@@ -41,21 +45,25 @@ from cdcwb.words import joined, plural
 
 __all__ = ["make_plan", "make_row_plan", "plan_beginning"]
 
-Ints = npt.NDArray[np.int64]
-
-SCANNED: Final = frozenset({"record_id", "event_type", "table_name", "table_key", "column_name"})
+SCANNED: Final = frozenset({"record_id", "event_type", "column_name", *OBJECT})
 """The columns that the first pass looks at."""
 
 _KEYS: Final = 20  # keys of a table that are parsed in a stretch, for the names of its key columns
 _MOST_TABLES: Final = 10_000
 _MOST_COLUMNS: Final = 10_000
+_TYPES: Final = pa.array(TYPES)
+_OPERATIONS: Final = pa.array([str(EVENT_TYPES[number].operation) for number in PER_FIELD])
 
 
 @dataclass(slots=True)
 class Seen:
     """What rows say. ``columns`` and ``keys``: table as written -> names in the order in which they were met.
     ``lowest`` and ``highest``: of the usable record_ids (0: none); ``behind``: by how much one is at most lower than
-    one before it (0: they never fall)."""
+    one before it (0: they never fall).
+
+    ``first`` and ``last``: numbers of the statements of the rows with the lowest and the highest one; 0: a row by
+    itself. ``other``: the highest one of the rows that are not of the last statement (0: none). These three are those
+    of one stretch."""
 
     columns: dict[str, dict[str, None]] = field(default_factory=dict)
     keys: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -63,12 +71,15 @@ class Seen:
     lowest: int = 0
     highest: int = 0
     behind: int = 0
+    first: int = 0
+    last: int = 0
+    other: int = 0
 
     def take(self, log: pa.RecordBatch) -> None:
         """More rows, which stand behind those before."""
         if not log.num_rows:
             return
-        self._order(log.column("record_id"))
+        self._order(log)
         tables = log.column("table_name").dictionary_encode()
         self._columns(log, tables)
         self._keys(log, tables)
@@ -82,14 +93,37 @@ class Seen:
             for table, names in others.items():
                 _table(mine, table).update(names)
 
-    def _order(self, texts: pa.StringArray) -> None:
-        numbers = pc.drop_null(numbers_of(texts)).to_numpy(zero_copy_only=False)
-        if not len(numbers):
+    def _order(self, log: pa.RecordBatch) -> None:
+        """What the record_ids say, and which rows share a statement, by the rules of
+        :func:`cdcwb.formats.idm_event_log.changes.keys_of_rows`."""
+        numbers = pc.fill_null(numbers_of(log.column("record_id")), 0).to_numpy()
+        usable = numbers[numbers > 0]
+        if not len(usable):
             return
-        highest = np.maximum.accumulate(np.append(self.highest, numbers))
-        self.behind = max(self.behind, int((highest[1:] - numbers).max()))
-        self.lowest = min(self.lowest or int(numbers[0]), int(numbers.min()))
-        self.highest = int(highest[-1])
+        tops = np.maximum.accumulate(np.append(self.highest, usable))
+        self.behind = max(self.behind, int((tops[1:] - usable).max()))
+        lowest, highest = int(usable.min()), int(usable.max())
+        operation = _OPERATIONS.take(pc.index_in(log.column("event_type"), _TYPES))
+        columns = [operation, *(log.column(name) for name in OBJECT)]
+        joins = pc.is_valid(operation).to_numpy(zero_copy_only=False) & ~lacking(log.column("column_name"))
+        for needed in columns[1:3]:
+            joins &= pc.is_valid(needed).to_numpy(zero_copy_only=False)
+        at_lowest = int(np.argmax(numbers == lowest))
+        at_highest = len(numbers) - 1 - int(np.argmax(numbers[::-1] == highest))
+        last = _statement(columns, at_highest) if joins[at_highest] else 0
+        same = np.arange(len(numbers)) == at_highest
+        if last:
+            same = joins
+            for column in columns:
+                same = same & _equal(column, at_highest)
+        other = int(numbers[~same].max(initial=0))
+        if not last or last != self.last:
+            other = max(other, min(highest, self.highest))
+        self.other = max(other, self.other)
+        if not self.lowest or lowest < self.lowest:
+            self.lowest, self.first = lowest, _statement(columns, at_lowest) if joins[at_lowest] else 0
+        if highest >= self.highest:
+            self.highest, self.last = highest, last
 
     def _columns(self, log: pa.RecordBatch, tables: pa.DictionaryArray) -> None:
         per_field = pa.array(one_of(numbers_of(log.column("event_type")), PER_FIELD))
@@ -125,6 +159,20 @@ class Seen:
         known = _table(self.keys, table)
         folded = {name.casefold() for name in known}
         known.update({name: None for name, _ in pairs if name.casefold() not in folded})
+
+
+def _statement(columns: Sequence[pa.Array], row: int) -> int:
+    """A number that rows of one statement share in all processes."""
+    values = repr([column[row].as_py() for column in columns])
+    return int.from_bytes(blake2b(values.encode(), digest_size=7).digest()) or 1
+
+
+def _equal(column: pa.Array, row: int) -> Bools:
+    """The rows whose text, or NULL, is that of a row."""
+    value = column[row]
+    equal = pc.fill_null(pc.equal(column, value), False) if value.is_valid else pc.is_null(column)
+    found: Bools = equal.to_numpy(zero_copy_only=False)
+    return found
 
 
 def _table(tables: dict[str, dict[str, None]], name: str) -> dict[str, None]:
@@ -324,6 +372,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     seen = Seen()
     before = 0
     splits: list[SplitEntry] = []
+    seen_in: list[Seen] = []
     rows: dict[int, int] = {}
     for stretch, found in zip(stretches, scans, strict=True):
         entry = entries[stretch.index]
@@ -332,17 +381,52 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
         is_cut = stretch.file.kind in _CUT and stretch.start > 0
         start = found.begin if is_cut else stretch.start
         if start < stretch.stop and (stretch.stop < EVERYTHING or entry.size or entry.probe.compression):
-            splits.append(SplitEntry(stretch.index, start, stretch.stop, before, found.seen.highest))
+            splits.append(SplitEntry(stretch.index, start, stretch.stop, before))
+            seen_in.append(found.seen)
         rows[stretch.index] = rows.get(stretch.index, 0) + found.rows
         before += found.rows
         seen.add(found.seen)
     for index, number in rows.items():
         entries[index].rows = number
+    if seen.behind <= NEAR:
+        splits = with_neighbours(splits, seen_in)
     plan = draft.plan(entries, splits, seen)
     plan.facts = {"bytes": sum(entry.size for entry in entries), "records": before, "behind": seen.behind}
     if options.mode == "FAILFAST":
         fail_fast(stretches, scans)
     return plan
+
+
+def with_neighbours(splits: Sequence[SplitEntry], seen: Sequence[Seen]) -> list[SplitEntry]:
+    """The splits with their record_ids, and with the splits that are read together with each. ``seen``: what the rows
+    of each say."""
+    tops = [*accumulate((one.highest for one in seen), max)]
+    above = [0, *tops]
+    holders = [at for at, top in enumerate(tops) if top > above[at]]  # the splits that have record_ids
+    highest = [tops[at] for at in holders]
+    late: list[list[SplitEntry]] = [[] for _ in splits]
+    for at, one in enumerate(seen):
+        place = bisect_left(highest, one.lowest) if one.lowest else len(holders)
+        while place < len(holders) and holders[place] < at:
+            late[holders[place]].append(splits[at])
+            place = len(holders) if highest[place] >= one.highest else place + 1
+    begins = [False] * len(splits)
+    for before, at in pairwise([-1, *holders]):
+        first, last = seen[at].first, seen[before].last if before >= 0 else 0
+        is_known = seen[at].lowest > above[at] and not late[at] and not (before >= 0 and late[before])
+        begins[at] = before < 0 or (is_known and (first != last or not first))
+    found = [
+        replace(split, above=above[at], highest=tops[at], begins=begins[at], late=tuple(late[at]))
+        for at, split in enumerate(splits)
+    ]
+    following: list[SplitEntry] = []
+    for at in reversed(holders):  # a row of another statement above ``above``: one begins there, whatever is between
+        has_begin = seen[at].other > above[at]
+        alone = found[at]
+        if begins[at] or has_begin or late[at]:
+            found[at] = replace(alone, following=tuple(reversed(following)))
+        following = [] if begins[at] else [alone] if has_begin else [*following, alone]
+    return found
 
 
 def plan_beginning(path: str, options: Options) -> Plan:

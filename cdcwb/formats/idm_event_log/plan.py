@@ -38,14 +38,22 @@ class LogFile(FileEntry):
 @dataclass(frozen=True, slots=True)
 class SplitEntry:
     """The records of a file that begin in ``[start, stop)``: bytes, rows of an Excel sheet, or row groups of a Parquet
-    file. ``before``: how many records of the capture stand before them; ``highest``: of their record_ids, 0 for
-    none."""
+    file. ``before``: the number of records of the capture that precede them.
+
+    The splits divide the record_ids: rows with a record_id above ``above`` (the highest of the preceding splits, 0:
+    none), up to ``highest``, are those of this split. ``late``: the following splits that may have such rows too.
+    ``begins``: the lowest begins a statement; otherwise it may continue the last one of the preceding splits.
+    ``following``: the splits in which the last statement of this one may continue."""
 
     file: int
     start: int
     stop: int
     before: int
+    above: int = 0
     highest: int = 0
+    begins: bool = False
+    late: tuple[SplitEntry, ...] = ()
+    following: tuple[SplitEntry, ...] = ()
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
-from cdcwb.formats.base import BaseFormat, Portion, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import BaseFormat, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.messages.batch import BYTES, Messages, joined
 from cdcwb.formats.messages.container import OPTIONS, SPLIT_SIZE, Container, Options
 from cdcwb.formats.messages.probe import probe
@@ -243,10 +243,6 @@ class MessageFormat(BaseFormat):
     def files(self, plan: Any) -> list[dict[str, Any]]:
         """See :func:`cdcwb.formats.messages.reading.file_rows`."""
         return file_rows(plan.containers)
-
-    def portions(self, plan: Any, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """The splits."""
-        return [{"splits": Portion(plan.splits, numbers)} for numbers in ranges]
 
     def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split."""
