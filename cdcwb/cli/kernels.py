@@ -6,6 +6,8 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +15,7 @@ import cdcwb_synth as synth
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.base import EVERYTHING, TableRequest
 from cdcwb.formats.files import list_files
+from cdcwb.machine import cores
 
 __all__ = ["main"]
 
@@ -45,16 +48,24 @@ def _read(name: str, paths: list[str], options: Mapping[str, str]) -> None:
                 pass
 
 
+def _compile(name: str) -> str | None:
+    """Compiles the kernels of a format; why it could not be read, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _warm(name, Path(folder) / name)
+        except Exception as reason:
+            return str(reason)
+    return None
+
+
 def main() -> bool:
-    """All formats; were they all read? The kernels of one that cannot be are compiled at the first use."""
-    failed = 0
-    for name in FORMATS:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                _warm(name, Path(folder) / name)
-            except Exception as reason:
-                failed += 1
-                sys.stderr.write(f"kernels of {name} are compiled at the first use: {reason}\n")
+    """All formats, on all processors; were they all read? The kernels of one that cannot be are compiled at the first
+    use."""
+    with ProcessPoolExecutor(cores(), get_context("spawn")) as pool:
+        reasons = dict(zip(FORMATS, pool.map(_compile, FORMATS), strict=True))
+    failed = {name: reason for name, reason in reasons.items() if reason is not None}
+    for name, reason in failed.items():
+        sys.stderr.write(f"kernels of {name} are compiled at the first use: {reason}\n")
     return not failed
 
 

@@ -107,6 +107,7 @@ def _folder(package: Path) -> Path:
 @cache
 def _cache_class() -> Any:
     """numba's cache of compiled functions, in :func:`_folder` and by :func:`_stamp`."""
+    import numba
     from numba.core import caching
 
     class Locator(caching._CacheLocator):  # type: ignore[misc]
@@ -121,7 +122,7 @@ def _cache_class() -> Any:
             return _stamp(self.package)
 
         def get_disambiguator(self) -> str:
-            return str(self.line)
+            return f"{self.line}-{numba.__version__}"  # environments that share the package keep their own
 
         @classmethod
         def from_function(cls, function: FunctionType, _file: str) -> Any:
