@@ -135,23 +135,28 @@ class Live(Planned):
         """Whether halves of updates of a trail are joined in the splits."""
         return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
 
+    @property
+    def checks_changes(self) -> bool:
+        """Whether the problems of changes within one split are found with those of its events."""
+        halved = self.delivers_changes and isinstance(self.format, Halving)
+        return halved or self.assembles_in_splits or self.joins_rows
+
     def _of_trail(self, images: bool) -> DataFrame:
         """The changes of a trail: of transactions within one split, and of those that cross splits."""
-        changes = self._with_ends("trail", "trail_ends", images)
-        if not any(cast(Trailing, self.format).shared(self.plan)):
-            return changes
-        return changes.unionByName(self._changes_of_crossing(images))
+        return self._with_crossing(self._with_ends("trail", "trail_ends", images), images)
 
-    def _changes_of_splits(self, part: str, images: bool) -> DataFrame:
+    def _changes_of_splits(self, part: str, images: bool, **options: str) -> DataFrame:
         """The changes that are assembled within splits."""
         from cdcwb.spark.packing import unpack
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **options}
         return unpack(self._read(part=part, packed="true", keys=json.dumps(self.keys), **options), rows=model.CHANGES)
 
     def _assembled(self, part: str, images: bool) -> DataFrame:
         """The changes that are assembled within splits, and those that cross splits."""
-        changes = self._changes_of_splits(part, images)
+        return self._with_crossing(self._changes_of_splits(part, images), images)
+
+    def _with_crossing(self, changes: DataFrame, images: bool) -> DataFrame:
         return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes
 
     def _with_ends(self, part: str, ends: str, images: bool) -> DataFrame:
@@ -183,6 +188,8 @@ class Live(Planned):
             return any(form.halved(self.plan, split).shared for split in splits)
         if isinstance(form, Joining):
             return False
+        if isinstance(form, Trailing):
+            return any(form.shared(self.plan))
         return not isinstance(form, Assembling) or any(form.crossing(self.plan, split) for split in splits)
 
     def _crossing(self, images: bool) -> DataFrame:
@@ -240,11 +247,13 @@ class Live(Planned):
                 return assemble_problems(events, events, events, None, others, self.format)
             return assemble_problems(events, None, self._part("spellings", _SPELT), None, others, self.format)
         # halves that are joined by position are compared with their masks
-        by_position = self.format.pairing is Pairing.POSITION
-        if by_position and self.delivers_changes:  # readers report the problems of those within one split
-            changes = self._changes_of_crossing(True) if self._something_crosses else None
+        images = self.format.pairing is Pairing.POSITION
+        if self.checks_changes:
+            changes = self._changes_of_crossing(images) if self._something_crosses else None
+        elif self.reads_trail:  # the ends of its transactions are not needed
+            changes = self._with_crossing(self._changes_of_splits("trail", images, problems="true"), images)
         else:
-            changes = self.changes(by_position)
+            changes = self.changes(images)
         ends = None
         if not isinstance(self.format, Halving):  # change tables do not mark the end of a transaction
             ends = self.transactions() if self.format.commits else self._summaries(counts=False)
@@ -257,14 +266,13 @@ class Live(Planned):
         in_parts = type(self) is Live or (type(self) is LiveRows and self.format.pairing is not Pairing.OBJECT)
         if not in_parts or (self.format.pairing is Pairing.OBJECT and not self.joins_rows):
             return self.events(True, mode="PERMISSIVE")
-        is_checked = self.joins_rows or (self.delivers_changes and isinstance(self.format, Halving))
-        return self._part("checked" if is_checked else "problems", _OF_PROBLEMS)
+        return self._part("checked" if self.checks_changes else "", _OF_PROBLEMS, problems="true")
 
-    def _part(self, part: str, columns: Sequence[str]) -> DataFrame:
+    def _part(self, part: str, columns: Sequence[str], **options: str) -> DataFrame:
         """The events of one part of the reader, with some columns."""
         from cdcwb.spark.packing import unpack
 
-        options = {"images": str(self.with_images).lower(), "columns": ",".join(columns)}
+        options = {"images": str(self.with_images).lower(), "columns": ",".join(columns), **options}
         return unpack(self._read(part=part, packed="true", mode="PERMISSIVE", **options), columns=columns)
 
     def detected(self) -> DataFrame:

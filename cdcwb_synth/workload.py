@@ -43,6 +43,7 @@ __all__ = ["Workload"]
 
 _LIVE_ROWS: Final = 5000  # of every table; more are left in peace, as most rows of a database are
 _POOL: Final = 1500  # values to draw from, for every column
+_POOL_PER_CHANGE: Final = 16  # or so many for each change of an average table, if these are fewer
 
 
 class Workload:
@@ -84,7 +85,8 @@ class Workload:
             return state.new_key
         if column.holds == "now":
             return lambda: self._now.replace(tzinfo=None)
-        size = min(_POOL, max(20, self.changes))
+        per_table = _POOL_PER_CHANGE * self.changes // len(self.first)
+        size = min(_POOL, max(20, min(self.changes, per_table)))
         edges, values = pool(column, self._value_rng, size, self.options.charset, self.options.null_share)
         edges.reverse()
         random, count = self._value_rng.random, len(values)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.bitmask import disagreement
+from cdcwb.formats.requests import with_problems
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 
 __all__ = [
@@ -33,10 +34,12 @@ __all__ = [
     "labels",
     "open_ones",
     "read_changes",
+    "read_checked",
     "read_crossing",
     "read_trail_changes",
     "read_transactions",
     "with_columns",
+    "wrong_halves",
 ]
 
 Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
@@ -99,7 +102,11 @@ class _Headers:
     def read(cls, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False) -> _Headers:
         """Those of a split; with ``users``, the user of each transaction."""
         narrow = replace(wanted, images=False, columns=frozenset([*_NARROW, *(["headers"] if users else [])]))
-        events = pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS)
+        return cls.of(pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS), crossing)
+
+    @classmethod
+    def of(cls, events: pa.Table, crossing: frozenset[str]) -> _Headers:
+        """Those among the narrow rows of a split."""
         of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
         crosses = pc.is_in(events["transaction_id"], pa.array(sorted(crossing), pa.string()))
         kept = pc.and_not(pc.is_valid(events["transaction_id"]), crosses)
@@ -210,6 +217,37 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
             yield assembled(rows, done, other, halves, became, places[done])
         waits = np.flatnonzero(partner >= end)
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
+
+
+def read_checked(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+    """The events of a split with problems, and its changes with problems of their halves, without those of the
+    transactions ``crossing``, all as batches of :data:`cdcwb.model.EVENTS`."""
+    narrow = []
+    columns = None if wanted.columns is None else wanted.columns | {*_NARROW}
+    for batch in read(replace(wanted, columns=columns)):
+        yield with_problems(batch)
+        narrow.append(_narrow(batch, False))
+    headers = _Headers.of(pa.Table.from_batches(narrow, _NARROW_ROWS), crossing)
+    halves = headers.halves()
+    is_reordered = headers.are(Kind.BEFORE)[headers.change] & (halves.partner >= 0)
+    is_reordered &= halves.partner < np.arange(len(headers.change))
+    if halves.alone.any() or is_reordered.any():  # rare enough to read the split once more
+        for changes in read_changes(read, replace(wanted, images=False), crossing):
+            yield wrong_halves(changes)
+
+
+def wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """The changes whose halves contradict each other or are missing, as events with only these problems."""
+    rows = with_problems(changes)
+    codes = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
+    wrong = [[one for one in mine if one["code"] in codes] or None for mine in rows["problems"].to_pylist()]
+    names = rows.schema.names
+    columns = [
+        rows[field.name] if field.name in names else pa.nulls(rows.num_rows, field.type) for field in model.EVENTS
+    ]
+    columns[model.EVENTS.get_field_index("problems")] = pa.array(wrong, model.EVENTS.field("problems").type)
+    found = pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
+    return with_problems(found)
 
 
 def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:

@@ -17,15 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, Became, Halves, Read, assembled, joined
+from cdcwb.formats.assembly import CHANGES, Became, Halves, Read, assembled, joined, wrong_halves
 from cdcwb.formats.base import OF_CHANGES, Halved, Wanted
 from cdcwb.formats.halves import HALVES, WHOLE, as_array, elsewhere, partners
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import OF_ENDS, Groups, records_of
-from cdcwb.model import Kind, Problem
+from cdcwb.model import Kind
 
 __all__ = ["ENDS", "read_delivered", "read_elsewhere", "read_ends", "read_problems"]
 
@@ -72,23 +71,9 @@ def read_problems(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.Rec
             continue
         of_changes = rows.filter(pc.is_in(rows["kind"], pa.array(CHANGES)))
         for changes in pairs.add(of_changes):
-            yield _wrong_halves(changes)
+            yield wrong_halves(changes)
     for changes in pairs.end():
-        yield _wrong_halves(changes)
-
-
-def _wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """The changes whose halves contradict each other or are missing, as events with only these problems."""
-    rows = with_problems(changes)
-    codes = (Problem.UPDATE_HALF, Problem.MASK_IMAGES)
-    wrong = [[one for one in mine if one["code"] in codes] or None for mine in rows["problems"].to_pylist()]
-    names = rows.schema.names
-    columns = [
-        rows[field.name] if field.name in names else pa.nulls(rows.num_rows, field.type) for field in model.EVENTS
-    ]
-    columns[model.EVENTS.get_field_index("problems")] = pa.array(wrong, model.EVENTS.field("problems").type)
-    found = pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
-    return with_problems(found)
+        yield wrong_halves(changes)
 
 
 class _Pairs:

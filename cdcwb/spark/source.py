@@ -15,7 +15,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.assembly import finished, read_changes, read_crossing, read_trail_changes, read_transactions
+from cdcwb.formats.assembly import (
+    finished,
+    read_changes,
+    read_checked,
+    read_crossing,
+    read_trail_changes,
+    read_transactions,
+)
 from cdcwb.formats.base import (
     Assembling,
     Format,
@@ -55,6 +62,7 @@ READER_OPTIONS = (
     "mode",
     "packed",
     "part",
+    "problems",
     "keys",
     "table",
     "columns",
@@ -64,15 +72,20 @@ READER_OPTIONS = (
 """Options of every source, besides those of its format. Spark sets the first two from the arguments of its ``load``,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
 has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
-:func:`cdcwb.spark.packing.packed_schema`. ``part`` is the part of a split that is read instead of its events: events
-with ``problems``; the ``changes`` or ``transactions`` that are completely in it, or the events of those ``crossing`` it
-(:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates whose other half may be
-``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of transactions, or their
-``counted`` numbers (:mod:`cdcwb.formats.delivered`); the complete changes of a ``trail`` in it, and ``trail_ends``, the
-ends of its transactions (:class:`cdcwb.formats.base.Trailing`); the changes that are ``joined`` from neighbouring rows,
-these events ``checked``, and the first of all ``spellings`` of a key (:class:`cdcwb.formats.base.Joining`). ``keys`` is
-the option of that name for changes, as JSON."""
-_ASSEMBLED: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
+:func:`cdcwb.spark.packing.packed_schema`, with ``problems`` only rows that have any. ``part`` is the part of a split
+that is read instead of its events: the ``changes`` or ``transactions`` that are completely in it, or the events of
+those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
+whose other half may be ``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of
+transactions, or their ``counted`` numbers (:mod:`cdcwb.formats.delivered`); the complete changes of a ``trail`` in it,
+and ``trail_ends``, the ends of its transactions (:class:`cdcwb.formats.base.Trailing`); the changes that are ``joined``
+from neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
+(:class:`cdcwb.formats.base.Joining`). ``keys`` is the option of that name for changes, as JSON."""
+_ASSEMBLED: Final = {
+    "changes": read_changes,
+    "checked": read_checked,
+    "crossing": read_crossing,
+    "transactions": read_transactions,
+}
 _DELIVERED: Final = {
     "delivered": read_delivered,
     "elsewhere": read_elsewhere,
@@ -137,6 +150,7 @@ class Reader(DataSourceReader):
             as_bool("images", options.get("images", "true")), options.get("mode", "PERMISSIVE").upper(), self.columns
         )
         self.packed = _is_packed(options)
+        self.only_problems = as_bool("problems", options.get("problems", "false"))
         self._plan: Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -180,16 +194,16 @@ class Reader(DataSourceReader):
                 return read_ends(read, self.wanted, trail=True)
             take = read_crossing if part == "crossing" else read_trail_changes
             return take(read, self.wanted, fmt.shared(plan)[split])
-        if part in _DELIVERED:
-            return _DELIVERED[part](read, self.wanted, halved)
-        if part == "problems":
-            return (with_problem for batch in read(self.wanted) if (with_problem := with_problems(batch)).num_rows)
         if part in _ASSEMBLED and isinstance(fmt, Assembling):
             return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
+        if part in _DELIVERED:
+            return _DELIVERED[part](read, self.wanted, halved)
         return read(self.wanted)
 
     def _finished(self, fmt: Format, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Changes in the schema of the model."""
+        """The rows that are wanted, changes in the schema of the model."""
+        if self.only_problems:
+            batches = (found for batch in batches if (found := with_problems(batch)).num_rows)
         if _model(self.options) is not model.CHANGES:
             return batches
         keys = json.loads(self.options.get("keys", "{}"))

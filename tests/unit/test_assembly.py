@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.assembly import read_changes, read_crossing, read_transactions
+from cdcwb.formats.assembly import read_changes, read_checked, read_crossing, read_transactions
 from cdcwb.formats.base import EVERYTHING, Wanted
 from tests.event_reader import reader
 
@@ -168,6 +168,20 @@ def test_transactions_are_those_of_a_plain_loop(drawn: list[tuple[Any, ...]], si
         assert row["user"] == ("7" if begin else None)
         assert row["end_position"] == (end["position"] if end else None)
         assert row["ended_at"] == (end["changed_at"] if end else None)
+
+
+@given(st.lists(_EVENT, max_size=40), st.integers(1, 41))
+def test_one_pass_finds_the_problems_of_events_and_those_of_their_changes(
+    drawn: list[tuple[Any, ...]], size: int
+) -> None:
+    rows = events_of(drawn)
+    batches = list(read_checked(reader(rows, size), EVERYTHING, frozenset({"2@B"})))
+    found = [(row["offset"], one["code"]) for batch in batches for row in batch.to_pylist() for one in row["problems"]]
+    of_events = [(row["offset"], one["code"]) for row in rows for one in row["problems"] or ()]
+    elsewhere = {row["offset"] for row in rows if row["transaction_id"] == "2@B"}
+    changes = [row for row in expected_changes(rows) if row["offset"] not in elsewhere]
+    of_changes = [(row["offset"], one["code"]) for row in changes for one in row["problems"] or ()]
+    assert sorted(found) == sorted(of_events + [one for one in of_changes if one[1] != "value"])
 
 
 @given(st.lists(_EVENT, max_size=40), st.integers(1, 41))
