@@ -14,8 +14,8 @@ LIVE_JARS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cdcwb/live-jars
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 CHECK := $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
-# Tests with Spark run in two processes, a file in one of them, each with a JVM of its own. The files that take longest
-# come first, those that share a process for their reports together.
+# Tests with Spark run in two processes, a file in one of them, each with a JVM of its own. Those with reports come
+# first and run in the same one (tests/conftest.py): they take longest, and share a process for their reports.
 IN_TWO := --numprocesses 2 --dist loadfile
 # What functions of Arrow do wherever Spark calls them, and what compiles.
 ON_OLDEST := assembly assembly_columns delivered kernels

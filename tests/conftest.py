@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -39,6 +39,7 @@ MARKS_BY_FOLDER = {
     "live": pytest.mark.live,
     "cluster": pytest.mark.cluster,
 }
+REPORTS = ("tests/browser/", "tests/notebooks/")
 
 # The same examples on every run and machine, and no limit on the time of one: the machine may be busy.
 settings.register_profile("normal", deadline=None, derandomize=True, print_blob=True)
@@ -89,6 +90,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = chosen
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files are run in one process each; those of browsers and notebooks all in the same one, which has one process for
+    reports."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "reports" if file.startswith(REPORTS) else file
+
+    return Scheduling(config, log)
 
 
 def samples_folder() -> Path | None:
