@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
-from cdcwb.formats.base import EVERYTHING
-from cdcwb.formats.idm_event_log import IdmEventLog
+from cdcwb.formats.base import EVERYTHING, TableRequest
+from cdcwb.formats.idm_event_log import IdmEventLog, first_pass
 from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
 from cdcwb.formats.idm_event_log.first_pass import Seen, with_neighbours
-from cdcwb.formats.idm_event_log.plan import LogFile, Plan, SplitEntry
+from cdcwb.formats.idm_event_log.plan import FileRange, LogFile, Plan, SplitEntry
 from cdcwb.formats.tabular.file import FileProbe
 
 HEADING = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value\n"
@@ -47,6 +47,10 @@ def rows_of(read: Any, plan: Any) -> list[dict[str, Any]]:
     return [row for at in range(len(plan.splits)) for batch in read(plan, at, EVERYTHING) for row in batch.to_pylist()]
 
 
+def location(row: dict[str, Any]) -> tuple[int, int]:
+    return row["file_index"], row["offset"]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("logs")
@@ -58,10 +62,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     st.integers(0, 6),
     st.sampled_from([1, 2, 3, 9]),
     st.sampled_from([64, 100, 300, 5000]),
+    st.booleans(),
     st.randoms(),
 )
 def test_statements_over_borders_of_splits(
-    folder: Path, rows: list[tuple[Any, ...]], far: int, files: int, size: int, chance: Any
+    folder: Path, rows: list[tuple[Any, ...]], far: int, files: int, size: int, grouped: bool, chance: Any
 ) -> None:
     numbers = sorted(range(1, len(rows) + 1), key=lambda number: number + chance.uniform(0, far))
     numbers = [max(1, number - chance.choice([0, 0, 0, 0, 1])) for number in numbers]  # some are there twice
@@ -71,12 +76,15 @@ def test_statements_over_borders_of_splits(
         path = folder / f"log{number}.csv"
         path.write_text(written([rows[at] for at in part], [numbers[at] for at in part]))
         paths.append(str(path))
-    plan = FORMAT.plan(paths, {"split_size": size}, run_here)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first_pass, "_MANY_FILES", 0 if grouped else len(paths))
+        plan = FORMAT.plan(paths, {"split_size": size}, run_here)
     assert FORMAT.joins(plan)
 
     events = rows_of(FORMAT.read, plan)
     whole = FORMAT.plan(paths, {}, run_here)
     batches = [batch for at in range(len(whole.splits)) for batch in FORMAT.read(whole, at, EVERYTHING)]
+    assert events == [row for batch in batches for row in batch.to_pylist()]
     keys = [np.concatenate(some) for some in zip(*map(keys_of_rows, batches), strict=True)]
     expected: dict[int, list[int]] = {}
     for at, first in enumerate(of_statements(*keys).tolist()):
@@ -105,7 +113,7 @@ def plan_of_files(folder: Path, texts: list[str]) -> Any:
 def files_read_by(plan: Any, split: int) -> set[int]:
     entry = plan.splits[split]
     read_with = [entry, *entry.late, *(one for other in entry.following for one in (other, *other.late))]
-    return {one.file for one in read_with}
+    return {part.file for one in read_with for part in one}
 
 
 def test_a_statement_goes_on_over_several_files_and_over_empty_ones(tmp_path: Path) -> None:
@@ -120,11 +128,52 @@ def test_a_statement_goes_on_over_several_files_and_over_empty_ones(tmp_path: Pa
     assert [files_read_by(plan, at) for at in range(9)] == [{0, 2, 5, 6}, *({at} for at in range(1, 9))]
 
 
+def test_small_files_of_a_split_are_decoded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes out is what each file has by itself: also of files with other columns, damage, or no rows."""
+    line = _LINE.format(1, 1, "a")
+    files = {
+        "a.csv": HEADING + line + "damaged\n\n" + _LINE.format(2, 1, "b"),
+        "b.csv": HEADING,
+        "c.csv": HEADING.replace("perpetrator,", "") + _LINE.format(3, 2, "a").replace("app,", ""),
+        "d.csv": HEADING + _LINE.format(4, "x", "a") + _LINE.format("none", 1, "c"),
+        "e.jsonl": '{"record_id": 5, "table_key": "id=1", "event_type": 4, "table_name": "shop.customer"}\n',
+        "f.csv": "",
+        "g.csv": HEADING.replace("record_id,", "") + line.removeprefix("1,") * 2,
+        "h.sql": "INSERT INTO log (record_id, table_key, event_type, table_name) VALUES (19, 'id=1', 4, 'customer');",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / name) for name in files]
+    apart = FORMAT.plan(paths, {}, run_here)
+    monkeypatch.setattr(first_pass, "_MANY_FILES", 0)
+    together = FORMAT.plan(paths, {}, run_here)
+    assert (len(apart.splits), len(together.splits)) == (7, 1)
+    request = TableRequest("customer")
+    for read in (FORMAT.read, FORMAT.read_changes, FORMAT.read_checked):
+        one, other = (sorted(rows_of(read, plan), key=location) for plan in (together, apart))
+        assert one == other
+    tables = [[FORMAT.read_table(plan, at, request) for at in range(len(plan.splits))] for plan in (apart, together)]
+    one, other = ([row for split in some for batch in split for row in batch.to_pylist()] for some in tables)
+    assert one == other
+    assert len(one) > 5
+    assert [*FORMAT.pieces(together)] == [[piece for some in FORMAT.pieces(apart) for piece in some]]
+
+
+def test_changes_of_several_files_without_record_ids(tmp_path: Path) -> None:
+    """Rows are numbered through all files."""
+    heading, row = HEADING.removeprefix("record_id,"), _LINE.removeprefix("{},")
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    paths[0].write_text(heading + row.format(1, "a") + row.format(2, "a"))
+    paths[1].write_text(heading + row.format(2, "b") + row.format(3, "a"))
+    plan = FORMAT.plan([str(path) for path in paths], {}, run_here)
+    assert [int(row["position"]) for row in rows_of(FORMAT.read_changes, plan)] == [1, 3, 4]
+
+
 def test_late_rows_are_read_from_the_files_that_have_them(tmp_path: Path) -> None:
     numbers = [[1, 2, 9], [10, 11], [20, 21], [3, 22], [23, 24], [25, 26]]
     texts = ["".join(_LINE.format(number, number, "a") for number in some) for some in numbers]
     plan = plan_of_files(tmp_path, texts)
-    assert [one.file for one in plan.splits[0].late] == [3]
+    assert [part.file for one in plan.splits[0].late for part in one] == [3]
     assert not any(one.late for one in plan.splits[3:])
     changes = [
         [row["position"] for batch in FORMAT.read_changes(plan, at, EVERYTHING) for row in batch.to_pylist()]
@@ -149,7 +198,7 @@ def test_what_a_task_receives_of_ten_thousand_files(tmp_path: Path) -> None:
             Seen(lowest=2 * at + 1, highest=2 * at + 2, other=2 * at + 1, first=at, last=at + at % 3 % 2)
             for at in range(count)
         ]
-        splits = with_neighbours([SplitEntry(at, 0, 100, 2 * at) for at in range(count)], seen)
+        splits = with_neighbours([SplitEntry((FileRange(at, 0, 100, 2 * at),)) for at in range(count)], seen)
         plan = Plan(files, splits, facts={"behind": 0})
         portions = FORMAT.portions(plan, [range(at, at + 1) for at in range(count)])
         sizes.append((max(len(pickle.dumps(one)) for one in portions), len(plan.to_text()) / count))

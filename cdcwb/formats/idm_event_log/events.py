@@ -7,7 +7,7 @@ Rules that need other rows (a record_id that an earlier row has, several spellin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -22,12 +22,12 @@ from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
 from cdcwb.formats.idm_event_log.decode.keys import KeyColumn, TableKeyError, correct, parse_column
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, numbers_of, parse_times, ranges, xml_unfit
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUBLISHER_NEEDS, STATUSES, Finding, numbers
-from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
+from cdcwb.formats.idm_event_log.plan import FileRange, Plan
 from cdcwb.formats.moments import MICROSECONDS, Zone
 from cdcwb.formats.requests import select
 from cdcwb.formats.tabular.file import Names
 from cdcwb.formats.tabular.format import gap_event, woven
-from cdcwb.formats.tabular.parts import Gap, Part
+from cdcwb.formats.tabular.parts import Gap, Part, TextRows
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import visible
 
@@ -42,6 +42,7 @@ __all__ = [
     "broken_key",
     "check",
     "events_of",
+    "events_of_parts",
     "fatal",
     "gap_of",
     "given",
@@ -56,6 +57,7 @@ __all__ = [
     "no_time",
     "one_of",
     "padded_key",
+    "parts_of_split",
     "read_events",
     "source_of",
     "split_name",
@@ -314,15 +316,17 @@ _BEFORE: Final = (2, 3)
 _AFTER: Final = (1, 2, 3)
 _DELETE: Final = numbers(operation=model.Operation.DELETE)
 _DIGITS: Final = 19
+_ROWS: Final = 8192  # of parts that are decoded together
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """What is the same for all rows of a file. ``absent``: columns of the log that it does not have; ``schema``: of
-    tables that are named without one; ``zone``: of times that bear none."""
+    tables that are named without one; ``zone``: of times that bear none. For rows of several files ``path`` and
+    ``file_index`` are arrays."""
 
-    path: str
-    file_index: int
+    path: str | pa.StringArray
+    file_index: int | pa.Int32Array
     unit: OffsetUnit
     absent: frozenset[str] = frozenset()
     schema: str | None = None
@@ -351,8 +355,10 @@ def to_events(
     per_field = one_of(said.event_type, PER_FIELD) & ~lacking(log.column("column_name"))
     columns: dict[str, pa.Array | None] = {
         "format": pa.repeat(FORMAT, count),
-        "file": pa.repeat(source.path, count),
-        "file_index": pa.array(np.full(count, source.file_index, np.int32)),
+        "file": pa.repeat(source.path, count) if isinstance(source.path, str) else source.path,
+        "file_index": pa.array(np.full(count, source.file_index, np.int32))
+        if isinstance(source.file_index, int)
+        else source.file_index,
         "offset": pa.array(offset, pa.int64()),
         "length": pa.array(length, pa.int64()),
         "offset_unit": pa.repeat(str(source.unit), count),
@@ -487,10 +493,31 @@ def _problems(findings: Sequence[Finding], count: int) -> pa.ListArray | None:
     return pa.ListArray.from_arrays(_offsets(counts, counts > 0), items)
 
 
-def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
+def read_events(plan: Plan, split: Sequence[FileRange], wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
     """The events of one split in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
-    for part in log_parts(plan.files[split.file], split.start, split.stop, split.before):
-        yield from events_of(plan, split.file, part, wanted)
+    for parts in parts_of_split(plan, split):
+        yield from events_of_parts(plan, parts, wanted)
+
+
+def parts_of_split(plan: Plan, split: Sequence[FileRange]) -> Iterator[list[tuple[int, LogPart]]]:
+    """The parts of a split, each with the index of its file; those that have the same columns and unit together, up to
+    some rows, because a batch costs more than its few rows."""
+    waiting: list[tuple[int, LogPart]] = []
+    like: tuple[object, ...] = ()
+    rows = 0
+    for one in split:
+        entry = plan.files[one.file]
+        for log in log_parts(entry, one.start, one.stop, one.before):
+            key = entry.absent, log.part.unit, log.rows.raw is None and len(log.rows) > 0
+            log.part.rows.clear()  # what is still used of them is in ``log``
+            count = len(log.part.offset)
+            if waiting and (key != like or rows + count > _ROWS):
+                yield waiting
+                waiting, rows = [], 0
+            waiting.append((one.file, log))
+            like, rows = key, rows + count
+    if waiting:
+        yield waiting
 
 
 def source_of(plan: Plan, file: int, unit: OffsetUnit) -> Source:
@@ -501,18 +528,57 @@ def source_of(plan: Plan, file: int, unit: OffsetUnit) -> Source:
 
 def events_of(plan: Plan, file: int, log: LogPart, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
     """The events of a part that are wanted, rows and gaps in their order."""
-    part, rows = log.part, log.rows
-    source = source_of(plan, file, part.unit)
+    return events_of_parts(plan, [(file, log)], wanted)
+
+
+def events_of_parts(
+    plan: Plan, parts: Sequence[tuple[int, LogPart]], wanted: Wanted = EVERYTHING
+) -> Iterator[pa.RecordBatch]:
+    """The events of parts that have the same columns and unit; each has the index of its file."""
     batches, indices = [], []
-    if log.log.num_rows:
+    begins = np.cumsum([0, *(len(log.part.offset) for _, log in parts)])
+    some = [at for at, (_, log) in enumerate(parts) if log.log.num_rows]
+    if some:
+        log, source = _together(plan, [parts[at] for at in some])
+        rows = log.rows
         batches.append(to_events(log.log, source, rows.offset, rows.length, rows.raw, wanted, log.findings))
-        indices.append(rows.index)
-    if part.gaps:
-        gaps = [gap_of(source, part, gap, wanted) for gap in part.gaps]
-        batches.append(pa.RecordBatch.from_pylist(gaps, model.EVENTS))
-        indices.append(np.array([gap.index for gap in part.gaps], dtype=np.int64))
+        indices.append(np.concatenate([parts[at][1].rows.index + begins[at] for at in some]))
+    gaps = [
+        (gap_of(source_of(plan, file, log.part.unit), log.part, gap, wanted), begin + gap.index)
+        for (file, log), begin in zip(parts, begins, strict=False)
+        for gap in log.part.gaps
+    ]
+    if gaps:
+        batches.append(pa.RecordBatch.from_pylist([gap for gap, _ in gaps], model.EVENTS))
+        indices.append(np.array([index for _, index in gaps], dtype=np.int64))
     for batch in woven(batches, indices):
         yield from select(batch, wanted)
+
+
+def _together(plan: Plan, parts: Sequence[tuple[int, LogPart]]) -> tuple[LogPart, Source]:
+    """Parts as one; only its rows and findings are of use."""
+    file, first = parts[0]
+    source = source_of(plan, file, first.part.unit)
+    if len(parts) == 1:
+        return first, source
+    counts = [log.log.num_rows for _, log in parts]
+    begins = np.cumsum([0, *counts])
+    logs = [log for _, log in parts]
+    table = pa.Table.from_batches([log.log for log in logs]).combine_chunks().to_batches()[0]
+    findings = [
+        replace(finding, row=finding.row + int(begin))
+        for log, begin in zip(logs, begins, strict=False)
+        for finding in log.findings
+    ]
+    index, offset, length = (
+        np.concatenate([getattr(log.rows, name) for log in logs]) for name in ("index", "offset", "length")
+    )
+    raw = None if first.rows.raw is None else pa.concat_arrays([log.rows.raw for log in logs])
+    path = pa.array([plan.files[number].path for number, _ in parts], pa.string())
+    path = path.take(pa.array(np.repeat(np.arange(len(parts)), counts)))
+    of_rows = pa.array(np.repeat(np.array([number for number, _ in parts], np.int32), counts))
+    rows = TextRows(index, offset, length, [], [], raw)
+    return LogPart(first.part, table, rows, findings), replace(source, path=path, file_index=of_rows)
 
 
 def gap_of(source: Source, part: Part[Names], gap: Gap, wanted: Wanted = EVERYTHING) -> dict[str, Any]:

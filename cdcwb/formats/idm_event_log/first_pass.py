@@ -27,13 +27,13 @@ from cdcwb.formats.files import open_source
 from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT, TYPES
 from cdcwb.formats.idm_event_log.columns import Assignment, Options, assign
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part, sql_segments
-from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, parse
+from cdcwb.formats.idm_event_log.decode.keys import parse_column
 from cdcwb.formats.idm_event_log.decode.sql import find_begin
 from cdcwb.formats.idm_event_log.decode.values import Bools, numbers_of
 from cdcwb.formats.idm_event_log.detect import Probe, null_texts_of, probe
 from cdcwb.formats.idm_event_log.events import PER_FIELD, lacking, missing, one_of, split_name
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
-from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile, Plan, SplitEntry, TableEntry
+from cdcwb.formats.idm_event_log.plan import ROWS, SQL, FileRange, LogFile, Plan, SplitEntry, TableEntry
 from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.tabular.file import EVERYTHING, FileProbe, Names
 from cdcwb.formats.tabular.format import parts_of_rows
@@ -62,8 +62,7 @@ class Seen:
     one before it (0: they never fall).
 
     ``first`` and ``last``: numbers of the statements of the rows with the lowest and the highest one; 0: a row by
-    itself. ``other``: the highest one of the rows that are not of the last statement (0: none). These three are those
-    of one stretch."""
+    itself. ``other``: the highest one of the rows that are not of the last statement (0: none)."""
 
     columns: dict[str, dict[str, None]] = field(default_factory=dict)
     keys: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -84,14 +83,30 @@ class Seen:
         self._columns(log, tables)
         self._keys(log, tables)
 
+    def follow(self, count: int) -> None:
+        """Adds the number of records that precede them to record_ids that are numbers of rows."""
+        if self.lowest:
+            self.lowest, self.highest = self.lowest + count, self.highest + count
+            self.other += count if self.other else 0
+
     def add(self, other: Seen) -> None:
         """What the other says too, whose rows follow these."""
-        self.behind = max(self.behind, other.behind, self.highest - other.lowest if other.lowest else 0)
-        self.lowest = min((one for one in (self.lowest, other.lowest) if one), default=0)
-        self.highest = max(self.highest, other.highest)
+        self._add_order(other)
         for mine, others in ((self.columns, other.columns), (self.keys, other.keys)):
             for table, names in others.items():
                 _table(mine, table).update(names)
+
+    def _add_order(self, other: Seen) -> None:
+        if not other.lowest:
+            return
+        self.behind = max(self.behind, other.behind, self.highest - other.lowest)
+        if not other.last or other.last != self.last:
+            self.other = max(self.other, min(other.highest, self.highest))
+        self.other = max(self.other, other.other)
+        if not self.lowest or other.lowest < self.lowest:
+            self.lowest, self.first = other.lowest, other.first
+        if other.highest >= self.highest:
+            self.highest, self.last = other.highest, other.last
 
     def _order(self, log: pa.RecordBatch) -> None:
         """What the record_ids say, and which rows share a statement, by the rules of
@@ -100,8 +115,6 @@ class Seen:
         usable = numbers[numbers > 0]
         if not len(usable):
             return
-        tops = np.maximum.accumulate(np.append(self.highest, usable))
-        self.behind = max(self.behind, int((tops[1:] - usable).max()))
         lowest, highest = int(usable.min()), int(usable.max())
         operation = _OPERATIONS.take(pc.index_in(log.column("event_type"), _TYPES))
         columns = [operation, *(log.column(name) for name in OBJECT)]
@@ -110,20 +123,15 @@ class Seen:
             joins &= pc.is_valid(needed).to_numpy(zero_copy_only=False)
         at_lowest = int(np.argmax(numbers == lowest))
         at_highest = len(numbers) - 1 - int(np.argmax(numbers[::-1] == highest))
-        last = _statement(columns, at_highest) if joins[at_highest] else 0
+        first, last = (_statement(columns, at) if joins[at] else 0 for at in (at_lowest, at_highest))
         same = np.arange(len(numbers)) == at_highest
         if last:
             same = joins
             for column in columns:
                 same = same & _equal(column, at_highest)
         other = int(numbers[~same].max(initial=0))
-        if not last or last != self.last:
-            other = max(other, min(highest, self.highest))
-        self.other = max(other, self.other)
-        if not self.lowest or lowest < self.lowest:
-            self.lowest, self.first = lowest, _statement(columns, at_lowest) if joins[at_lowest] else 0
-        if highest >= self.highest:
-            self.highest, self.last = highest, last
+        behind = int((np.maximum.accumulate(usable) - usable).max())
+        self._add_order(Seen(lowest=lowest, highest=highest, behind=behind, first=first, last=last, other=other))
 
     def _columns(self, log: pa.RecordBatch, tables: pa.DictionaryArray) -> None:
         per_field = pa.array(one_of(numbers_of(log.column("event_type")), PER_FIELD))
@@ -141,24 +149,19 @@ class Seen:
         codes = pc.fill_null(tables.indices, -1).to_numpy(zero_copy_only=False)
         order = np.argsort(codes, kind="stable")
         begins = np.searchsorted(codes[order], np.arange(len(tables.dictionary)))
-        keys = log.column("table_key")
+        chosen: list[tuple[str, int]] = []
         for code, table in enumerate(tables.dictionary.to_pylist()):
             left = _KEYS - self.parsed.get(table, 0)
-            if not table or left <= 0:
-                continue
-            rows = order[begins[code] : begins[code] + left]
-            for text in keys.take(pa.array(rows[codes[rows] == code])).to_pylist():
-                self._key(table, text or "")
-
-    def _key(self, table: str, text: str) -> None:
-        try:
-            pairs = parse(text)
-        except TableKeyError:
-            return
-        self.parsed[table] = self.parsed.get(table, 0) + 1
-        known = _table(self.keys, table)
-        folded = {name.casefold() for name in known}
-        known.update({name: None for name, _ in pairs if name.casefold() not in folded})
+            if table and left > 0:
+                rows = order[begins[code] : begins[code] + left]
+                chosen += [(table, row) for row in rows[codes[rows] == code].tolist()]
+        keys = log.column("table_key").take(pa.array([row for _, row in chosen], pa.int64()))
+        for (table, _), pairs in zip(chosen, parse_column(keys).pairs.to_pylist(), strict=True):
+            if pairs is not None:
+                self.parsed[table] = self.parsed.get(table, 0) + 1
+                known = _table(self.keys, table)
+                folded = {name.casefold() for name in known}
+                known.update({name: None for name, _ in pairs if name.casefold() not in folded})
 
 
 def _statement(columns: Sequence[pa.Array], row: int) -> int:
@@ -355,6 +358,8 @@ def _files(paths: Sequence[str]) -> str:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 _SAMPLE: Final = 200
+_MANY_FILES: Final = 64
+_TOGETHER: Final = 1 << 20  # bytes of small files that are one split
 _CUT: Final = ("csv", SQL)  # kinds of files that are cut between records, wherever these begin
 
 
@@ -371,23 +376,26 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     scans: list[LogScan] = scan_all(stretches, scan, run, _CUT)
     seen = Seen()
     before = 0
-    splits: list[SplitEntry] = []
+    ranges: list[FileRange] = []
     seen_in: list[Seen] = []
     rows: dict[int, int] = {}
     for stretch, found in zip(stretches, scans, strict=True):
         entry = entries[stretch.index]
         entry.size = found.size or entry.size
         entry.problem = entry.problem or found.problem
+        if "record_id" not in entry.labels:
+            found.seen.follow(before)
         is_cut = stretch.file.kind in _CUT and stretch.start > 0
         start = found.begin if is_cut else stretch.start
         if start < stretch.stop and (stretch.stop < EVERYTHING or entry.size or entry.probe.compression):
-            splits.append(SplitEntry(stretch.index, start, stretch.stop, before))
+            ranges.append(FileRange(stretch.index, start, stretch.stop, before))
             seen_in.append(found.seen)
         rows[stretch.index] = rows.get(stretch.index, 0) + found.rows
         before += found.rows
         seen.add(found.seen)
     for index, number in rows.items():
         entries[index].rows = number
+    splits, seen_in = _grouped(entries, ranges, seen_in, min(_TOGETHER, options.split_size))
     if seen.behind <= NEAR:
         splits = with_neighbours(splits, seen_in)
     plan = draft.plan(entries, splits, seen)
@@ -395,6 +403,28 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     if options.mode == "FAILFAST":
         fail_fast(stretches, scans)
     return plan
+
+
+def _grouped(
+    entries: Sequence[LogFile], ranges: Sequence[FileRange], seen: Sequence[Seen], room: int
+) -> tuple[list[SplitEntry], list[Seen]]:
+    """The splits, and what the rows of each say. Of many files, small ones that follow each other are one split of at
+    most ``room`` bytes: it costs more to read a batch than its few rows."""
+    groups: list[list[FileRange]] = []
+    seen_in: list[Seen] = []
+    left = 0
+    for one, said in zip(ranges, seen, strict=True):
+        size = entries[one.file].size
+        is_complete = one.start == 0 and one.stop >= size
+        if len(entries) > _MANY_FILES and is_complete and size <= left:
+            left -= size
+        else:
+            groups.append([])
+            seen_in.append(Seen())
+            left = room - size if is_complete else 0
+        groups[-1].append(one)
+        seen_in[-1].add(said)
+    return [SplitEntry(tuple(some)) for some in groups], seen_in
 
 
 def with_neighbours(splits: Sequence[SplitEntry], seen: Sequence[Seen]) -> list[SplitEntry]:

@@ -88,9 +88,9 @@ def _parts(plan: Plan, path: str, offset: int, options: Options) -> Iterator[Log
     stop = offset + 1 if entry.probe.kind in ("csv", SQL) or entry.probe.settings.get("kind") == "lines" else TO_THE_END
     start, before = 0, 0
     if entry.size > _LARGE and stop != TO_THE_END:
-        for split in make_plan([path], options).splits:
-            if split.start <= offset:
-                start, before = split.start, split.before
+        for (one,) in make_plan([path], options).splits:
+            if one.start <= offset:
+                start, before = one.start, one.before
     return log_parts(entry, start, stop, before)
 
 

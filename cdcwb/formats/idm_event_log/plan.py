@@ -6,15 +6,15 @@ with the number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from cdcwb.formats.base import Piece, PlanText
 from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.formats.tabular.splits import FileEntry
 
-__all__ = ["ROWS", "SQL", "LogFile", "Plan", "SplitEntry", "TableEntry", "pieces_of"]
+__all__ = ["ROWS", "SQL", "FileRange", "LogFile", "Plan", "SplitEntry", "TableEntry", "pieces_of"]
 
 SQL: Final = "sql"
 ROWS: Final = "rows"
@@ -36,24 +36,41 @@ class LogFile(FileEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class SplitEntry:
+class FileRange:
     """The records of a file that begin in ``[start, stop)``: bytes, rows of an Excel sheet, or row groups of a Parquet
-    file. ``before``: the number of records of the capture that precede them.
+    file. ``before``: the number of records of the capture that precede them."""
+
+    file: int
+    start: int
+    stop: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEntry(Sequence[FileRange]):
+    """Consecutive ranges of records: one, or several complete files that are small.
 
     The splits divide the record_ids: rows with a record_id above ``above`` (the highest of the preceding splits, 0:
     none), up to ``highest``, are those of this split. ``late``: the following splits that may have such rows too.
     ``begins``: the lowest begins a statement; otherwise it may continue the last one of the preceding splits.
     ``following``: the splits in which the last statement of this one may continue."""
 
-    file: int
-    start: int
-    stop: int
-    before: int
+    ranges: tuple[FileRange, ...]
     above: int = 0
     highest: int = 0
     begins: bool = False
     late: tuple[SplitEntry, ...] = ()
     following: tuple[SplitEntry, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+    @overload
+    def __getitem__(self, at: int) -> FileRange: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[FileRange]: ...
+    def __getitem__(self, at: int | slice) -> FileRange | Sequence[FileRange]:
+        return self.ranges[at]
 
 
 @dataclass(slots=True)
@@ -100,6 +117,10 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
     """What the events of each split follow from: its file, and how that is read. How many records precede them only
     numbers those of a log without record ids."""
     for split in plan.splits:
-        entry = plan.files[split.file]
-        before = None if "record_id" in entry.labels else split.before
-        yield [Piece((entry.path,), repr((entry, split.start, split.stop, before, plan.schema, plan.zone)))]
+        yield [_piece(plan, part) for part in split]
+
+
+def _piece(plan: Plan, part: FileRange) -> Piece:
+    entry = plan.files[part.file]
+    before = None if "record_id" in entry.labels else part.before
+    return Piece((entry.path,), repr((entry, part.start, part.stop, before, plan.schema, plan.zone)))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.base import TableRequest, Wanted
-from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
-from cdcwb.formats.idm_event_log.events import events_of
-from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry, TableEntry
+from cdcwb.formats.idm_event_log.decode import LogPart
+from cdcwb.formats.idm_event_log.events import events_of_parts, parts_of_split
+from cdcwb.formats.idm_event_log.plan import FileRange, Plan, TableEntry
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.model import Kind
 
@@ -38,17 +38,21 @@ def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
     return chosen_columns(types, request)
 
 
-def read_table(plan: Plan, split: SplitEntry, request: TableRequest) -> Iterator[pa.RecordBatch]:
+def read_table(plan: Plan, split: Sequence[FileRange], request: TableRequest) -> Iterator[pa.RecordBatch]:
     """The rows of one table in one split, in capture order."""
-    for part in log_parts(plan.files[split.file], split.start, split.stop, split.before):
-        yield from typed_part(plan, split.file, part, request)
+    for parts in parts_of_split(plan, split):
+        yield from _typed(plan, parts, request)
 
 
 def typed_part(plan: Plan, file: int, part: LogPart, request: TableRequest) -> Iterator[pa.RecordBatch]:
     """The rows of a part as columns. A column that a row does not name is null in its structures."""
+    return _typed(plan, [(file, part)], request)
+
+
+def _typed(plan: Plan, parts: Sequence[tuple[int, LogPart]], request: TableRequest) -> Iterator[pa.RecordBatch]:
     labels = frozenset(one.label for one in _tables(plan, request))
     types, schema = _column_types(plan, request), typed_schema(plan, request)
-    for events in events_of(plan, file, part, Wanted(kinds=frozenset({str(Kind.CHANGE)}), tables=labels)):
+    for events in events_of_parts(plan, parts, Wanted(kinds=frozenset({str(Kind.CHANGE)}), tables=labels)):
         places = [events.column(name) for name in FROM_EVENTS]
         images = [_image(events.column(name), list(types)) for name in images_of(request)]
         yield pa.RecordBatch.from_arrays([*places, *images], schema=schema)
