@@ -3,11 +3,15 @@ takes longer than making most reports."""
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from cdcwb.report import kernel as kernels
+from tests.reports import DATA
 
 __all__ = ["ALONE", "Shared", "kernel"]
 
@@ -16,10 +20,38 @@ ALONE = kernels.Kernel
 
 
 class Shared(kernels.Kernel):
-    """One that stays for the next report."""
+    """One that stays for the next report. What a notebook puts out over a capture in ``data/`` with the same parameters
+    is kept, because several tests look at it."""
+
+    def __init__(self, quick: bool = False) -> None:
+        super().__init__(quick)
+        self._kept: dict[str, Any] = {}
+
+    def run(self, notebook: Any, **options: Any) -> None:
+        asked = _asked(notebook.nb)
+        if asked in self._kept:
+            notebook.nb.cells = copy.deepcopy(self._kept[asked])
+            return
+        super().run(notebook, **options)
+        if asked:
+            self._kept[asked] = copy.deepcopy(notebook.nb.cells)
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+def _asked(notebook: Any) -> str:
+    """The code of a notebook with the parameters that differ from its defaults; empty if it opens no capture in
+    ``data/``."""
+    parameters = {
+        name: value
+        for name, value in notebook.metadata.papermill.parameters.items()
+        if (name, value) not in (("format", "auto"), ("options", "{}"))
+    }
+    if not str(parameters.get("path", "")).startswith(str(DATA)):
+        return ""
+    code = [cell.source for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", ())]
+    return json.dumps([code, parameters])
 
 
 @pytest.fixture(scope="package", autouse=True)
