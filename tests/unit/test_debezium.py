@@ -265,6 +265,31 @@ def test_a_schema_that_is_not_utf8_is_a_problem_of_its_message(tmp_path: Path) -
     assert damaged["problems"][0]["detail"] == "the schema is not UTF-8; U+FFFD replaces its invalid bytes"
 
 
+def test_a_number_of_too_many_digits_is_a_problem_of_its_message(tmp_path: Path) -> None:
+    message, digits = line(wrapped(change("c", None, {"v": 1}), v=connect("int32", size=7))), b"1" * 5000
+    in_schema, in_row = (
+        message.replace(b'"size": 7', b'"size": ' + digits),
+        message.replace(b'"v": 1', b'"v": ' + digits),
+    )
+    assert len({message, in_schema, in_row}) == 3
+    assert [row["kind"] for row in events(tmp_path, message, in_schema, in_row)] == ["change", "malformed", "malformed"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.50, "1.5"), (True, "true"), ([1, "a"], '[1,"a"]'), ({"a": 2}, '{"a":2}')]
+)
+def test_names_that_are_not_text_are_as_in_the_message(tmp_path: Path, value: Any, text: str) -> None:
+    row = one(tmp_path, change("c", None, AFTER, POSTGRESQL | {"schema": value, "table": value, "connector": value}))
+    assert (row["schema_name"], row["table_name"], row["table_version"]) == (text, text, f"{text}.{text}@1")
+    assert detected(tmp_path / "messages.txt")["connector"]["value"] == text
+
+
+def test_a_truth_value_is_not_a_date(tmp_path: Path) -> None:
+    assert one(tmp_path, wrapped(change("c", None, {"v": False}), v=connect("int32", f"{_TIME}.Date")))["after"] == {
+        "v": "false"
+    }
+
+
 # --- other topics -----------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +22,7 @@ from cdcwb.formats.debezium.table import Versions, described_tables, is_of, row_
 from cdcwb.formats.event_batch import batch_of, columns_of
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
-from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, reader
+from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain, reader
 from cdcwb.formats.messages.rows import Where
 from cdcwb.model import Kind, Operation, Problem
 
@@ -61,7 +60,7 @@ def text_of(value: Any, kind: Type | None, remarks: list[Remark], name: str = ""
     if kind is not None:
         clock = TIMES.get(kind.name or "")
         try:
-            if clock is not None and isinstance(value, int):
+            if clock is not None and isinstance(value, int) and not isinstance(value, bool):
                 return _moment(value, clock)
             if kind.name == "org.apache.kafka.connect.data.Decimal" and isinstance(value, (str, bytes)):
                 return _decimal(value, int(kind.parameters.get("scale") or 0))
@@ -72,24 +71,12 @@ def text_of(value: Any, kind: Type | None, remarks: list[Remark], name: str = ""
         except OverflowError as reason:
             remarks.append((Problem.TIME_RANGE, f"{name}: {reason}"))
         except (ValueError, KeyError, TypeError, ArithmeticError, binascii.Error):
-            remarks.append((Problem.VALUE, f"{name}: expected a value of {kind.spelled}, found {_plain(value)!r:.60}"))
+            remarks.append((Problem.VALUE, f"{name}: expected a value of {kind.spelled}, found {plain(value)!r:.60}"))
         if isinstance(value, float):
             return float_text(value, single=kind.kind == "float")
         if kind.kind == "map" and isinstance(value, list):
             value = dict(value)
-    return _plain(value)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, msgspec.Raw):
-        return bytes(value).decode()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value) if isinstance(value, (int, float)) else msgspec.json.encode(value).decode()
+    return plain(value)
 
 
 def _decimal(value: str | bytes, scale: int) -> str:
@@ -239,7 +226,7 @@ def _event(
 def table_of(source: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Schema and table of a change; the database and the collection where the source has no others (§3.1)."""
     schema, table = source.get("schema") or source.get("db"), source.get("table") or source.get("collection")
-    return (str(schema) if schema and table else None), (str(table) if table else None)
+    return (plain(schema) if schema and table else None), (plain(table) if table else None)
 
 
 def is_document(source: Mapping[str, Any]) -> bool:
@@ -296,7 +283,7 @@ def _images(row: Event, body: Body, key: Body | None, document: bool, unavailabl
         if held is None:
             continue
         if not isinstance(held, dict):
-            remarks.append((Problem.VALUE, f"{name}: expected an object, found {type(image).__name__}"))
+            remarks.append((Problem.VALUE, f"{name}: expected an object, found {plain(image)!r:.60}"))
             continue
         absent = without_value(held, unavailable)
         lacking |= absent

@@ -37,7 +37,7 @@ from cdcwb.formats.debezium.table import (
     shape_of,
 )
 from cdcwb.formats.messages import Container, Messages
-from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id
+from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id, plain
 from cdcwb.formats.messages.format import (
     MESSAGE_OPTIONS,
     MessagePlan,
@@ -200,10 +200,10 @@ def _look(found: _Scan, body: Body, key: Body | None, location: tuple[int, int, 
     content, source = body.content, body.content.get("source")
     if form == "schema change":
         statement = content.get("ddl")
-        found.described += [(location, statement and str(statement), one) for one in described_tables(content)]
+        found.described += [(location, statement and plain(statement), one) for one in described_tables(content)]
     if form != "change" or not isinstance(source, dict):
         return
-    found.counts["connector", str(source.get("connector"))] += 1
+    found.counts["connector", plain(source.get("connector"))] += 1
     schema, table = table_of(source)
     document = is_document(source)
     shape = shape_of(body, document)
@@ -216,7 +216,7 @@ def _look(found: _Scan, body: Body, key: Body | None, location: tuple[int, int, 
     row = row_type(body)
     origin = "inferred" if row is None else "record" if body.schema_id is None else "registry"
     names = tuple(row.fields) if row is not None and not document else tuple(_names(body, document))
-    lineage = {name: str(source[name]) for name in ("connector", "version", "name") if source.get(name)}
+    lineage = {name: plain(source[name]) for name in ("connector", "version", "name") if source.get(name)}
     if body.schema_id is not None:
         lineage["schema id"] = str(body.schema_id)
     known = () if key is None else tuple("_id" if document and name == "id" else name for name in key.content)

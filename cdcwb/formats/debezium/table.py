@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cdcwb.formats.base import TableRequest
 from cdcwb.formats.debezium.layout import arrow_of
-from cdcwb.formats.messages.connect import Body, Type
+from cdcwb.formats.messages.connect import Body, Type, plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import parsed
@@ -122,24 +122,24 @@ def described_tables(content: Mapping[str, Any]) -> list[Described]:
         listed = table.get("columns")
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             continue
-        parts = [part.strip('"`') for part in str(change.get("id")).split(".")]
+        parts = [part.strip('"`') for part in plain(change.get("id")).split(".")]
         named = table.get("primaryKeyColumnNames")
-        key = [str(name) for name in named] if isinstance(named, list) else []
+        key = [plain(name) for name in named] if isinstance(named, list) else []
         columns = [_described_column(at, one, key) for at, one in enumerate(listed, 1)]
         shape = tuple(tuple(column[1:]) for column in columns)
-        schema = parts[-2] if len(parts) > 1 else str(content.get("schemaName") or content.get("databaseName"))
+        schema = parts[-2] if len(parts) > 1 else plain(content.get("schemaName") or content.get("databaseName"))
         found.append(Described(schema, parts[-1], shape, columns, tuple(column.name for column in columns)))
     return found
 
 
 def _described_column(ordinal: int, one: Mapping[str, Any], key: Sequence[str]) -> TableColumn:
-    name, length, scale = str(one.get("name")), _number(one.get("length")), _number(one.get("scale"))
+    name, length, scale = plain(one.get("name")), _number(one.get("length")), _number(one.get("scale"))
     is_number = scale is not None
     kind = one.get("typeExpression") or one.get("typeName")
     return TableColumn(
         _number(one.get("position")) or ordinal,
         name,
-        None if kind is None else str(kind),
+        None if kind is None else plain(kind),
         None if is_number else length,
         length if is_number else None,
         scale,

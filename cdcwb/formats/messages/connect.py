@@ -23,7 +23,7 @@ from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import CutOff, JsonReader
 from cdcwb.model import Problem
 
-__all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "reader"]
+__all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "plain", "reader"]
 
 
 # --- connect ----------------------------------------------------------------------------------------------------------
@@ -180,6 +180,19 @@ class Broken(NamedTuple):
     reason: str
 
 
+def plain(value: Any) -> str:
+    """A value as text that loses nothing: numbers by their digits, objects and arrays as compact JSON, bytes as hex."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, msgspec.Raw):
+        return bytes(value).decode()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value) if isinstance(value, (int, float)) else msgspec.json.encode(value).decode()
+
+
 class _Outer(msgspec.Struct):
     schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -259,8 +272,8 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
         noted.append("the schema is not UTF-8; U+FFFD replaces its invalid bytes")
     try:
         return Body(parsed, schemas.of_json(schema), described)
-    except RecursionError:
-        return Broken(Problem.MALFORMED, "the schema is nested too deeply")
+    except (ValueError, RecursionError):
+        return Broken(Problem.MALFORMED, "the schema is nested too deeply or has a number of too many digits")
 
 
 def _avro(
