@@ -499,6 +499,16 @@ def test_a_changed_column_shows_its_decoded_value(tmp_path: Path) -> None:
     assert all(field.quiet for field in found if field.value == "io.debezium.time.Date")  # the schema is in the way
 
 
+def test_a_schema_that_is_not_utf8_leaves_the_payload_readable_in_its_tree(tmp_path: Path) -> None:
+    message = line(wrapped(change("c", None, {"v": "x"}), v={"type": "string", "doc": "caf?"}))
+    events(tmp_path, message.replace(b"caf?", b"caf\x80"))
+    found = inspect(tmp_path / "messages.txt", 0)
+    leaves = [field for field in found.field.walk() if not field.children]
+    assert b"".join(field.raw for field in leaves) == found.record == message.replace(b"caf?", b"caf\x80").rstrip()
+    assert [field.value for field in leaves if field.name == "v"] == ["x"]
+    assert [(field.name, field.problem) for field in found.field.walk() if field.problem] == [("schema", "json_syntax")]
+
+
 def test_a_message_that_is_none_says_so_in_its_tree(tmp_path: Path) -> None:
     events(tmp_path, line(UPDATE), line({"id": 1}))
     found = inspect(tmp_path / "messages.txt", len(line(UPDATE)) + 2)

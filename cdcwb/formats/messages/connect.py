@@ -8,6 +8,7 @@ frame (a zero byte and the schema's id) and keeps the type of Kafka Connect besi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -32,6 +33,7 @@ Remark = tuple[Problem, str]
 """What is wrong with a field, as a code and a sentence."""
 
 _FRAME: Final = 5
+_NOT_UTF8: Final = "is not UTF-8; U+FFFD replaces its invalid bytes"
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 
 
@@ -269,7 +271,7 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
         return Body(parsed)
     described = schema.decode("utf-8", "replace")
     if "\ufffd" in described and described.encode() != schema:
-        noted.append("the schema is not UTF-8; U+FFFD replaces its invalid bytes")
+        noted.append(f"the schema {_NOT_UTF8}")
     try:
         return Body(parsed, schemas.of_json(schema), described)
     except (ValueError, RecursionError):
@@ -306,8 +308,10 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
         said = "no value: a tombstone; a compacted topic deletes the row with this key"
         return Field("tombstone", 0, 0, b"", None, said)
     if bare is None and is_json(value):
-        tree = field_tree(value)
-        return tree if tree.problem else _meant(replace(tree, meaning="a message in JSON"), "", describe, True)
+        damaged = _damaged_schema(value)
+        tree = field_tree(value.replace(damaged, _ascii(damaged), 1) if damaged else value)
+        tree = tree if tree.problem else _meant(replace(tree, meaning="a message in JSON"), "", describe, True)
+        return _of_bytes(tree, value, True) if damaged else tree
     identifier = framed_id(value) if bare is None else None
     schema = bare if identifier is None else schemas.get(identifier)
     if identifier is None and bare is None:
@@ -324,6 +328,34 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
     if schema is not None:
         rest = _meant(anatomy(parse_schema(schema), value, at), "", describe, False)
     return Field("message", 0, len(value), value, None, "a message in Avro", (*frame, rest))
+
+
+def _damaged_schema(value: bytes) -> bytes:
+    """The schema of a message in JSON if it is not UTF-8."""
+    try:
+        schema = _OUTER.decode(value).schema
+        found = bytes(schema) if isinstance(schema, msgspec.Raw) else b""
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return b""
+    return found if _ascii(found) != found else b""
+
+
+def _ascii(text: bytes) -> bytes:
+    """Text with a question mark instead of each byte that is not UTF-8."""
+    return re.sub("[\udc80-\udcff]", "?", text.decode("utf-8", "surrogateescape")).encode()
+
+
+def _of_bytes(field: Field, value: bytes, is_message: bool = False) -> Field:
+    """A field with the bytes that are in the message; ``is_message``: its schema has the problem."""
+    children = tuple(_of_bytes(child, value) for child in field.children)
+    if is_message:
+        children = tuple(
+            replace(child, problem=Problem.JSON_SYNTAX, meaning=f"{child.meaning}; {_NOT_UTF8}")
+            if child.name == "schema"
+            else child
+            for child in children
+        )
+    return replace(field, raw=value[field.offset : field.offset + field.length], children=children)
 
 
 def _meant(field: Field, section: str, describe: Describe, is_json: bool) -> Field:
