@@ -174,6 +174,10 @@ class Live(Planned):
         from cdcwb.spark import committed
         from cdcwb.spark.assemble import summaries_of
 
+        if self.reads_trail:
+            parts = self._read(part="trail_parts", images="false", mode=self.mode)
+            crosses = counts and self._something_crosses
+            return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)) if crosses else None)
         if not self.delivers_changes:
             return summaries_of(self.events(False), self.changes(False) if counts else None, self.format)
         parts = self._read(part="counted", images="false", mode=self.mode)
@@ -209,7 +213,7 @@ class Live(Planned):
         """One row per transaction."""
         from cdcwb.spark.assemble import assemble_transactions, conform
 
-        if self.delivers_changes:
+        if self.delivers_changes or self.reads_trail:
             return conform(self._summaries(counts=True), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), lambda: self.changes(False), self.format, self.plan.facts)
@@ -257,7 +261,7 @@ class Live(Planned):
         ends = None
         if not isinstance(self.format, Halving):  # change tables do not mark the end of a transaction
             ends = self.transactions() if self.format.commits else self._summaries(counts=False)
-        headers = self.events(False, columns=_OF_TIMES if self.delivers_changes else None)
+        headers = self.events(False, columns=_OF_TIMES)
         return assemble_problems(events, changes, headers, ends, others, self.format)
 
     def _events_with_problems(self) -> DataFrame:

@@ -28,7 +28,7 @@ from cdcwb.formats.assembly import (
 from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Pairing, Wanted
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends
 from cdcwb.formats.halves import FLAG, as_array, undo_outcomes
-from cdcwb.formats.summaries import PARTS, Groups, counted, read_parts
+from cdcwb.formats.summaries import PARTS, Groups, read_parts, read_trail_parts
 from cdcwb.model import Kind, Outcome, Problem
 
 __all__ = ["Assembler", "ended"]
@@ -101,17 +101,10 @@ class Assembler:
 
     def parts(self) -> pa.Table:
         """The parts of transactions from records of committed work (:data:`cdcwb.formats.summaries.PARTS`)."""
-        read = partial(read_parts, trail=self._is_trail)
-        parts = _table(self._of_each(read, Wanted(images=False)), PARTS)
-        if not self._is_trail:
-            return parts
-        columns = ["transaction_id", "operation", "schema_name", "table_name"]
-        schema = pa.schema(map(model.CHANGES.field, columns))
-        changes = (batch.select(columns) for batch in self.delivered(Wanted(images=False)))
-        # a half counts with its change, so the numbers from records do not apply
-        nothing = [pa.nulls(parts.num_rows, PARTS.field(name).type) for name in ("changes", "tables")]
-        records = pa.Table.from_arrays([*parts.drop_columns(["changes", "tables"]).columns, *nothing], schema=PARTS)
-        return pa.Table.from_batches([*records.to_batches(), counted(_table(changes, schema))], PARTS)
+        headers = Wanted(images=False)
+        if self._is_trail:
+            return _table(read_trail_parts(self._read, headers, self.delivered(headers)), PARTS)
+        return _table(self._of_each(read_parts, headers), PARTS)
 
     def _fragments(self) -> dict[Location, list[Row]]:
         """The fragments that continue events, by the location of the event, as :data:`cdcwb.model.SOURCE_EVENT`. A

@@ -31,6 +31,7 @@ __all__ = [
     "Groups",
     "incomplete",
     "read_parts",
+    "read_trail_parts",
     "records_of",
     "summarised",
 ]
@@ -120,6 +121,19 @@ def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool =
     yield pa.RecordBatch.from_arrays([found[name] for name in PARTS.names], schema=PARTS)
 
 
+def read_trail_parts(read: Read, wanted: Wanted, changes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same of a trail, as batches of :data:`PARTS`, with the numbers of its ``changes``: a half counts with its
+    change, so the numbers from records do not apply."""
+    for batch in read_parts(read, wanted, trail=True):
+        columns = [
+            pa.nulls(batch.num_rows, one.type) if one.name in ("changes", "tables") else batch[one.name]
+            for one in PARTS
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=PARTS)
+    of_changes = pa.schema(map(model.CHANGES.field, _COUNTED))
+    yield counted(pa.Table.from_batches([batch.select(of_changes.names) for batch in changes], of_changes))
+
+
 def counted(changes: pa.Table) -> pa.RecordBatch:
     """The parts of transactions from changes, as a batch of :data:`PARTS` without other facts. Only transaction,
     operation and table of ``changes`` are used."""
@@ -136,6 +150,7 @@ def counted(changes: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=PARTS)
 
 
+_COUNTED: Final = ("transaction_id", "operation", "schema_name", "table_name")
 SUMMARIES: Final = pa.schema(
     [
         *model.TRANSACTIONS,

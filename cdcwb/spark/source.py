@@ -41,7 +41,7 @@ from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import announced, known
-from cdcwb.formats.summaries import PARTS, read_parts
+from cdcwb.formats.summaries import PARTS, read_parts, read_trail_parts
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare_collector
 
@@ -77,9 +77,9 @@ that is read instead of its events: the ``changes`` or ``transactions`` that are
 those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
 whose other half may be ``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of
 transactions, or their ``counted`` numbers (:mod:`cdcwb.formats.delivered`); the complete changes of a ``trail`` in it,
-and ``trail_ends``, the ends of its transactions (:class:`cdcwb.formats.base.Trailing`); the changes that are ``joined``
-from neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
-(:class:`cdcwb.formats.base.Joining`). ``keys`` is the option of that name for changes, as JSON."""
+its ``trail_ends`` and ``trail_parts``, the ends and parts of its transactions (:class:`cdcwb.formats.base.Trailing`);
+the changes that are ``joined`` from neighbouring rows, these events ``checked``, and the first of all ``spellings`` of
+a key (:class:`cdcwb.formats.base.Joining`). ``keys`` is the option of that name for changes, as JSON."""
 _ASSEMBLED: Final = {
     "changes": read_changes,
     "checked": read_checked,
@@ -102,6 +102,7 @@ _MODELS: Final = {
     "ends": ENDS,
     "trail": model.CHANGES,
     "trail_ends": ENDS,
+    "trail_parts": PARTS,
     "counted": PARTS,
 }
 _OF_MALFORMED: Final = ("problems", "file", "offset")
@@ -189,11 +190,12 @@ class Reader(DataSourceReader):
         if isinstance(fmt, Joining) and part in _JOINED:
             reads = {"joined": fmt.read_changes, "checked": fmt.read_checked, "spellings": fmt.read_spellings}
             return reads[part](plan, split, self.wanted)
-        if isinstance(fmt, Trailing) and part in ("trail", "crossing", "trail_ends"):
+        if isinstance(fmt, Trailing) and part in ("trail", "crossing", "trail_ends", "trail_parts"):
             if part == "trail_ends":
                 return read_ends(read, self.wanted, trail=True)
             take = read_crossing if part == "crossing" else read_trail_changes
-            return take(read, self.wanted, fmt.shared(plan)[split])
+            rows = take(read, self.wanted, fmt.shared(plan)[split])
+            return read_trail_parts(read, self.wanted, rows) if part == "trail_parts" else rows
         if part in _ASSEMBLED and isinstance(fmt, Assembling):
             return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
         if part in _DELIVERED:
