@@ -131,9 +131,14 @@ class Live(Planned):
         return type(self) is Live and isinstance(self.format, Joining) and self.format.joins(self.plan)
 
     @property
-    def reads_trail(self) -> bool:
+    def pairs_trail(self) -> bool:
         """Whether halves of updates of a trail are joined in the splits."""
         return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
+
+    @property
+    def reads_trail(self) -> bool:
+        """Whether these are its changes as they are: no fragment continues a record, and no record undoes another."""
+        return self.pairs_trail and not (self.plan.facts["fragments"] or self.plan.facts["undo_records"])
 
     @property
     def checks_changes(self) -> bool:
@@ -174,7 +179,7 @@ class Live(Planned):
         from cdcwb.spark import committed
         from cdcwb.spark.assemble import summaries_of
 
-        if self.reads_trail:
+        if self.pairs_trail:
             parts = self._read(part="trail_parts", images="false", mode=self.mode)
             crosses = counts and self._something_crosses
             return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)) if crosses else None)
@@ -213,7 +218,7 @@ class Live(Planned):
         """One row per transaction."""
         from cdcwb.spark.assemble import assemble_transactions, conform
 
-        if self.delivers_changes or self.reads_trail:
+        if self.delivers_changes or self.pairs_trail:
             return conform(self._summaries(counts=True), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), lambda: self.changes(False), self.format, self.plan.facts)
@@ -254,7 +259,7 @@ class Live(Planned):
         images = self.format.pairing is Pairing.POSITION
         if self.checks_changes:
             changes = self._changes_of_crossing(images) if self._something_crosses else None
-        elif self.reads_trail:  # the ends of its transactions are not needed
+        elif self.pairs_trail:  # the ends of its transactions are not needed
             changes = self._with_crossing(self._changes_of_splits("trail", images, problems="true"), images)
         else:
             changes = self.changes(images)

@@ -25,7 +25,7 @@ COMPARED = {"duckdb"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 NOT_PYTHON = {"python", "openjdk", "pip"}
-IMPORTED_AS = {"yaml": "pyyaml"}
+IMPORTED_AS = {"xdist": "pytest-xdist", "yaml": "pyyaml"}
 ON_CONDA = {"python-confluent-kafka": "confluent-kafka"}
 
 

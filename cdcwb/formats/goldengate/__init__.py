@@ -173,10 +173,8 @@ class GoldenGate(BaseFormat):
         yield from exports.read(export, part.file, part.start, part.stop, to_utc_of(plan.settings), wanted)
 
     def in_splits(self, plan: Plan) -> bool:
-        """False if fragments continue records, if records undo others, if a half of an update without a transaction
-        waits at a border, and if exports, which have no order of their own, are in several splits."""
-        if plan.facts["fragments"] or plan.facts["undo_records"]:
-            return False
+        """False if a half of an update without a transaction waits at a border, and if exports, which have no order of
+        their own, are in several splits."""
         stretches = (stretch for part in plan.parts for stretch in part.stretches)
         ordered = all(entry.export is None for entry in plan.files)
         return len(plan.splits) < 2 or (ordered and not any(one.half and one.before is None for one in stretches))
