@@ -170,7 +170,7 @@ class Small:
         sources: list[tuple[Read, Halved]] = [(partial(form.read, plan, split), WHOLE) for split in self._splits]
         if isinstance(form, Halving):
             sources = [(partial(form.read_together, plan, split), form.halved(plan, split)) for split in self._splits]
-        return Assembler(form, plan.facts, self._planned.keys, sources)
+        return Assembler(form, self._planned.keys, sources)
 
     def ends(self) -> pa.Table:
         """See :meth:`cdcwb.formats.assembler.Assembler.ends`."""

@@ -95,16 +95,15 @@ class Live(Planned):
             return self._assembled("delivered", images)  # change tables do not mark the end of a transaction
         if self.delivers_changes:
             return self._with_ends("delivered", "ends", images)
-        if self.reads_trail:
-            return self._of_trail(images)
-
+        # rows are matched with those they undo by their images
+        images = images or bool(self.plan.facts.get("undo_records"))
+        if self.reads_trail:  # transactions within one split, and those that cross splits
+            return self._with_crossing(self._with_ends("trail", "trail_ends", images), images)
         if self.format.pairing is Pairing.OBJECT:
             from cdcwb.spark.objects import join_statements
 
             return join_statements(self.events(images), self.events(False), self.keys, self.plan.facts)
-        # rows are matched with those they undo by their images
-        images = images or bool(self.plan.facts.get("undo_records"))
-        return assemble_changes(self.events(images, columns=OF_CHANGES), self.keys, self.format, self.plan.facts)
+        return assemble_changes(self.events(images, columns=OF_CHANGES), self.keys, self.format)
 
     @property
     def in_splits(self) -> bool:
@@ -131,24 +130,15 @@ class Live(Planned):
         return type(self) is Live and isinstance(self.format, Joining) and self.format.joins(self.plan)
 
     @property
-    def pairs_trail(self) -> bool:
-        """Whether halves of updates of a trail are joined in the splits."""
-        return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
-
-    @property
     def reads_trail(self) -> bool:
-        """Whether these are its changes as they are: no fragment continues a record, and no record undoes another."""
-        return self.pairs_trail and not (self.plan.facts["fragments"] or self.plan.facts["undo_records"])
+        """Whether changes and parts of transactions are assembled in the splits (:mod:`cdcwb.formats.trail`)."""
+        return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
 
     @property
     def checks_changes(self) -> bool:
         """Whether the problems of changes within one split are found with those of its events."""
         halved = self.delivers_changes and isinstance(self.format, Halving)
         return halved or self.assembles_in_splits or self.joins_rows
-
-    def _of_trail(self, images: bool) -> DataFrame:
-        """The changes of a trail: of transactions within one split, and of those that cross splits."""
-        return self._with_crossing(self._with_ends("trail", "trail_ends", images), images)
 
     def _changes_of_splits(self, part: str, images: bool, **options: str) -> DataFrame:
         """The changes that are assembled within splits."""
@@ -179,7 +169,7 @@ class Live(Planned):
         from cdcwb.spark import committed
         from cdcwb.spark.assemble import summaries_of
 
-        if self.pairs_trail:
+        if self.reads_trail:
             parts = self._read(part="trail_parts", images="false", mode=self.mode)
             crosses = counts and self._something_crosses
             return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)) if crosses else None)
@@ -212,20 +202,20 @@ class Live(Planned):
     def _changes_of_crossing(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes
 
-        return assemble_changes(self._crossing(images), self.keys, self.format, self.plan.facts)
+        return assemble_changes(self._crossing(images), self.keys, self.format)
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
         from cdcwb.spark.assemble import assemble_transactions, conform
 
-        if self.delivers_changes or self.pairs_trail:
+        if self.delivers_changes or self.reads_trail:
             return conform(self._summaries(counts=True), "transactions")
         if not self.assembles_in_splits:
-            return assemble_transactions(self.events(False), lambda: self.changes(False), self.format, self.plan.facts)
+            return assemble_transactions(self.events(False), lambda: self.changes(False), self.format)
         complete = self._read(part="transactions", images="false", mode=self.mode)
         if not self._something_crosses:
             return complete
-        crossing = assemble_transactions(self._crossing(False), None, self.format, self.plan.facts)
+        crossing = assemble_transactions(self._crossing(False), None, self.format)
         return complete.unionByName(crossing)
 
     def table_versions(self) -> DataFrame:
@@ -259,7 +249,7 @@ class Live(Planned):
         images = self.format.pairing is Pairing.POSITION
         if self.checks_changes:
             changes = self._changes_of_crossing(images) if self._something_crosses else None
-        elif self.pairs_trail:  # the ends of its transactions are not needed
+        elif self.reads_trail:  # the ends of its transactions are not needed
             changes = self._with_crossing(self._changes_of_splits("trail", images, problems="true"), images)
         else:
             changes = self.changes(images)

@@ -30,14 +30,16 @@ __all__ = [
     "assembled",
     "distinct",
     "finished",
+    "halves_of",
     "joined",
     "labels",
     "open_ones",
+    "paired",
     "read_changes",
     "read_checked",
     "read_crossing",
-    "read_trail_changes",
     "read_transactions",
+    "spliced",
     "with_columns",
     "wrong_halves",
 ]
@@ -250,40 +252,17 @@ def wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
     return with_problems(found)
 
 
-def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """The same for a stream of committed work without begins and ends, whose records may be in no transaction. Like
-    those of :func:`cdcwb.formats.delivered.read_delivered`, the changes lack the facts from the end of their
-    transaction. Changes of one record come first."""
-    narrow, waiting, places = [], [], [np.empty(0, np.int64)]
-    names = [name for name in _NARROW_ROWS.names if name != "user"]
-    first = 0
-    across = pa.array(sorted(crossing), pa.string())
-    for batch in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
-        rows = batch.filter(pc.invert(pc.is_in(batch["transaction_id"], across))) if crossing else batch
-        is_half = pc.not_equal(rows["kind"], str(Kind.CHANGE)).to_numpy(zero_copy_only=False)
-        narrow.append(rows.select(names))
-        waiting.append(rows.filter(pa.array(is_half)))
-        places.append(first + np.flatnonzero(is_half))
-        first += rows.num_rows
-        if not is_half.all():
-            yield from _unpaired(rows.filter(pa.array(~is_half)))
-    halves = pa.Table.from_batches(waiting).combine_chunks().to_batches() if waiting else []
-    if not halves or not halves[0].num_rows:
-        return
-    headers = _Headers(pa.Table.from_batches(narrow), np.empty(0, np.bool_))
-    place = np.concatenate(places)
-    found = headers.halves()
-    partner = found.partner[place]
-    other = np.where(partner >= 0, np.searchsorted(place, partner), -1)
-    done = np.flatnonzero(other < np.arange(len(place)))
-    mine = Halves(other, found.alone[place])
-    yield assembled(halves[0], done, other[done], mine, Became.delivered(halves[0]), done)
+def paired(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The changes of committed work, from all their events of a split in capture order, in the order of the last of
+    their records. They lack the facts from the end of their transaction."""
+    halves = halves_of(pa.Table.from_batches([_narrow(rows, False)]))
+    done = np.flatnonzero(halves.partner < np.arange(rows.num_rows))
+    return assembled(rows, done, halves.partner[done], halves, Became.delivered(rows), done)
 
 
-def _unpaired(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Changes of one record each."""
-    every, none = np.arange(rows.num_rows), np.full(rows.num_rows, -1, np.int64)
-    yield assembled(rows, every, none, Halves(none, none >= 0), Became.delivered(rows), every)
+def halves_of(events: pa.Table) -> Halves:
+    """The halves of updates among events, some of which may be in no transaction."""
+    return _Headers(events, np.empty(0, np.bool_)).halves()
 
 
 def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
@@ -515,7 +494,7 @@ def _changed(columns: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:
     rows = np.flatnonzero(compared.to_numpy(zero_copy_only=False))
     if not len(rows):
         return columns["changed_columns"], source
-    return _spliced(columns["changed_columns"], rows, _differing(columns["before"], columns["after"], rows)), source
+    return spliced(columns["changed_columns"], rows, _differing(columns["before"], columns["after"], rows)), source
 
 
 def _differing(before: pa.MapArray, after: pa.MapArray, rows: Ints) -> pa.Array:
@@ -572,7 +551,7 @@ def _lists(names: pa.Array, chosen: Bools, ends: Ints) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names.filter(pa.array(chosen)))
 
 
-def _spliced(column: pa.Array, rows: Ints, values: pa.Array) -> pa.Array:
+def spliced(column: pa.Array, rows: Ints, values: pa.Array) -> pa.Array:
     """A column with new values in some rows."""
     place = np.arange(len(column))
     place[rows] = len(column) + np.arange(len(rows))
@@ -617,7 +596,7 @@ def _with_keys(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]]) -> pa
         found = pa.MapArray.from_arrays(
             pa.array(offsets.astype(np.int32), mask=nulls), image.keys.take(kept), image.items.take(kept)
         )
-        changes = with_columns(changes, {"key": _spliced(changes["key"], rows, found)})
+        changes = with_columns(changes, {"key": spliced(changes["key"], rows, found)})
     return changes
 
 
@@ -643,7 +622,7 @@ def _with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) 
     unseen |= before.is_null().to_numpy(zero_copy_only=False)[rows]
     source = pc.if_else(pa.array(unseen), str(ChangeSource.LOG), str(ChangeSource.IMAGES))
     known = {
-        "changed_columns": _spliced(changes["changed_columns"], rows, _lists(names, written, ends)),
-        "change_source": _spliced(changes["change_source"], rows, source),
+        "changed_columns": spliced(changes["changed_columns"], rows, _lists(names, written, ends)),
+        "change_source": spliced(changes["change_source"], rows, source),
     }
     return with_columns(changes, known)

@@ -423,7 +423,7 @@ class Trailing(Protocol):
     splits, except those of transactions in several splits."""
 
     def in_splits(self, plan: Any) -> bool:
-        """Whether halves can be paired in each split separately, except for such transactions."""
+        """Whether each split can be assembled separately, except for such transactions."""
         ...
 
     def shared(self, plan: Any) -> Sequence[frozenset[str]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,19 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.base import Halved
-from cdcwb.model import Kind, Operation, Outcome
+from cdcwb.model import Kind
 
 __all__ = [
-    "FLAG",
     "GREATEST",
     "HALVES",
     "WHOLE",
     "as_array",
     "elsewhere",
-    "outcomes",
     "overlaps",
     "partners",
-    "undo_outcomes",
 ]
 
 
@@ -113,60 +110,3 @@ def _tables(rows: pa.RecordBatch | pa.Table, at: Ints) -> Iterator[Ints]:
             numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), start=1)}
             found = np.array([*(numbers[text] for text in texts), 0])  # the last for null
             yield found[pc.fill_null(coded.indices, len(texts)).to_numpy(zero_copy_only=False)]
-
-
-# --- undo -------------------------------------------------------------------------------------------------------------
-
-FLAG: Final = "UndoFlag"
-"""The header that is 1 if a record undoes an earlier one."""
-
-_OPPOSITE: Final = {
-    str(Operation.INSERT): str(Operation.DELETE),
-    str(Operation.DELETE): str(Operation.INSERT),
-    str(Operation.UPDATE): str(Operation.UPDATE),
-}
-
-Change = Mapping[str, Any]
-
-
-def undo_outcomes(changes: Sequence[Change]) -> dict[tuple[int, int], str]:
-    """The outcomes of a transaction's changes that undo others or are undone, by file_index and offset. Images and keys
-    are dictionaries; ``table`` is the name of the table, ``undoes``: whether a change undoes another one."""
-    in_order = sorted(
-        changes, key=lambda one: (one["position"] is None, one["position"], one["file_index"], one["offset"])
-    )
-    return {(in_order[at]["file_index"], in_order[at]["offset"]): mark for at, mark in outcomes(in_order).items()}
-
-
-def outcomes(changes: Sequence[Change]) -> dict[int, str]:
-    """The changes of a transaction, in log order, that undo others (``undo``) or are undone: index -> outcome. A change
-    with ``undoes`` undoes the latest preceding change of the same table that is not undone yet, with the opposite
-    operation and the same row: the same key if both have one, else images that agree in all common columns.
-    """
-    found: dict[int, str] = {}
-    for at, change in enumerate(changes):
-        if not change["undoes"]:
-            continue
-        found[at] = str(Outcome.UNDO)
-        wanted = _OPPOSITE.get(change["operation"])
-        for earlier in range(at - 1, -1, -1):
-            other = changes[earlier]
-            if (
-                earlier not in found
-                and other["operation"] == wanted
-                and other["table"] == change["table"]
-                and _same_row(other, change)
-            ):
-                found[earlier] = str(Outcome.UNDONE)
-                break
-    return found
-
-
-def _same_row(done: Change, undoing: Change) -> bool:
-    if done["key"] is not None and undoing["key"] is not None:
-        return bool(done["key"] == undoing["key"])
-    pairs = [(done["after"], undoing["before"]), (done["before"], undoing["after"])]
-    shared = [(one, other, one.keys() & other.keys()) for one, other in pairs if one is not None and other is not None]
-    return any(names for _, _, names in shared) and all(
-        one[name] == other[name] for one, other, names in shared for name in names
-    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +20,7 @@ __all__ = [
     "FROM_EVENTS",
     "chosen_columns",
     "detected_row",
+    "having",
     "images_of",
     "no_table",
     "problem_row",
@@ -125,3 +128,11 @@ def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 def with_problems(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The events of a batch with problems."""
     return batch.filter(pc.is_valid(batch["problems"]))
+
+
+def having(problems: pa.Array, code: Problem) -> npt.NDArray[np.bool_]:
+    """A mask of the rows that have a problem with this code, from their column ``problems``."""
+    found = np.zeros(len(problems), np.bool_)
+    for row in np.flatnonzero(pc.is_valid(problems).to_numpy(zero_copy_only=False)).tolist():
+        found[row] = any(one["code"] == code for one in problems[row].as_py())
+    return found

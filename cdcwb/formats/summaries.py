@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, Read, distinct, labels
+from cdcwb.formats.assembly import CHANGES, Read, distinct, halves_of, labels
 from cdcwb.formats.base import Halved, Wanted
 from cdcwb.formats.halves import WHOLE, as_array, elsewhere, partners
 from cdcwb.formats.moments import MICROSECONDS
+from cdcwb.formats.requests import having
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.model import Completeness, Kind, Outcome, Problem
 
@@ -31,7 +32,6 @@ __all__ = [
     "Groups",
     "incomplete",
     "read_parts",
-    "read_trail_parts",
     "records_of",
     "summarised",
 ]
@@ -80,10 +80,20 @@ _LACKS_EVENTS: Final = {
 }
 
 
-def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = False) -> Iterator[pa.RecordBatch]:
+def read_parts(
+    read: Read,
+    wanted: Wanted,
+    halved: Halved = WHOLE,
+    trail: bool = False,
+    crossing: frozenset[str] = frozenset(),
+) -> Iterator[pa.RecordBatch]:
     """The parts of transactions in a split, as a batch of :data:`PARTS`. Counts of changes exclude halves at positions
-    that other splits have too. ``trail``: records mark the first one of a transaction (GoldenGate's TransInd)."""
-    groups = Groups(records_of(read, wanted, (*OF_PARTS, "headers") if trail else OF_PARTS, halved))
+    that other splits have too. ``trail``: records mark the first one of a transaction (GoldenGate's TransInd), and
+    counts exclude the transactions ``crossing``, whose halves may be in several splits."""
+    records = records_of(read, wanted, (*OF_PARTS, "headers") if trail else OF_PARTS, halved)
+    if trail:
+        records = records.set_column(records.num_columns - 1, "counts", _counted(records, crossing))
+    groups = Groups(records)
     if not len(groups):
         return
     position, last = groups.column("position"), groups.column("last_in_transaction")
@@ -111,7 +121,7 @@ def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool =
         "last": groups.some(as_array(pc.fill_null(last, False)) | rolls_back),
         "says_last": groups.some(as_array(pc.is_valid(last))),
         "begins": begins,
-        "gaps": groups.some(_with_gap(groups.column("problems"))),
+        "gaps": groups.some(having(groups.column("problems"), Problem.GAP)),
         "rolls_back": groups.some(rolls_back),
         "rolled_back_at": groups.greatest(groups.column("position", rolls_back)),
         "labels": pa.ListArray.from_arrays(*_swapped(groups.distinct(label))),
@@ -121,36 +131,15 @@ def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool =
     yield pa.RecordBatch.from_arrays([found[name] for name in PARTS.names], schema=PARTS)
 
 
-def read_trail_parts(read: Read, wanted: Wanted, changes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same of a trail, as batches of :data:`PARTS`, with the numbers of its ``changes``: a half counts with its
-    change, so the numbers from records do not apply."""
-    for batch in read_parts(read, wanted, trail=True):
-        columns = [
-            pa.nulls(batch.num_rows, one.type) if one.name in ("changes", "tables") else batch[one.name]
-            for one in PARTS
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=PARTS)
-    of_changes = pa.schema(map(model.CHANGES.field, _COUNTED))
-    yield counted(pa.Table.from_batches([batch.select(of_changes.names) for batch in changes], of_changes))
+def _counted(records: pa.Table, crossing: frozenset[str]) -> pa.Array:
+    """A mask of the records of a trail that count as changes: one of the halves of an update."""
+    counts = as_array(_one(records["counts"])).copy()
+    at = np.flatnonzero(counts)
+    counts[at[halves_of(records).partner > np.arange(len(at))]] = False
+    crosses = pc.is_in(_one(records["transaction_id"]), pa.array(sorted(crossing), pa.string()))
+    return pc.and_not(pa.array(counts), crosses)
 
 
-def counted(changes: pa.Table) -> pa.RecordBatch:
-    """The parts of transactions from changes, as a batch of :data:`PARTS` without other facts. Only transaction,
-    operation and table of ``changes`` are used."""
-    changes = changes.filter(pc.and_(pc.is_valid(changes["transaction_id"]), pc.is_valid(changes["operation"])))
-    groups = Groups(changes)
-    operations, offsets, times = groups.distinct(groups.column("operation"))
-    label = labels(groups.column("schema_name"), groups.column("table_name"))
-    found = {
-        "transaction_id": groups.names,
-        "changes": pa.MapArray.from_arrays(offsets, operations, pa.array(times)),
-        "tables": pa.ListArray.from_arrays(*_swapped(groups.distinct(label))),
-    }
-    columns = [found[one.name] if one.name in found else pa.nulls(len(groups), one.type) for one in PARTS]
-    return pa.RecordBatch.from_arrays(columns, schema=PARTS)
-
-
-_COUNTED: Final = ("transaction_id", "operation", "schema_name", "table_name")
 SUMMARIES: Final = pa.schema(
     [
         *model.TRANSACTIONS,
@@ -278,14 +267,6 @@ def records_of(read: Read, wanted: Wanted, columns: tuple[str, ...], halved: Hal
 
 def _swapped(found: tuple[pa.Array, pa.Array, Ints]) -> tuple[pa.Array, pa.Array]:
     return found[1], found[0]
-
-
-def _with_gap(problems: pa.Array) -> Bools:
-    """A mask of records with a problem about missing events."""
-    found = np.zeros(len(problems), np.bool_)
-    for row in np.flatnonzero(as_array(pc.is_valid(problems))).tolist():
-        found[row] = any(one["code"] == Problem.GAP for one in problems[row].as_py())
-    return found
 
 
 class Groups:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -19,7 +19,7 @@ from cdcwb.formats.assembly import CHANGES, Read, open_ones
 from cdcwb.formats.base import OF_CHANGES, Format, Halved, Pairing, Wanted
 from cdcwb.formats.halves import HALVES
 from cdcwb.formats.requests import select
-from cdcwb.model import Problem
+from cdcwb.model import Kind, Problem
 from cdcwb.spark import committed
 from cdcwb.spark.names import table_label
 from cdcwb.spark.objects import key_spellings, repeated_records
@@ -46,44 +46,40 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
     return frame.select([F.col(field.name).cast(field.dataType).alias(field.name) for field in wanted.fields])
 
 
-def assemble_changes(
-    events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, facts: Mapping[str, Any]
-) -> DataFrame:
-    """``changes`` from ``events`` of any splits. ``keys``: key columns by table, for tables without captured keys;
-    ``facts`` are the plan's. For event logs see :func:`cdcwb.spark.objects.join_statements`."""
-    return _assemble(events, keys, form, facts, "changes")
+def assemble_changes(events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format) -> DataFrame:
+    """``changes`` from ``events`` of any splits. ``keys``: key columns by table, for tables without captured keys. For
+    event logs see :func:`cdcwb.spark.objects.join_statements`."""
+    return _assemble(events, keys, form, "changes")
 
 
-def assemble_transactions(
-    headers: DataFrame, changes: Callable[[], DataFrame] | None, form: Format, facts: Mapping[str, Any]
-) -> DataFrame:
+def assemble_transactions(headers: DataFrame, changes: Callable[[], DataFrame] | None, form: Format) -> DataFrame:
     """``transactions`` from events and, for sources of committed changes, from changes, both without images."""
     if form.pairing is Pairing.OBJECT:  # an event log has none
         return headers.sparkSession.createDataFrame([], from_arrow_schema(model.TRANSACTIONS))
     if form.commits or changes is None:
-        return _assemble(headers, {}, form, facts, "transactions")
+        return _assemble(headers, {}, form, "transactions")
     return conform(summaries_of(headers, changes(), form), "transactions")
 
 
-def _assemble(
-    events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, facts: Mapping[str, Any], table: str
-) -> DataFrame:
+def _assemble(events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, table: str) -> DataFrame:
     """A table of the model, by :class:`cdcwb.formats.assembler.Assembler`. Events that belong together are in one
     task, in capture order, in a temporary file of the task."""
-    name, known = form.name, {fact: facts.get(fact) for fact in ("fragments", "undo_records")}
-    schema = model.TABLES[table]
+    name, schema = form.name, model.TABLES[table]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with _temporary_file(batches) as read:
-            source = Assembler(get_format(name), known, keys, [(read, Halved())])
+            source = Assembler(get_format(name), keys, [(read, Halved())])
             yield from getattr(source, table)()
 
     of_changes = F.col("kind").isin(*CHANGES)
     if form.pairing is Pairing.POSITION:
         together = _by_position(events.filter(of_changes))
     else:
-        alone = F.when(F.col("kind").isin(*HALVES), F.concat_ws("\0", "schema_name", "table_name"))
+        is_fragment = F.col("kind") == str(Kind.FRAGMENT)
+        needs_others = F.col("kind").isin(*HALVES) | is_fragment | F.col("headers")["fragments"].isNotNull()
+        alone = F.when(needs_others, F.concat_ws("\0", "schema_name", "table_name"))
         group = F.coalesce("transaction_id", F.concat(F.lit("\0"), F.coalesce(alone, _location())))
+        of_changes = of_changes | is_fragment
         together = events.filter(of_changes | F.col("transaction_id").isNotNull()).repartition(group)
     ordered = together.select(*OF_CHANGES).sortWithinPartitions("file_index", "offset")
     return ordered.mapInArrow(work, from_arrow_schema(schema))

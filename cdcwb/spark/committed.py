@@ -51,9 +51,10 @@ def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
         F.col("transaction_id") == F.col("_transaction"),
         "left",
     )
+    undone = F.coalesce(F.col("outcome").isin(str(Outcome.UNDO), str(Outcome.UNDONE)), F.lit(False))
     return joined.withColumns(
         {
-            "outcome": F.when(F.col("_rolls_back"), str(Outcome.ROLLED_BACK)).otherwise(F.col("outcome")),
+            "outcome": F.when(F.col("_rolls_back") & ~undone, str(Outcome.ROLLED_BACK)).otherwise(F.col("outcome")),
             "commit_position": F.col("_commit_position"),
             "committed_at": F.coalesce("committed_at", "_committed_at"),
         }

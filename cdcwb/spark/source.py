@@ -20,7 +20,6 @@ from cdcwb.formats.assembly import (
     read_changes,
     read_checked,
     read_crossing,
-    read_trail_changes,
     read_transactions,
 )
 from cdcwb.formats.base import (
@@ -41,7 +40,8 @@ from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import announced, known
-from cdcwb.formats.summaries import PARTS, read_parts, read_trail_parts
+from cdcwb.formats.summaries import PARTS, read_parts
+from cdcwb.formats.trail import read_trail_changes
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare_collector
 
@@ -193,9 +193,10 @@ class Reader(DataSourceReader):
         if isinstance(fmt, Trailing) and part in ("trail", "crossing", "trail_ends", "trail_parts"):
             if part == "trail_ends":
                 return read_ends(read, self.wanted, trail=True)
-            take = read_crossing if part == "crossing" else read_trail_changes
-            rows = take(read, self.wanted, fmt.shared(plan)[split])
-            return read_trail_parts(read, self.wanted, rows) if part == "trail_parts" else rows
+            shared = fmt.shared(plan)[split]
+            if part == "trail_parts":
+                return read_parts(read, self.wanted, trail=True, crossing=shared)
+            return (read_crossing if part == "crossing" else read_trail_changes)(read, self.wanted, shared)
         if part in _ASSEMBLED and isinstance(fmt, Assembling):
             return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
         if part in _DELIVERED:

@@ -54,7 +54,7 @@ def by_spark(path: Path, name: str) -> list[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Live, "delivers_changes", False)
         patch.setattr(Live, "joins_rows", False)
-        patch.setattr(Live, "pairs_trail", False)
+        patch.setattr(Live, "reads_trail", False)
         return rows(cdcwb.load(path), name)
 
 
@@ -72,11 +72,18 @@ def test_the_data_of_the_project(format: str, name: str) -> None:
     assert rows(cdcwb.load(DATA / format, split_size=30_000), name) == by_spark(DATA / format, name)
 
 
-@pytest.mark.parametrize(("tokens", "lobs"), [("all", False), ("last", False), ("all", True)])
+@pytest.mark.parametrize(("tokens", "lobs", "undo"), [("all", False, 0), ("last", False, 0), ("all", True, 0.3)])
 @pytest.mark.parametrize("name", TABLES)
-def test_trails_of_halves_in_several_files(name: str, tokens: str, lobs: bool, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"updates": "pairs", "lobs": lobs, "restarts": 2, "abends": 2, "trail_files": 3}
-    synth.generate("goldengate", changes=250, seed=8, to=tmp_path, tokens=tokens, capture_files="trail", **options)
+def test_trails_of_halves_in_several_files(name: str, tokens: str, lobs: bool, undo: float, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "updates": "pairs",
+        "lobs": lobs,
+        "undo": undo,
+        "restarts": 2,
+        "abends": 2,
+        "trail_files": 3,
+    }
+    synth.generate("goldengate", changes=250, seed=9, to=tmp_path, tokens=tokens, capture_files="trail", **options)
     path = tmp_path / "capture"
     for file in sorted(path.iterdir()):  # some lines of each are missing
         lines = file.read_bytes().splitlines(keepends=True)
@@ -85,8 +92,8 @@ def test_trails_of_halves_in_several_files(name: str, tokens: str, lobs: bool, t
     assert len(expected) > 5
     capture = cdcwb.load(path, split_size=20_000)
     tables = cast(Live, capture._tables)
-    assert tables.pairs_trail
-    assert tables.reads_trail is not lobs  # fragments continue records
+    assert tables.reads_trail
+    assert [bool(capture.facts[name]) for name in ("fragments", "undo_records")] == [lobs, undo > 0]
     assert rows(capture, name) == expected
 
 

@@ -173,11 +173,12 @@ class GoldenGate(BaseFormat):
         yield from exports.read(export, part.file, part.start, part.stop, to_utc_of(plan.settings), wanted)
 
     def in_splits(self, plan: Plan) -> bool:
-        """False if a half of an update without a transaction waits at a border, and if exports, which have no order of
-        their own, are in several splits."""
-        stretches = (stretch for part in plan.parts for stretch in part.stretches)
+        """False if a record without a transaction waits at a border for the other half of its update or for fragments,
+        and if exports, which have no order of their own, are in several splits."""
+        stretches = [stretch for part in plan.parts for stretch in part.stretches]
         ordered = all(entry.export is None for entry in plan.files)
-        return len(plan.splits) < 2 or (ordered and not any(one.half and one.before is None for one in stretches))
+        waits = any((one.half and one.before is None) or (one.follows and one.after is None) for one in stretches)
+        return len(plan.splits) < 2 or (ordered and not waits)
 
     def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
         """The splits, and the transactions that each shares with others."""

@@ -1,0 +1,167 @@
+"""Assembles changes in their split, for a trail: a stream of committed work without begins and ends, in which the
+records of a transaction are consecutive and some records are in no transaction (docs/formats/goldengate.md §5.6 and
+§6). Halves of updates are paired by their order. Fragments are among the source events of the change that they
+continue. A record may undo an earlier change of its transaction. Transactions in several splits are assembled from the
+rows of all of them, by the same function (:mod:`cdcwb.formats.assembler`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.assembly import CHANGES, Read, labels, paired, spliced, with_columns
+from cdcwb.formats.base import OF_CHANGES, Wanted
+from cdcwb.formats.halves import as_array
+from cdcwb.formats.requests import having
+from cdcwb.model import Kind, Operation, Outcome, Problem
+
+__all__ = ["outcomes", "read_trail_changes"]
+
+Ints = npt.NDArray[np.int64]
+
+_OF_FRAGMENTS: Final = ("transaction_id", "headers", *(field.name for field in model.SOURCE_EVENT))
+
+
+def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+    """The changes of a split, without those of the transactions ``crossing``, in the order of the last of their
+    records, as a batch of :data:`cdcwb.model.CHANGES`. Like those of
+    :func:`cdcwb.formats.delivered.read_delivered`, they lack the facts from the end of their transaction. Without
+    images, undone changes are not found."""
+    kinds = frozenset((*CHANGES, str(Kind.FRAGMENT)))
+    across = pa.array(sorted(crossing), pa.string())
+    events, fragments = [], []
+    for batch in read(replace(wanted, kinds=kinds, columns=frozenset(OF_CHANGES))):
+        rows = batch.filter(pc.invert(pc.is_in(batch["transaction_id"], across))) if crossing else batch
+        is_fragment = pc.equal(rows["kind"], str(Kind.FRAGMENT))
+        fragments.append(rows.select(list(_OF_FRAGMENTS)).filter(is_fragment))
+        events.append(rows.filter(pc.invert(is_fragment)))
+    for rows in pa.Table.from_batches(events, model.EVENTS).combine_chunks().to_batches():
+        yield _with_outcomes(_with_fragments(paired(rows), rows, pa.Table.from_batches(fragments)))
+
+
+# --- fragments --------------------------------------------------------------------------------------------------------
+
+
+def _with_fragments(changes: pa.RecordBatch, events: pa.RecordBatch, fragments: pa.Table) -> pa.RecordBatch:
+    """Changes with the fragments that continue their ``events`` among their source events. A fragment names the event
+    in the header ``continues``: by position, or by ``file_index:offset`` if an event has no position or that of a
+    different preceding one."""
+    location = pc.binary_join_element_wise(*(events[name].cast(pa.string()) for name in ("file_index", "offset")), ":")
+    again = pa.array(having(events["problems"], Problem.SAME_POSITION))
+    names = _named(events["transaction_id"], pc.if_else(again, location, pc.coalesce(events["position"], location)))
+    continued = _named(fragments["transaction_id"], pc.map_lookup(fragments["headers"], "continues", "first"))
+    heads = np.flatnonzero(as_array(pc.is_in(names, continued.drop_null())))
+    if not len(heads):
+        return changes
+    by_name: dict[str | None, list[dict[str, int]]] = defaultdict(list)
+    for name, place in zip(continued.to_pylist(), fragments.select(list(_OF_FRAGMENTS[2:])).to_pylist(), strict=True):
+        by_name[name].append(place)
+    number = _numbers(events)[heads]
+    of_head = dict(zip(number.tolist(), names.take(pa.array(heads)).to_pylist(), strict=True))
+    sources = changes["source_events"]
+    of = pc.list_parent_indices(sources).to_numpy()
+    at = np.unique(of[np.isin(_numbers(pc.list_flatten(sources)), number)])
+    more = [
+        [one for event in mine for one in (event, *by_name.get(of_head.get(_number(**event)), ()))]
+        for mine in sources.take(pa.array(at)).to_pylist()
+    ]
+    return with_columns(changes, {"source_events": spliced(sources, at, pa.array(more, sources.type))})
+
+
+def _named(transactions: pa.Array, names: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(pc.fill_null(transactions, ""), names, "\0")
+
+
+def _number(file_index: Any, offset: Any, **_: Any) -> Any:
+    """A number for the location of an event."""
+    return (file_index << 44) + offset
+
+
+def _numbers(events: pa.RecordBatch | pa.StructArray) -> Ints:
+    fields = (events.field(name) if isinstance(events, pa.StructArray) else events[name] for name in _LOCATION)
+    found: Ints = _number(*(field.to_numpy().astype(np.int64) for field in fields))
+    return found
+
+
+_LOCATION: Final = ("file_index", "offset")
+
+# --- undo -------------------------------------------------------------------------------------------------------------
+
+_FLAG: Final = "UndoFlag"
+"""The header that is 1 if a record undoes an earlier one."""
+
+_OPPOSITE: Final = {
+    str(Operation.INSERT): str(Operation.DELETE),
+    str(Operation.DELETE): str(Operation.INSERT),
+    str(Operation.UPDATE): str(Operation.UPDATE),
+}
+
+Change = Mapping[str, Any]
+
+
+def _with_outcomes(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """Changes with the outcomes of those that undo others or are undone."""
+    undoes = pc.fill_null(pc.equal(pc.map_lookup(changes["headers"], _FLAG, "first"), "1"), False)
+    undoing = changes["transaction_id"].filter(undoes).drop_null()
+    if not len(undoing):
+        return changes
+    at = np.flatnonzero(as_array(pc.is_in(changes["transaction_id"], undoing)))
+    some = changes.take(pa.array(at))
+    tables, flags = labels(some["schema_name"], some["table_name"]).to_pylist(), undoes.take(pa.array(at)).to_pylist()
+    images = ("key", "before", "after")
+    rows = some.select(["transaction_id", *_LOCATION, "position", "operation", *images]).to_pylist()
+    each: dict[str, list[Change]] = defaultdict(list)
+    for number, row, table, flag in zip(at.tolist(), rows, tables, flags, strict=True):
+        maps = {name: None if row[name] is None else dict(row[name]) for name in images}
+        each[row["transaction_id"]].append({**row, **maps, "table": table, "undoes": flag, "number": number})
+    found: dict[int, str] = {}
+    for mine in each.values():
+        mine.sort(key=lambda one: (one["position"] is None, one["position"], one["file_index"], one["offset"]))
+        found |= {mine[index]["number"]: outcome for index, outcome in outcomes(mine).items()}
+    numbers = np.array(list(found))
+    outcome = spliced(changes["outcome"], numbers, pa.array(found.values(), pa.string()))
+    return with_columns(changes, {"outcome": outcome})
+
+
+def outcomes(changes: Sequence[Change]) -> dict[int, str]:
+    """The changes of a transaction, in log order, that undo others (``undo``) or are undone: index -> outcome. Images
+    and keys are dictionaries; ``table`` is the name of the table. A change with ``undoes`` undoes the latest preceding
+    change of the same table that is not undone yet, with the opposite operation and the same row: the same key if both
+    have one, else images that agree in all common columns.
+    """
+    found: dict[int, str] = {}
+    for at, change in enumerate(changes):
+        if not change["undoes"]:
+            continue
+        found[at] = str(Outcome.UNDO)
+        wanted = _OPPOSITE.get(change["operation"])
+        for earlier in range(at - 1, -1, -1):
+            other = changes[earlier]
+            if (
+                earlier not in found
+                and other["operation"] == wanted
+                and other["table"] == change["table"]
+                and _same_row(other, change)
+            ):
+                found[earlier] = str(Outcome.UNDONE)
+                break
+    return found
+
+
+def _same_row(done: Change, undoing: Change) -> bool:
+    if done["key"] is not None and undoing["key"] is not None:
+        return bool(done["key"] == undoing["key"])
+    pairs = [(done["after"], undoing["before"]), (done["before"], undoing["after"])]
+    shared = [(one, other, one.keys() & other.keys()) for one, other in pairs if one is not None and other is not None]
+    return any(names for _, _, names in shared) and all(
+        one[name] == other[name] for one, other, names in shared for name in names
+    )
