@@ -22,6 +22,7 @@ from cdcwb.formats.goldengate.layout import IO_TYPES
 from cdcwb.formats.goldengate.plan import FileEntry, Part, Settings, Stretch
 from cdcwb.formats.goldengate.plan.trails import Lookup, TrailFile, nearest_offsets, sections
 from cdcwb.formats.goldengate.plan.transactions import (
+    CLOSES,
     LOB,
     METADATA,
     RESTART_ABEND,
@@ -160,7 +161,6 @@ for _number, _type in IO_TYPES.items():
     _KIND_OF[_number] = _KIND[str(_type.kind)]
     _OPERATION_OF[_number] = -1 if _type.operation is None else OPERATIONS.index(str(_type.operation))
 _KIND_OF[RESTART_ABEND] = _CONTROL  # a rollback, if a transaction is open
-_CLOSES: Final = (2, 3)
 _GOES_ON: Final = (1, 2)
 _EARLIEST: Final = -62_135_596_800_000_000
 _LATEST: Final = 253_402_300_799_999_999
@@ -256,7 +256,7 @@ def assign(
         files=[],
         transaction=np.full(count, -1, dtype=np.int64),
         named=[],
-        last=np.where(marks.trans < 0, -1, np.isin(marks.trans, _CLOSES)).astype(np.int8),
+        last=np.where(marks.trans < 0, -1, np.isin(marks.trans, CLOSES)).astype(np.int8),
         version=np.full(count, -1, dtype=np.int64),
         utc=np.zeros(count, dtype=np.int64),
         timed=np.zeros(count, dtype=np.bool_),

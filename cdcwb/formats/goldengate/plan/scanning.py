@@ -35,6 +35,7 @@ from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED, is_raw_trail
 from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Options, Part, Plan
 from cdcwb.formats.goldengate.plan.trails import Section, Shown, sections, shown_offsets
 from cdcwb.formats.goldengate.plan.transactions import (
+    CLOSES,
     FRAGMENT,
     LOB,
     METADATA,
@@ -345,12 +346,18 @@ def refusal(path: str) -> CaptureError:
 
 
 _REACH: Final = 1 << 17  # bytes before and after a border that are looked at
+_SHARE: Final = 16  # of a part, at most so much is added to it for the end of a transaction
 
 
-def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
+def _boundary(text: npt.NDArray[np.uint8], at: int, look: int) -> int:
     """The first boundary at or after ``at`` between two records with different RBA or time, so that two printed images
-    of one update stay together."""
+    of one update stay together; if a transaction ends in ``look`` bytes after it, the one after its end, so that few
+    transactions are in two parts."""
     place = boundary(text, at)
+    records = scan(text[place : place + look], place, bodies=False)
+    ends = np.flatnonzero(np.isin(marks_of(records).trans[:-1], CLOSES))
+    if len(ends):
+        place = boundary(text, int(records.stop[ends[0]]))
     while place < text.size:
         before = _times_and_rbas(text[max(place - HEAD, 0) : place])[-1:]
         if not before or before != _times_and_rbas(text[place : place + HEAD])[:1]:
@@ -359,13 +366,13 @@ def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
     return place
 
 
-def _boundary_near(source: Source, at: int, reach: int) -> int:
+def _boundary_near(source: Source, at: int, reach: int, look: int = 0) -> int:
     """The same for a file, of which only the necessary bytes around ``at`` are read."""
     first = max(at - reach, 0)
     text = source.read(first, at + reach)
-    place = _boundary(text, at - first)
+    place = _boundary(text, at - first, look)
     if place + HEAD > text.size and first + text.size < source.length:
-        return _boundary_near(source, at, 4 * reach)
+        return _boundary_near(source, at, 4 * reach, look)
     return first + place
 
 
@@ -386,9 +393,10 @@ def parts_of(entry: FileEntry, index: int, split_size: int, window: tuple[int, i
         return [Part(index, 0, entry.size)] if entry.size else []
     with open_source(entry.path, "binary") as source:
         reach = _REACH if is_remote(entry.path) else entry.size
+        look = min(HEAD, split_size // _SHARE)
         places = [_boundary_near(source, low, reach)]
         while places[-1] < high:
-            places.append(_boundary_near(source, min(places[-1] + split_size, entry.size), reach))
+            places.append(_boundary_near(source, min(places[-1] + split_size, entry.size), reach, look))
     return [Part(index, start, stop) for start, stop in pairwise(places)]
 
 

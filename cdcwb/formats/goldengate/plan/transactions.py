@@ -24,6 +24,7 @@ from cdcwb.formats.goldengate.decode.definitions import GUARDIAN, one_case
 from cdcwb.formats.goldengate.layout import HALVES, KEYED, LISTED, UNIFIED, io_type_of
 
 __all__ = [
+    "CLOSES",
     "DDL",
     "FRAGMENT",
     "LOB",
@@ -287,7 +288,7 @@ def forms_of(marks: Marks, prefix: int, index: Ints) -> Ints:
 
 
 _ALONE: Final = (0, 3)
-_CLOSES: Final = (2, 3)
+CLOSES: Final = (2, 3)
 
 
 def position_text(sequence: int, rba: int) -> str:
@@ -336,7 +337,7 @@ def runs(marks: Marks, order: Ints, opened: bool) -> Runs:
     """
     index = order[(marks.member[order] | marks.abort[order]) & _placed(marks, order)]
     trans, abort = marks.trans[index], marks.abort[index]
-    closes = abort | np.isin(trans, _CLOSES)
+    closes = abort | np.isin(trans, CLOSES)
     free = ~np.append(not opened, closes[:-1]) if len(index) else np.zeros(0, dtype=np.bool_)
     starts = ~abort & (np.isin(trans, _ALONE) | ~free)
     unknown = (trans < 0) & ~abort
