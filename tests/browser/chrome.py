@@ -16,7 +16,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.machine import find_browser
 
-__all__ = ["WAIT", "errors", "hovered", "opened", "requests", "settled", "without_script"]
+__all__ = ["WAIT", "errors", "hovered", "opened", "requests", "settled", "waiting", "without_script"]
 
 WAIT = 300
 """Seconds that a state may take to be reached; the machine may be busy."""
@@ -32,6 +32,11 @@ _FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
+
+
+def waiting(chrome: Chrome) -> WebDriverWait[Chrome]:
+    """Waits until a condition holds; Selenium's own pause between two looks is half a second."""
+    return WebDriverWait(chrome, WAIT, poll_frequency=0.05)
 
 
 @contextmanager
@@ -61,7 +66,7 @@ def settled(chrome: Chrome, page: Path, charts: int) -> None:
     """Open a file and wait until its charts are drawn."""
     chrome.get(page.as_uri())
     drawn = "return document.querySelectorAll('figure.chart.drawn, figure.chart.failed').length"
-    WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(drawn) >= charts)
+    waiting(chrome).until(lambda c: c.execute_script(drawn) >= charts)
 
 
 @contextmanager
@@ -92,7 +97,7 @@ def hovered(chrome: Chrome, element: WebElement, label: str) -> str:
         ActionChains(chrome).move_to_element_with_offset(element, -1, 0).move_to_element(element).perform()
         return str(chrome.execute_script(text, label))
 
-    return WebDriverWait(chrome, WAIT).until(seen)
+    return waiting(chrome).until(seen)
 
 
 def errors(chrome: Chrome) -> list[str]:

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from selenium.webdriver import Chrome
-from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.browser.chrome import WAIT
+from tests.browser.chrome import WAIT, waiting
 
 __all__ = ["PANES", "READY", "TOKEN", "lab", "run_all"]
 
@@ -70,7 +69,7 @@ def lab(folder: Path, home: Path) -> Iterator[str]:
 def run_all(chrome: Chrome, url: str, notebook: str) -> None:
     """Open a notebook in JupyterLab, run all its cells, and wait until the explorer in it has lines."""
     chrome.get(f"{url}lab/tree/{notebook}?token={TOKEN}")
-    wait = WebDriverWait(chrome, WAIT)
+    wait = waiting(chrome)
     wait.until(lambda c: c.execute_script(READY))
     chrome.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
     chrome.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")

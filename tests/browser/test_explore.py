@@ -14,10 +14,9 @@ import pytest
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.explore import marks_of
-from tests.browser.chrome import WAIT, errors, opened, requests
+from tests.browser.chrome import errors, opened, requests, waiting
 from tests.browser.lab import PANES, lab, run_all
 from tests.explore_captures import saved
 from tests.hostile_messages import LOADS, RUNS, hostile
@@ -42,7 +41,7 @@ class Page:
 
     def until(self, script: str, *arguments: object) -> object:
         """Wait until a script is true, and say what it gave."""
-        return WebDriverWait(self.chrome, WAIT).until(lambda c: c.execute_script(f"return {script}", *arguments))
+        return waiting(self.chrome).until(lambda c: c.execute_script(f"return {script}", *arguments))
 
     def press(self, *keys: str) -> None:
         """Press keys where the page has its focus, one after the other, each once the one before has been answered."""

@@ -7,10 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.report import notebooks
-from tests.browser.chrome import WAIT, opened
+from tests.browser.chrome import opened, waiting
 from tests.browser.lab import TOKEN, lab
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +28,7 @@ def test_the_first_page_is_the_notebook_to_start_with(address: str, tmp_path: Pa
     assert address == "/lab/tree/notebooks/00_start_here.ipynb"
     with lab(ROOT, tmp_path) as url, opened() as chrome:
         chrome.get(f"{url.rstrip('/')}{address}?token={TOKEN}")
-        wait = WebDriverWait(chrome, WAIT)
+        wait = waiting(chrome)
         heading = "return [...document.querySelectorAll('.jp-RenderedMarkdown h1')].map(node => node.textContent)"
         wait.until(lambda c: any(text.startswith("Start here") for text in c.execute_script(heading)))
         listed = "return [...document.querySelectorAll('.jp-DirListing-itemText')].map(node => node.textContent)"

@@ -14,13 +14,12 @@ import pytest
 from nbconvert import HTMLExporter
 from nbformat.sign import NotebookNotary
 from selenium.webdriver import Chrome
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.report.html import page
 from cdcwb.report.kernel import Kernel
 from cdcwb.report.runner import execute, notebook_path
 from cdcwb.report.show import FIGURE_MIME
-from tests.browser.chrome import WAIT, opened, settled
+from tests.browser.chrome import opened, settled, waiting
 from tests.browser.lab import TOKEN, lab
 from tests.browser.test_theme import ABOUT, INK, PAPER, prefer
 from tests.reports import DATA
@@ -69,7 +68,7 @@ class Shown:
 def whole(chrome: Chrome, notebook: Any) -> int:
     """Wait until a notebook is shown with all its cells and charts; how many charts it has."""
     charts = sum(FIGURE_MIME in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ()))
-    WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(_WHOLE, charts, len(notebook.cells)))
+    waiting(chrome).until(lambda c: c.execute_script(_WHOLE, charts, len(notebook.cells)))
     return charts
 
 
@@ -77,7 +76,7 @@ def choose(chrome: Chrome, theme: str) -> None:
     """Switch JupyterLab's theme, and wait until its charts have it."""
     chrome.execute_async_script(_THEME, f"JupyterLab {theme.title()}")
     said = "return document.body.dataset.jpThemeLight"
-    wait = WebDriverWait(chrome, WAIT)
+    wait = waiting(chrome)
     wait.until(lambda c: c.execute_script(said) == ("true" if theme == "light" else "false"))
     wait.until(lambda c: c.execute_script(_TINTED, PAPER[theme]))
 
@@ -188,7 +187,7 @@ def test_a_notebook_that_was_asked_for_a_theme_has_it_whatever_that_of_jupyterla
     show(browser, "04_schema_drift", executed["04_schema_drift"])
     choose(chrome, "light")
     chrome.execute_script(f"{_OPEN}.querySelector('style[data-theme]').dataset.theme = 'dark'")
-    WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(_TINTED, PAPER["dark"]))
+    waiting(chrome).until(lambda c: c.execute_script(_TINTED, PAPER["dark"]))
     found = measured(chrome)
     assert (found["papers"], found["inks"], found["cells"]) == ([PAPER["dark"]], [INK["dark"]], [INK["dark"]])
     assert {part: some for part, some in found["wrong"].items() if some} == {}
@@ -206,7 +205,7 @@ def test_pictures_of_charts_in_a_saved_notebook_become_charts_in_the_theme_of_ju
         "return window.jupyterapp.shell.currentWidget.context.model.toJSON().cells.flatMap(cell => cell.outputs ?? [])"
         ".filter(output => output.data?.['image/png']).length"
     )
-    WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(pictured) == charts)
+    waiting(chrome).until(lambda c: c.execute_script(pictured) == charts)
     save = "const done = arguments[0]; window.jupyterapp.shell.currentWidget.context.save().then(() => done())"
     chrome.execute_async_script(save)
     show(browser, name, executed[name])

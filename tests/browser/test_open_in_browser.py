@@ -16,9 +16,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from selenium.webdriver import Chrome
-from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.browser.chrome import WAIT, opened
+from tests.browser.chrome import WAIT, opened, waiting
 from tests.saved_capture import write_saved
 
 _SENT = "Network.requestWillBeSent"
@@ -69,7 +68,7 @@ def test_the_page_is_drawn_in_a_browser_alone_and_ends_with_ctrl_c(
     assert "pages" not in refused.text.partition("<body")[0]
     with opened(1280, 1400) as chrome:
         chrome.get(address)
-        wait = WebDriverWait(chrome, WAIT)
+        wait = waiting(chrome)
         drawn = "return document.querySelectorAll('[data-panel=timeline] .plot .main-svg').length"
         wait.until(lambda c: c.execute_script(drawn))
         assert "of 300 transactions committed" in chrome.find_element("css selector", ".cdcwb-cards").text

@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.wait import WebDriverWait
 
 import cdcwb_synth as synth
 from cdcwb.report import run_report
 from cdcwb.report.html import SIZE_LIMIT, Entry, now, write_index
-from tests.browser.chrome import WAIT, errors, hovered, opened, requests, settled, without_script
+from tests.browser.chrome import errors, hovered, opened, requests, settled, waiting, without_script
 
 RUNS = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 FILE = 'stream"><img src=x onerror="document.title=\'owned\'">.bin'
@@ -99,7 +98,7 @@ def test_even_unescaped_captured_text_could_not_run(chrome: Chrome) -> None:
         "added.textContent = 'document.title = \"owned\"';"
         "document.body.append(added)"
     )
-    WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script("return document.querySelector('main img').complete"))
+    waiting(chrome).until(lambda c: c.execute_script("return document.querySelector('main img').complete"))
     assert chrome.title != "owned"
     assert any("Content Security Policy" in message for message in errors(chrome))
 
@@ -154,7 +153,7 @@ def test_the_index_leads_to_the_report(browser: Chrome, report: SimpleNamespace)
     errors(browser), requests(browser)
     link = f"a[href='{report.page.name}']"
     browser.find_element(By.CSS_SELECTOR, link).click()
-    WebDriverWait(browser, WAIT).until(lambda c: c.current_url == report.page.as_uri())
+    waiting(browser).until(lambda c: c.current_url == report.page.as_uri())
     assert browser.find_element(By.TAG_NAME, "h1").text == "Transactions"
     assert "owned" not in browser.title.replace(FILE, "")
 
@@ -185,7 +184,7 @@ def test_these_tests_would_notice_a_request_and_an_error(browser: Chrome, tmp_pa
         browser.get("about:blank")
         errors(browser), requests(browser)
         browser.get(wrong.as_uri())
-        WebDriverWait(browser, WAIT).until(lambda c: c.title == "owned")
+        waiting(browser).until(lambda c: c.title == "owned")
         assert leak in requests(browser)
         assert any("oops" in message for message in errors(browser))
     finally:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.report import run_report
-from tests.browser.chrome import WAIT, errors, opened, requests, settled
+from tests.browser.chrome import errors, opened, requests, settled, waiting
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -52,7 +51,7 @@ def test_who_points_at_a_field_sees_its_bytes_and_the_other_way_round(browser: C
     assert lit() == []
     row = box.find_element(By.CSS_SELECTOR, "tr.n4")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
-    wait = WebDriverWait(browser, WAIT)
+    wait = waiting(browser)
     ActionChains(browser).move_to_element(row).perform()
     wait.until(lambda _: lit() == ["400 00 00 2b"])  # number 4 and its bytes
     run_of_bytes = box.find_element(By.CSS_SELECTOR, "span.n9")

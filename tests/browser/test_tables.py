@@ -19,13 +19,12 @@ import pytest
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.charts import theme
 from cdcwb.report import show
 from cdcwb.report.html import Page, page, write_atomically
 from cdcwb.report.suite import siblings_of
-from tests.browser.chrome import WAIT, errors, opened, requests, settled, without_script
+from tests.browser.chrome import errors, opened, requests, settled, waiting, without_script
 
 ABOUT = Page("capture", datetime(2026, 3, 23, tzinfo=UTC), "02_transactions", "1")
 START = datetime(2026, 2, 3, 8, 0, tzinfo=UTC)
@@ -181,7 +180,7 @@ def saved(folder: Path, name: str) -> list[list[str]]:
 def test_the_csv_has_the_values_in_full_and_no_formula(chrome: Chrome, folder: Path) -> None:
     tool(chrome, "CSV").send_keys(Keys.ENTER)
     file = folder / "saved" / "page-longest.csv"
-    WebDriverWait(chrome, WAIT).until(lambda _: file.is_file())
+    waiting(chrome).until(lambda _: file.is_file())
     rows = saved(folder, file.name)
     assert rows[0] == ["name", "time", "duration (µs)", "size (bytes)", "number", "user"]
     assert [row[0] for row in rows[1:]] == ["'=1+1", "'+x", "-12.5", "'-x", "'@sum", *FORMULAS[5:]]
@@ -198,7 +197,7 @@ def test_copied_are_the_rows_that_are_shown_as_they_are_sorted(chrome: Chrome) -
     heading(chrome, "bytes").find_element(By.TAG_NAME, "button").click()
     chrome.find_element(By.CSS_SELECTOR, "main .cdcwb-tools input").send_keys("user")
     tool(chrome, "Copy").click()
-    WebDriverWait(chrome, WAIT).until(lambda c: status(c) == "4 rows copied")
+    waiting(chrome).until(lambda c: status(c) == "4 rows copied")
     lines = [line.split("\t") for line in clipboard(chrome).split("\n")]
     assert [line[0] for line in lines] == ["name", "a", "ü", "'-x", "'=1+1"]
     assert [line[3] for line in lines[1:]] == [str(10**power) for power in (9, 6, 3, 0)]
@@ -216,7 +215,7 @@ def test_a_row_copies_the_command_that_shows_its_record(chrome: Chrome) -> None:
     buttons = table(chrome, 1).find_elements(By.CSS_SELECTOR, "button.inspect")
     assert len(buttons) == 2
     buttons[1].send_keys(Keys.ENTER)
-    WebDriverWait(chrome, WAIT).until(lambda c: status(c, 1).startswith("copied"))
+    waiting(chrome).until(lambda c: status(c, 1).startswith("copied"))
     assert clipboard(chrome) == "cdcwb inspect /in/stream.bin --offset 40000 --format gbase8s"
     shown = table(chrome, 1).find_elements(By.CSS_SELECTOR, "td .shown")
     assert [one.text for one in shown] == ["9,000", "40,000"]
@@ -286,7 +285,7 @@ def test_a_page_of_a_suite_opens_from_a_disk_with_the_scripts_beside_it(browser:
     assert not browser.find_element(By.ID, "missing").is_displayed()
     assert tool(browser, "CSV").is_displayed()
     browser.find_element(By.LINK_TEXT, "All reports").click()
-    WebDriverWait(browser, WAIT).until(lambda c: c.title == "index")
+    waiting(browser).until(lambda c: c.title == "index")
 
 
 def test_a_page_of_a_suite_opens_over_http_and_checks_its_scripts(
@@ -300,14 +299,14 @@ def test_a_page_of_a_suite_opens_over_http_and_checks_its_scripts(
         url = f"http://127.0.0.1:{server.server_port}/part/02_transactions.html"
         browser.get(url)
         drawn = "return document.querySelectorAll('figure.chart.drawn').length"
-        WebDriverWait(browser, WAIT).until(lambda c: c.execute_script(drawn) == 1)
+        waiting(browser).until(lambda c: c.execute_script(drawn) == 1)
         assert not browser.find_element(By.ID, "missing").is_displayed()
         (scripts,) = (tmp_path / "site").glob("cdcwb-*.js")
         with scripts.open("a") as file:
             file.write("document.title = 'owned';")
         browser.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
         browser.get(url)
-        WebDriverWait(browser, WAIT).until(lambda c: c.find_element(By.ID, "missing").is_displayed())
+        waiting(browser).until(lambda c: c.find_element(By.ID, "missing").is_displayed())
         assert browser.title != "owned"
     finally:
         server.shutdown()
@@ -326,7 +325,7 @@ def test_without_its_scripts_a_page_shows_its_tables_and_says_what_is_missing(
         scripts.write_bytes(scripts.read_bytes()[:left])
     settled(browser, tmp_path / "moved" / "part" / "02_transactions.html", charts=1)
     note = browser.find_element(By.ID, "missing")
-    WebDriverWait(browser, WAIT).until(lambda _: note.is_displayed())
+    waiting(browser).until(lambda _: note.is_displayed())
     assert scripts.name in note.text
     assert "the bar's name" in browser.find_element(By.CSS_SELECTOR, "figure.chart .instead").text
     assert not browser.find_element(By.CSS_SELECTOR, "figure.chart .drawing").is_displayed()

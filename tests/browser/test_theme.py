@@ -11,12 +11,11 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 from selenium.webdriver import Chrome
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.charts import theme
 from cdcwb.report.html import Page, page
 from cdcwb.report.show import FIGURE_MIME, STYLE
-from tests.browser.chrome import WAIT, errors, opened, settled
+from tests.browser.chrome import errors, opened, settled, waiting
 
 ABOUT = Page("capture", datetime(2026, 3, 23, tzinfo=UTC), "02_transactions", "1")
 PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 27, 33)"}
@@ -63,7 +62,7 @@ def test_a_page_and_its_charts_have_one_theme(browser: Chrome, tmp_path: Path, a
     prefer(browser, system)
     settled(browser, written(tmp_path, asked), charts=1)
     wanted = system if asked == "auto" else asked
-    WebDriverWait(browser, WAIT).until(lambda chrome: colours(chrome) == (PAPER[wanted], INK[wanted]))
+    waiting(browser).until(lambda chrome: colours(chrome) == (PAPER[wanted], INK[wanted]))
     assert errors(browser) == []
 
 
@@ -72,4 +71,4 @@ def test_a_page_follows_the_system_while_it_is_open(browser: Chrome, tmp_path: P
     settled(browser, written(tmp_path, "auto"), charts=1)
     assert colours(browser) == (PAPER["light"], INK["light"])
     prefer(browser, "dark")
-    WebDriverWait(browser, WAIT).until(lambda chrome: colours(chrome) == (PAPER["dark"], INK["dark"]))
+    waiting(browser).until(lambda chrome: colours(chrome) == (PAPER["dark"], INK["dark"]))

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.report import run_report
-from tests.browser.chrome import WAIT, errors, opened, settled
+from tests.browser.chrome import errors, opened, settled, waiting
 
 HEADER = "header__change_seq,header__change_oper,header__change_mask,header__transaction_id,header__timestamp,id,name\n"
 CHANGES = 60
@@ -77,7 +76,7 @@ def test_a_double_click_shows_all_times(browser: Chrome, report: Path) -> None:
     chart = browser.find_element(By.CSS_SELECTOR, ".js-plotly-plot .nsewdrag")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
     ActionChains(browser).double_click(chart).perform()
-    WebDriverWait(browser, WAIT).until(lambda chrome: ranges(chrome)[0][1][:4] >= "2098")
+    waiting(browser).until(lambda chrome: ranges(chrome)[0][1][:4] >= "2098")
 
 
 def test_a_box_looks_closer_at_a_part_of_the_axis_and_keeps_the_lanes(browser: Chrome, report: Path) -> None:
@@ -87,5 +86,5 @@ def test_a_box_looks_closer_at_a_part_of_the_axis_and_keeps_the_lanes(browser: C
     lanes, times = ranges(browser, "yaxis")[0], ranges(browser)[0]
     start = ActionChains(browser).move_to_element_with_offset(chart, -200, -10).click_and_hold()
     start.move_by_offset(150, 5).move_by_offset(150, 5).release().perform()
-    WebDriverWait(browser, WAIT).until(lambda chrome: ranges(chrome)[0] != times)
+    waiting(browser).until(lambda chrome: ranges(chrome)[0] != times)
     assert ranges(browser, "yaxis")[0] == lanes

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.browser.chrome import WAIT, opened
+from tests.browser.chrome import opened, waiting
 from tests.browser.lab import READY, TOKEN, lab
 from tests.browser.test_views import Page
 from tests.growing_topic import Growing
@@ -37,7 +36,7 @@ def page(growing: Growing, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     nbformat.write(notebook, folder / "topic.ipynb")
     with lab(folder, tmp_path_factory.mktemp("home")) as url, opened(1280, 1400) as chrome:
         chrome.get(f"{url}lab/tree/topic.ipynb?token={TOKEN}")
-        wait = WebDriverWait(chrome, WAIT)
+        wait = waiting(chrome)
         wait.until(lambda c: c.execute_script(READY))
         chrome.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
         chrome.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")

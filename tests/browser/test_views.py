@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 from selenium.webdriver import ActionChains, Chrome
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
-from tests.browser.chrome import WAIT, opened, requests
+from tests.browser.chrome import opened, requests, waiting
 from tests.browser.lab import READY, TOKEN, lab
 from tests.saved_capture import write_saved
 
@@ -54,7 +53,7 @@ class Page:
     def __init__(self, chrome: Chrome, source: Source) -> None:
         self.chrome = chrome
         self.source = source
-        self.wait = WebDriverWait(chrome, WAIT)
+        self.wait = waiting(chrome)
 
     def one(self, selector: str) -> Any:
         return self.chrome.find_element("css selector", selector)
@@ -101,7 +100,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     nbformat.write(notebook, folder / "views.ipynb")
     with lab(folder, home) as url, opened(1280, 1400) as chrome:
         chrome.get(f"{url}lab/tree/views.ipynb?token={TOKEN}")
-        wait = WebDriverWait(chrome, WAIT)
+        wait = waiting(chrome)
         wait.until(lambda c: c.execute_script(READY))
         chrome.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
         chrome.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
