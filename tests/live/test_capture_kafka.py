@@ -214,9 +214,11 @@ def test_a_topic_that_lost_messages_or_was_created_anew_is_not_continued(broker:
             record(topics, tmp_path)
 
 
-@pytest.mark.ci
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("tls", [False, True], ids=["PLAIN", "SCRAM, through TLS"])
+@pytest.mark.parametrize(
+    "tls",
+    [pytest.param(False, id="PLAIN"), pytest.param(True, id="SCRAM, through TLS", marks=pytest.mark.ci)],
+)
 def test_a_password_is_in_no_output(tls: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     word = "planted-word-7319"
     broker = Broker(tmp_path / "server", {"reader": word}, tls)
