@@ -39,36 +39,31 @@ def rows(capture: Capture, name: str, images: bool = True) -> list[dict[str, Any
     )
 
 
-def by_spark(path: Path, name: str, **options: Any) -> list[dict[str, Any]]:
-    """What Spark puts together of all events."""
+def both(path: Path, **options: Any) -> list[list[dict[str, Any]]]:
+    capture = cdcwb.load(path, **options)
+    return [rows(capture, name) for name in ("changes", "transactions")]
+
+
+def same(path: Path, sizes: list[int]) -> None:
+    """Changes and transactions with splits of these sizes are those that Spark puts together of all events."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Live, "assembles_in_splits", False)
-        return rows(cdcwb.load(path, **options), name)
-
-
-def same(path: Path, name: str, sizes: list[int]) -> None:
-    expected = by_spark(path, name)
-    assert len(expected) > 5
+        expected = both(path)
+    assert all(len(some) > 5 for some in expected)
     for size in sizes:
-        capture = cdcwb.load(path, split_size=size)
-        found = rows(capture, name)
-        assert found == expected, size
+        assert both(path, split_size=size) == expected, size
 
 
-@pytest.mark.parametrize("name", ["changes", "transactions"])
-def test_stories_cut_at_every_record(tmp_path: Path, name: str) -> None:
-    folder = write_stories(tmp_path)
-    same(folder, name, [100, 1 << 20])
+def test_stories_cut_at_every_record(tmp_path: Path) -> None:
+    same(write_stories(tmp_path), [100, 1 << 20])
 
 
-@pytest.mark.parametrize("name", ["changes", "transactions"])
-def test_a_capture_with_everything_that_happens(disorder: Path, name: str) -> None:
-    same(disorder, name, [20_000, 1 << 25])
+def test_a_capture_with_everything_that_happens(disorder: Path) -> None:
+    same(disorder, [20_000, 1 << 25])
 
 
-@pytest.mark.parametrize("name", ["changes", "transactions"])
-def test_the_data_of_the_project(name: str) -> None:
-    same(DATA, name, [2_000, 1 << 25])
+def test_the_data_of_the_project() -> None:
+    same(DATA, [2_000])
 
 
 def test_without_images_changes_are_the_same_but_for_their_values(disorder: Path) -> None:
