@@ -22,7 +22,7 @@ ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
-  bench-scale bench-alternatives clean java browser s3 stores
+  bench-scale bench-alternatives clean java browser live s3 stores
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,11 +49,8 @@ test-oldest: $(OLDEST)/.ready ## run the tests that tell most of Spark on the ol
 	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) -m "oldest or not spark" tests/spark \
 		$(ON_OLDEST:%=tests/unit/test_%.py)
 
-# On the oldest PySpark, whose Kafka connector resolves wherever its jars do. The broker's jars come from Maven.
-test-live: $(OLDEST)/.ready ## run the tests against a Kafka broker and database servers, which they start
-	@scripts/ensure.sh $(OLDEST)/bin/python java
-	@scripts/ensure.sh $(OLDEST)/bin/python databases
-	@scripts/live_jars.sh $(LIVE_JARS)
+# On the oldest PySpark, whose Kafka connector resolves wherever its jars do.
+test-live: live ## run the tests against a Kafka broker and database servers, which they start
 	CDCWB_LIVE_JARS=$(LIVE_JARS) $(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) $(ONLY) tests/live
 
 test-cluster: env java ## run the tests on a standalone cluster and a Spark Connect server, which they start
@@ -109,6 +106,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/make_env.sh
 
 $(OLDEST)/.ready: pyproject.toml constraints.txt constraints-oldest.txt scripts/make_env.sh
 	@PYTHON=$(PYTHON) scripts/make_env.sh $(OLDEST) test constraints.txt constraints-oldest.txt
+
+# What the live tests start; the broker's jars come from Maven.
+live: $(OLDEST)/.ready
+	@scripts/ensure.sh $(OLDEST)/bin/python java
+	@scripts/ensure.sh $(OLDEST)/bin/python databases
+	@scripts/live_jars.sh $(LIVE_JARS)
 
 s3: $(S3)/.ready
 
