@@ -26,6 +26,8 @@ PROMISES = {
     ("gbase8s", "problems"): 1.5,
     ("qlik-kafka", "changes"): 2.0,
     ("qlik-change-table", "changes"): 1.5,
+    ("goldengate", "changes"): 1.5,
+    ("goldengate", "problems"): 1.5,
     ("idm-event-log", "changes"): 2.0,
 }
 """How many times what ``events`` cost a table of a format costs at most."""

@@ -237,13 +237,13 @@ class Small:
         if isinstance(form, Joining):
             rows = [spelt(rows) for split in self._splits for rows in form.read_spellings(self._plan, split, Wanted())]
             return problem_rows(key_spellings(pa.Table.from_batches(rows, WITH_SPELLING)))
-        problems = []
         if form.pairing is Pairing.TRANSACTION:
             made = self._assembler.changes(headers) if form.commits else self.delivered(headers)
             problems = [row for batch in made for row in problem_rows(batch, _ONLY_PAIRED)]
+        else:
+            problems = frozen_times(self.sequences())
         if form.commits:
             return problems + [row for batch in self.transactions() for row in open_ones(batch)]
-        problems += frozen_times(self.sequences())
         return problems if isinstance(form, Halving) else [*problems, *incomplete(self._summaries)]
 
     def sequences(self) -> pa.Table:

@@ -138,13 +138,13 @@ class Live(Planned):
     def checks_changes(self) -> bool:
         """Whether the problems of changes within one split are found with those of its events."""
         halved = self.delivers_changes and isinstance(self.format, Halving)
-        return halved or self.assembles_in_splits or self.joins_rows
+        return halved or self.assembles_in_splits or self.joins_rows or self.reads_trail
 
-    def _changes_of_splits(self, part: str, images: bool, **options: str) -> DataFrame:
+    def _changes_of_splits(self, part: str, images: bool) -> DataFrame:
         """The changes that are assembled within splits."""
         from cdcwb.spark.packing import unpack
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **options}
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
         return unpack(self._read(part=part, packed="true", keys=json.dumps(self.keys), **options), rows=model.CHANGES)
 
     def _assembled(self, part: str, images: bool) -> DataFrame:
@@ -249,8 +249,6 @@ class Live(Planned):
         images = self.format.pairing is Pairing.POSITION
         if self.checks_changes:
             changes = self._changes_of_crossing(images) if self._something_crosses else None
-        elif self.reads_trail:  # the ends of its transactions are not needed
-            changes = self._with_crossing(self._changes_of_splits("trail", images, problems="true"), images)
         else:
             changes = self.changes(images)
         ends = None

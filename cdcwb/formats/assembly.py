@@ -47,6 +47,9 @@ __all__ = [
 Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
 """Reads the events of a split."""
 
+Reader = Callable[[Read, Wanted, frozenset[str]], Iterator[pa.RecordBatch]]
+"""Reads the changes of a split, without those of some transactions."""
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -107,11 +110,11 @@ class _Headers:
         return cls.of(pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS), crossing)
 
     @classmethod
-    def of(cls, events: pa.Table, crossing: frozenset[str]) -> _Headers:
-        """Those among the narrow rows of a split."""
+    def of(cls, events: pa.Table, crossing: frozenset[str], unnamed: bool = False) -> _Headers:
+        """Those among the narrow rows of a split; with ``unnamed``, also those in no transaction."""
         of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
         crosses = pc.is_in(events["transaction_id"], pa.array(sorted(crossing), pa.string()))
-        kept = pc.and_not(pc.is_valid(events["transaction_id"]), crosses)
+        kept = pc.and_not(pc.or_(pc.is_valid(events["transaction_id"]), pa.scalar(unnamed)), crosses)
         return cls(events.filter(kept), crosses.filter(of_changes).to_numpy())
 
     def column(self, name: str) -> pa.Array:
@@ -221,20 +224,23 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
 
 
-def read_checked(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+def read_checked(
+    read: Read, wanted: Wanted, crossing: frozenset[str], take: Reader = read_changes, unnamed: bool = False
+) -> Iterator[pa.RecordBatch]:
     """The events of a split with problems, and its changes with problems of their halves, without those of the
-    transactions ``crossing``, all as batches of :data:`cdcwb.model.EVENTS`."""
+    transactions ``crossing``, all as batches of :data:`cdcwb.model.EVENTS`. ``take`` reads the changes; with
+    ``unnamed``, also those in no transaction."""
     narrow = []
     columns = None if wanted.columns is None else wanted.columns | {*_NARROW}
     for batch in read(replace(wanted, columns=columns)):
         yield with_problems(batch)
         narrow.append(_narrow(batch, False))
-    headers = _Headers.of(pa.Table.from_batches(narrow, _NARROW_ROWS), crossing)
+    headers = _Headers.of(pa.Table.from_batches(narrow, _NARROW_ROWS), crossing, unnamed)
     halves = headers.halves()
     is_reordered = headers.are(Kind.BEFORE)[headers.change] & (halves.partner >= 0)
     is_reordered &= halves.partner < np.arange(len(headers.change))
     if halves.alone.any() or is_reordered.any():  # rare enough to read the split once more
-        for changes in read_changes(read, replace(wanted, images=False), crossing):
+        for changes in take(read, replace(wanted, images=False), crossing):
             yield wrong_halves(changes)
 
 

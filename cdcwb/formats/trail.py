@@ -18,16 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, Read, labels, paired, spliced, with_columns
+from cdcwb.formats.assembly import CHANGES, Read, labels, paired, read_checked, spliced, with_columns
 from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.halves import as_array
 from cdcwb.formats.requests import having
 from cdcwb.model import Kind, Operation, Outcome, Problem
 
-__all__ = ["outcomes", "read_trail_changes"]
+__all__ = ["outcomes", "read_trail_changes", "read_trail_checked"]
 
 Ints = npt.NDArray[np.int64]
 
+_LOCATION: Final = ("file_index", "offset")
 _OF_FRAGMENTS: Final = ("transaction_id", "headers", *(field.name for field in model.SOURCE_EVENT))
 
 
@@ -48,6 +49,12 @@ def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> 
         yield _with_outcomes(_with_fragments(paired(rows), rows, pa.Table.from_batches(fragments)))
 
 
+def read_trail_checked(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+    """The events of a split with problems, and its changes with problems of their halves; see
+    :func:`cdcwb.formats.assembly.read_checked`."""
+    return read_checked(read, wanted, crossing, read_trail_changes, unnamed=True)
+
+
 # --- fragments --------------------------------------------------------------------------------------------------------
 
 
@@ -55,23 +62,25 @@ def _with_fragments(changes: pa.RecordBatch, events: pa.RecordBatch, fragments: 
     """Changes with the fragments that continue their ``events`` among their source events. A fragment names the event
     in the header ``continues``: by position, or by ``file_index:offset`` if an event has no position or that of a
     different preceding one."""
-    location = pc.binary_join_element_wise(*(events[name].cast(pa.string()) for name in ("file_index", "offset")), ":")
+    continued = _named(fragments["transaction_id"], pc.map_lookup(fragments["headers"], "continues", "first"))
+    if continued.null_count == len(continued):
+        return changes
+    location = pc.binary_join_element_wise(*(events[name].cast(pa.string()) for name in _LOCATION), ":")
     again = pa.array(having(events["problems"], Problem.SAME_POSITION))
     names = _named(events["transaction_id"], pc.if_else(again, location, pc.coalesce(events["position"], location)))
-    continued = _named(fragments["transaction_id"], pc.map_lookup(fragments["headers"], "continues", "first"))
     heads = np.flatnonzero(as_array(pc.is_in(names, continued.drop_null())))
-    if not len(heads):
-        return changes
-    by_name: dict[str | None, list[dict[str, int]]] = defaultdict(list)
-    for name, place in zip(continued.to_pylist(), fragments.select(list(_OF_FRAGMENTS[2:])).to_pylist(), strict=True):
-        by_name[name].append(place)
+    by_name: dict[str, list[dict[str, int]]] = defaultdict(list)
+    places = fragments.select(list(_OF_FRAGMENTS[2:])).to_pylist()
+    for name, place in zip(continued.to_pylist(), places, strict=True):
+        if name is not None:
+            by_name[name].append(place)
     number = _numbers(events)[heads]
     of_head = dict(zip(number.tolist(), names.take(pa.array(heads)).to_pylist(), strict=True))
     sources = changes["source_events"]
     of = pc.list_parent_indices(sources).to_numpy()
     at = np.unique(of[np.isin(_numbers(pc.list_flatten(sources)), number)])
     more = [
-        [one for event in mine for one in (event, *by_name.get(of_head.get(_number(**event)), ()))]
+        [one for event in mine for one in (event, *by_name.get(of_head.get(_number(**event), ""), ()))]
         for mine in sources.take(pa.array(at)).to_pylist()
     ]
     return with_columns(changes, {"source_events": spliced(sources, at, pa.array(more, sources.type))})
@@ -91,8 +100,6 @@ def _numbers(events: pa.RecordBatch | pa.StructArray) -> Ints:
     found: Ints = _number(*(field.to_numpy().astype(np.int64) for field in fields))
     return found
 
-
-_LOCATION: Final = ("file_index", "offset")
 
 # --- undo -------------------------------------------------------------------------------------------------------------
 

@@ -168,7 +168,7 @@ def assemble_problems(
         problems = problems.unionByName(_without_end(transactions))
     elif transactions is not None:
         problems = problems.unionByName(committed.missing_events(transactions))
-    if not form.commits:
+    if form.pairing is not Pairing.TRANSACTION:
         problems = problems.unionByName(committed.frozen_times(headers))
     return problems.unionByName(others)
 

@@ -41,7 +41,7 @@ from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
-from cdcwb.formats.trail import read_trail_changes
+from cdcwb.formats.trail import read_trail_changes, read_trail_checked
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare_collector
 
@@ -190,13 +190,14 @@ class Reader(DataSourceReader):
         if isinstance(fmt, Joining) and part in _JOINED:
             reads = {"joined": fmt.read_changes, "checked": fmt.read_checked, "spellings": fmt.read_spellings}
             return reads[part](plan, split, self.wanted)
-        if isinstance(fmt, Trailing) and part in ("trail", "crossing", "trail_ends", "trail_parts"):
+        if isinstance(fmt, Trailing) and part in ("trail", "checked", "crossing", "trail_ends", "trail_parts"):
             if part == "trail_ends":
                 return read_ends(read, self.wanted, trail=True)
             shared = fmt.shared(plan)[split]
             if part == "trail_parts":
                 return read_parts(read, self.wanted, trail=True, crossing=shared)
-            return (read_crossing if part == "crossing" else read_trail_changes)(read, self.wanted, shared)
+            takes = {"trail": read_trail_changes, "checked": read_trail_checked, "crossing": read_crossing}
+            return takes[part](read, self.wanted, shared)
         if part in _ASSEMBLED and isinstance(fmt, Assembling):
             return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
         if part in _DELIVERED:

@@ -20,7 +20,7 @@ from tests.local import plan_of
 PARTS = {
     Assembling: ("changes", "crossing", "transactions"),
     Halving: ("delivered", "elsewhere", "ends"),
-    Trailing: ("trail", "crossing", "trail_ends", "trail_parts"),
+    Trailing: ("trail", "checked", "crossing", "trail_ends", "trail_parts"),
     Joining: ("joined", "checked", "spellings"),
 }
 
