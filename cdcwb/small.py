@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,17 +16,15 @@ import pyarrow.parquet as pq
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import CHANGES, Read, finished, labels, open_ones
+from cdcwb.formats.assembly import CHANGES, Read, finished
 from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Pairing, Wanted
-from cdcwb.formats.clock import frozen_times, of_sequences
-from cdcwb.formats.delivered import read_problems
+from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.files import list_files
+from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across, find, problem_rows
 from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.idm_event_log.changes import WITH_SPELLING, key_spellings, spelt
-from cdcwb.formats.requests import with_problems
+from cdcwb.formats.requests import select
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of
 from cdcwb.formats.summaries import Groups, incomplete, summarised
-from cdcwb.model import Problem
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 from cdcwb.standard_input import is_spool
@@ -36,10 +35,8 @@ AT_MOST: Final = 32_000_000
 """Bytes of a small capture."""
 
 _PACKED: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
-_ONLY_PAIRED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
 
 Batches = Iterator[pa.RecordBatch]
-Row = dict[str, Any]
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
@@ -137,15 +134,6 @@ class Small:
         for split in self._splits:
             yield from self._format.read(self._plan, split, wanted)
 
-    def _of_splits(self, read: Callable[..., Batches], wanted: Wanted) -> Batches:
-        """The batches that a reader of committed changes returns for each split."""
-        form = self._format
-        for split in self._splits:
-            if isinstance(form, Halving):
-                yield from read(partial(form.read_together, self._plan, split), wanted, form.halved(self._plan, split))
-            else:
-                yield from read(partial(form.read, self._plan, split), wanted, WHOLE)
-
     def events(self, images: bool = True) -> Batches:
         """One row per wire record, in capture order; without ``images`` these and raw are null."""
         for split in self._splits:
@@ -212,39 +200,36 @@ class Small:
 
     def problems(self) -> Batches:
         """One row per problem."""
-        rows = [*self.problems_of_events(), *self._of_assembly()]
-        rows += self._format.problems(self._plan)
-        yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)
+        yield from self._trail() if self._is_trail else self._found()
+        yield pa.RecordBatch.from_pylist(self._format.problems(self._plan), model.PROBLEMS)
 
-    def problems_of_events(self) -> list[Row]:
-        """The problems of events, as rows of :data:`cdcwb.model.PROBLEMS`."""
-        return [row for batch in self._with_problems() for row in problem_rows(batch)]
+    def _found(self) -> Batches:
+        """The problems of events, and those that only the findings of all splits together show."""
+        form, plan = self._format, self._plan
+        found: dict[str, Any] = defaultdict(list)
+        for split in self._splits:
+            read = form.read_together if isinstance(form, Halving) else form.read
+            for name, rows in find(form, plan, split, partial(read, plan, split), Wanted()):
+                found[name].append(rows)
+        events = found.pop(EVENTS, [])
+        yield from found.pop(PROBLEMS, [])
+        tables = {name: pa.Table.from_batches(rows) for name, rows in found.items()}
+        yield from across(form, tables, lambda wanted: (rows for one in events for rows in select(one, wanted)))
 
-    def _with_problems(self) -> Batches:
-        """The events that have problems, including problems that are found by comparison with other records."""
-        form = self._format
-        if isinstance(form, Joining):
-            for split in self._splits:
-                yield from form.read_checked(self._plan, split, Wanted())
-        elif isinstance(form, Halving):
-            yield from self._of_splits(read_problems, Wanted())
-        else:
-            yield from map(with_problems, self._read(Wanted()))
+    def _trail(self) -> Batches:
+        """The problems of a trail."""
+        yield from self.problems_of_events()
+        for changes in self.delivered(Wanted(images=False)):
+            yield problem_rows(changes, ONLY_ASSEMBLED)
+        yield pa.RecordBatch.from_pylist(incomplete(self._summaries), model.PROBLEMS)
 
-    def _of_assembly(self) -> list[Row]:
-        """The problems of assembled changes and transactions."""
-        form, headers = self._format, Wanted(images=False)
-        if isinstance(form, Joining):
-            rows = [spelt(rows) for split in self._splits for rows in form.read_spellings(self._plan, split, Wanted())]
-            return problem_rows(key_spellings(pa.Table.from_batches(rows, WITH_SPELLING)))
-        if form.pairing is Pairing.TRANSACTION:
-            made = self._assembler.changes(headers) if form.commits else self.delivered(headers)
-            problems = [row for batch in made for row in problem_rows(batch, _ONLY_PAIRED)]
-        else:
-            problems = frozen_times(self.sequences())
-        if form.commits:
-            return problems + [row for batch in self.transactions() for row in open_ones(batch)]
-        return problems if isinstance(form, Halving) else [*problems, *incomplete(self._summaries)]
+    @property
+    def _is_trail(self) -> bool:
+        return self._format.pairing is Pairing.TRANSACTION and not self._format.commits
+
+    def problems_of_events(self) -> Batches:
+        """The problems of events without those of other records, as batches of :data:`cdcwb.model.PROBLEMS`."""
+        return map(problem_rows, self._read(Wanted()))
 
     def sequences(self) -> pa.Table:
         """The times in change sequences (:data:`cdcwb.formats.clock.SEQUENCES`)."""
@@ -269,21 +254,3 @@ def versions_from(versions: pa.Table, firsts: pa.Table) -> pa.Table:
     names = [name for name in model.TABLE_VERSIONS.names if name != "first_position"]
     rows = versions.select(names).add_column(at, model.TABLE_VERSIONS.field(at), positions)
     return rows.cast(model.TABLE_VERSIONS)
-
-
-def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> list[Row]:
-    """The problems of events or changes, as rows of :data:`cdcwb.model.PROBLEMS`. ``only``: with these codes."""
-    some = with_problems(rows)
-    names = ["problems", "file", "offset", "length", "transaction_id"]
-    table = labels(some["schema_name"], some["table_name"]).to_pylist()
-    raw = some["raw"].to_pylist() if "raw" in some.schema.names else [None] * some.num_rows
-    problems = []
-    for row, label, record in zip(some.select(names).to_pylist(), table, raw, strict=True):
-        location: Mapping[str, Any] = {name: row[name] for name in names[1:]}
-        first = None if record is None else record[:32].hex()
-        for problem in row["problems"]:
-            code = problem["code"]
-            if not only or code in only:
-                about = {"code": code, "sentence": problem["detail"], "first_bytes": first, "table": label}
-                problems.append({**location, **about, "severity": str(Problem(code).severity)})
-    return problems

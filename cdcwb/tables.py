@@ -24,6 +24,7 @@ from cdcwb.formats.base import (
     Trailing,
 )
 from cdcwb.formats.continued import divide
+from cdcwb.formats.findings import OF_EVENTS
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import hold
@@ -40,14 +41,6 @@ _OF_TIMES: Final = ("position", "transaction_id", "changed_at")
 
 BROADCAST_AT_MOST: Final = 1_000_000
 """Records up to which every task gets the ends of all transactions."""
-
-_OF_PROBLEMS: Final = (
-    *("kind", "file", "file_index", "offset", "length", "transaction_id", "schema_name", "table_name"),
-    *("raw", "problems"),
-)
-
-
-_SPELT: Final = (*(name for name in _OF_PROBLEMS if name != "problems"), "position", "key", "headers")
 
 
 class Live(Planned):
@@ -134,12 +127,6 @@ class Live(Planned):
         """Whether changes and parts of transactions are assembled in the splits (:mod:`cdcwb.formats.trail`)."""
         return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
 
-    @property
-    def checks_changes(self) -> bool:
-        """Whether the problems of changes within one split are found with those of its events."""
-        halved = self.delivers_changes and isinstance(self.format, Halving)
-        return halved or self.assembles_in_splits or self.joins_rows or self.reads_trail
-
     def _changes_of_splits(self, part: str, images: bool) -> DataFrame:
         """The changes that are assembled within splits."""
         from cdcwb.spark.packing import unpack
@@ -169,16 +156,13 @@ class Live(Planned):
         from cdcwb.spark import committed
         from cdcwb.spark.assemble import summaries_of
 
-        if self.reads_trail:
-            parts = self._read(part="trail_parts", images="false", mode=self.mode)
-            crosses = counts and self._something_crosses
-            return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)) if crosses else None)
-        if not self.delivers_changes:
+        if not self.delivers_changes and not self.reads_trail:
             return summaries_of(self.events(False), self.changes(False) if counts else None, self.format)
-        parts = self._read(part="counted", images="false", mode=self.mode)
-        if counts and isinstance(self.format, Halving) and self._something_crosses:
+        part = "trail_parts" if self.reads_trail else "counted"
+        if counts and isinstance(self.format, (Halving, Trailing)) and self._something_crosses:
+            parts = self._read(part=part, images="false", mode=self.mode)
             return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)))
-        return committed.summaries(parts)
+        return committed.summaries_sent(self._sent(part, images=False))
 
     @cached_property
     def _something_crosses(self) -> bool:
@@ -237,17 +221,17 @@ class Live(Planned):
         """One row per problem."""
         import pyarrow as pa
 
-        from cdcwb.spark.assemble import assemble_problems
+        from cdcwb.spark.assemble import assemble_problems, problems_of
 
         others = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
-        events = self._events_with_problems()
+        if self.in_splits:
+            return problems_of(self._sent("findings", self.with_images), self.format).unionByName(others)
         if self.format.pairing is Pairing.OBJECT:
-            if not self.joins_rows:
-                return assemble_problems(events, events, events, None, others, self.format)
-            return assemble_problems(events, None, self._part("spellings", _SPELT), None, others, self.format)
+            events = self.events(True, mode="PERMISSIVE")
+            return assemble_problems(events, events, events, None, others, self.format)
         # halves that are joined by position are compared with their masks
         images = self.format.pairing is Pairing.POSITION
-        if self.checks_changes:
+        if self.reads_trail:  # the problems of other changes are among those of events
             changes = self._changes_of_crossing(images) if self._something_crosses else None
         else:
             changes = self.changes(images)
@@ -255,22 +239,25 @@ class Live(Planned):
         if not isinstance(self.format, Halving):  # change tables do not mark the end of a transaction
             ends = self.transactions() if self.format.commits else self._summaries(counts=False)
         headers = self.events(False, columns=_OF_TIMES)
-        return assemble_problems(events, changes, headers, ends, others, self.format)
+        return assemble_problems(self._events_with_problems(), changes, headers, ends, others, self.format)
 
     def _events_with_problems(self) -> DataFrame:
-        """The events that have problems, with the columns of ``problems``; all events of an unordered event log.
-        Events that DROPMALFORMED drops are among them."""
-        in_parts = type(self) is Live or (type(self) is LiveRows and self.format.pairing is not Pairing.OBJECT)
-        if not in_parts or (self.format.pairing is Pairing.OBJECT and not self.joins_rows):
-            return self.events(True, mode="PERMISSIVE")
-        return self._part("checked" if self.checks_changes else "", _OF_PROBLEMS, problems="true")
-
-    def _part(self, part: str, columns: Sequence[str], **options: str) -> DataFrame:
-        """The events of one part of the reader, with some columns."""
+        """The events that have problems, with the columns of ``problems``. Events that DROPMALFORMED drops are among
+        them."""
         from cdcwb.spark.packing import unpack
 
-        options = {"images": str(self.with_images).lower(), "columns": ",".join(columns), **options}
-        return unpack(self._read(part=part, packed="true", mode="PERMISSIVE", **options), columns=columns)
+        if type(self) not in (Live, LiveRows):
+            return self.events(True, mode="PERMISSIVE")
+        options = {"images": str(self.with_images).lower(), "columns": ",".join(OF_EVENTS), "problems": "true"}
+        part = "checked" if self.reads_trail else ""
+        return unpack(self._read(part=part, packed="true", mode="PERMISSIVE", **options), columns=OF_EVENTS)
+
+    def _sent(self, part: str, images: bool) -> DataFrame:
+        """A part of the splits, sent as batches (:mod:`cdcwb.spark.exchange`)."""
+        from cdcwb.spark.exchange import groups_of
+
+        options = {"images": str(images).lower(), "mode": self.mode, "groups": str(groups_of(self.facts))}
+        return self._read(part=part, **options)
 
     def detected(self) -> DataFrame:
         """One row per detected setting."""

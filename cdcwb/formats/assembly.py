@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.requests import with_problems
+from cdcwb.formats.requests import select, with_problems, without
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 
 __all__ = [
@@ -62,6 +62,7 @@ _NARROW: Final = (
 )
 _NARROW_ROWS: Final = pa.schema([*(model.EVENTS.field(name) for name in _NARROW), ("user", pa.string())])
 _OUTCOMES: Final = pa.array([str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN)])
+_OPEN: Final = 2
 _UNDONE: Final = pa.array([str(Outcome.UNDONE)])
 
 
@@ -184,10 +185,11 @@ class _Headers:
         wanted = np.unique(self.number[undoes])
         some = np.flatnonzero(np.isin(self.number, wanted))
         some = some[np.argsort(self.number[some], kind="stable")]
-        for mine in np.split(some, np.searchsorted(self.number[some], wanted[1:])) if len(some) else ():
-            rank = np.unique(self.column("position").take(pa.array(mine)).to_pylist(), return_inverse=True)[1]
-            lowest = np.where(undoes[mine], rank, len(mine))[::-1]
-            behind = np.append(np.minimum.accumulate(lowest)[::-1][1:], len(mine))
+        ranks = pc.rank(self.column("position").take(pa.array(some)), tiebreaker="dense").to_numpy().astype(np.int64)
+        ends = np.searchsorted(self.number[some], wanted[1:])
+        for mine, rank in zip(np.split(some, ends), np.split(ranks, ends), strict=True) if len(some) else ():
+            lowest = np.where(undoes[mine], rank, len(some) + 1)[::-1]
+            behind = np.append(np.minimum.accumulate(lowest)[::-1][1:], len(some) + 1)
             at = np.searchsorted(self.change, mine)
             is_change = (at < len(self.change)) & (self.change[np.minimum(at, len(self.change) - 1)] == mine)
             found[at[is_change]] = (behind <= rank)[is_change]
@@ -225,23 +227,32 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
 
 
 def read_checked(
-    read: Read, wanted: Wanted, crossing: frozenset[str], take: Reader = read_changes, unnamed: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """The events of a split with problems, and its changes with problems of their halves, without those of the
-    transactions ``crossing``, all as batches of :data:`cdcwb.model.EVENTS`. ``take`` reads the changes; with
-    ``unnamed``, also those in no transaction."""
+    read: Read, wanted: Wanted, crossing: frozenset[str], take: Reader = read_changes, trail: bool = False
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """What one pass over a split shows, as names and batches. Without those of the transactions ``crossing``:
+    ``checked``, the events with problems, and changes with problems of their halves, as batches of
+    :data:`cdcwb.model.EVENTS`; ``open``, the transactions without begin or end (:data:`cdcwb.model.TRANSACTIONS`).
+    ``events``: those of ``crossing``, without images. ``take`` reads the changes. Of a ``trail`` changes may be in no
+    transaction, and only ``checked`` is read."""
     narrow = []
-    columns = None if wanted.columns is None else wanted.columns | {*_NARROW}
-    for batch in read(replace(wanted, columns=columns)):
-        yield with_problems(batch)
+    across = pa.array(sorted(crossing), pa.string())
+    columns = None if wanted.columns is None else wanted.columns.union(_NARROW, OF_CHANGES if crossing else ())
+    for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
+        yield "checked", with_problems(batch)
         narrow.append(_narrow(batch, False))
-    headers = _Headers.of(pa.Table.from_batches(narrow, _NARROW_ROWS), crossing, unnamed)
+        if crossing and not trail:
+            rows = without(batch.filter(pc.is_in(batch["transaction_id"], across)), "before", "after", "raw")
+            yield from (("events", some) for some in select(rows, wanted))
+    headers = _Headers.of(pa.Table.from_batches(narrow, _NARROW_ROWS), crossing, trail)
     halves = headers.halves()
     is_reordered = headers.are(Kind.BEFORE)[headers.change] & (halves.partner >= 0)
     is_reordered &= halves.partner < np.arange(len(headers.change))
     if halves.alone.any() or is_reordered.any():  # rare enough to read the split once more
         for changes in take(read, replace(wanted, images=False), crossing):
-            yield wrong_halves(changes)
+            yield "checked", wrong_halves(changes)
+    if not trail:
+        is_open = pa.array((headers.outcomes() == _OPEN)[headers.number])
+        yield "open", _transactions(_Headers(headers.events.filter(is_open), headers.crosses))
 
 
 def wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
@@ -286,9 +297,11 @@ def read_crossing(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Itera
 def read_transactions(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
     """The transactions of a split, without those ``crossing``, in the order of their first records, as batches of
     :data:`cdcwb.model.TRANSACTIONS`."""
-    headers = _Headers.read(read, wanted, crossing, users=True)
-    if not len(headers.names):
-        return
+    yield _transactions(_Headers.read(read, wanted, crossing, users=True))
+
+
+def _transactions(headers: _Headers) -> pa.RecordBatch:
+    """The transactions of some headers, in the order of their first records."""
     begins = headers.first(headers.are(Kind.BEGIN))
     ends = headers.last(headers.are(Kind.COMMIT, Kind.ROLLBACK))
     completeness = pc.if_else(pc.is_valid(ends), str(Completeness.COMPLETE), str(Completeness.NO_END))
@@ -309,7 +322,7 @@ def read_transactions(read: Read, wanted: Wanted, crossing: frozenset[str]) -> I
         "bytes": pa.array(sizes.astype(np.int64)),
         "user": headers.column("user").take(begins),
     }
-    yield pa.RecordBatch.from_arrays(
+    return pa.RecordBatch.from_arrays(
         [columns[field.name].cast(field.type) for field in model.TRANSACTIONS], schema=model.TRANSACTIONS
     )
 

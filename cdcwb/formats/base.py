@@ -468,12 +468,14 @@ class Joining(Protocol):
         """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
         ...
 
-    def read_checked(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events with problems, including those that need other rows."""
+    def read_checked(self, plan: Any, split: int, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """What one pass over a split shows: ``checked``, the events with problems, including those that need other
+        rows; and ``spellings``, the first event of each spelling of a table's key."""
         ...
 
-    def read_spellings(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The first event in a split of each spelling of a table's key."""
+    def key_spellings(self, rows: pa.Table) -> pa.RecordBatch:
+        """The events with the problem of a key that is written in several ways, from the ``spellings`` of all
+        splits."""
         ...
 
 

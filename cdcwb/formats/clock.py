@@ -18,7 +18,7 @@ from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import Groups
 from cdcwb.model import Problem
 
-__all__ = ["MOMENT", "SEQUENCES", "frozen_times", "of_sequences"]
+__all__ = ["MOMENT", "SEQUENCES", "frozen_times", "merged", "of_sequences"]
 
 MOMENT: Final = 16
 """Digits of the time at the start of a change sequence."""
@@ -45,22 +45,29 @@ def of_sequences(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     for batch in batches:
         known = pc.and_(pc.is_valid(sequence_times(batch["position"])[0]), pc.is_valid(batch["transaction_id"]))
         rows = batch.select(["position", "transaction_id", "changed_at"]).filter(known)
-        moment = pc.utf8_slice_codeunits(rows["position"], 0, MOMENT)
-        both = pc.binary_join_element_wise(moment, rows["transaction_id"], "\0")
-        parts.append(rows.append_column("both", both))
-    if not sum(part.num_rows for part in parts):
-        return SEQUENCES.empty_table()
-    groups = Groups(pa.Table.from_batches(parts), by="both")
-    position = groups.column("position")
-    found = [
+        position, transaction, at = rows.columns
+        moment = pc.utf8_slice_codeunits(position, 0, MOMENT)
+        columns = [moment, transaction, at, pa.array(np.ones(len(at), np.int64)), position, position]
+        parts.append(pa.RecordBatch.from_arrays(columns, schema=SEQUENCES))
+    return merged(pa.Table.from_batches(parts, SEQUENCES))
+
+
+def merged(rows: pa.Table) -> pa.Table:
+    """The rows of :data:`SEQUENCES`, those of one time and transaction as one."""
+    if not rows.num_rows:
+        return rows
+    rows = rows.combine_chunks()
+    both = pc.binary_join_element_wise(rows["moment"], rows["transaction_id"], "\0")
+    groups = Groups(rows.append_column("both", both), by="both")
+    columns = [
         pc.utf8_slice_codeunits(groups.names, 0, MOMENT),
         pc.utf8_slice_codeunits(groups.names, MOMENT + 1),
-        groups.greatest(groups.column("changed_at")),
-        groups.sum(pa.array(np.ones(len(position), np.int64))),
-        groups.least(position),
-        groups.greatest(position),
+        groups.greatest(groups.column("at")),
+        groups.sum(groups.column("events")),
+        groups.least(groups.column("low")),
+        groups.greatest(groups.column("high")),
     ]
-    return pa.Table.from_arrays(found, schema=SEQUENCES)
+    return pa.Table.from_arrays(columns, schema=SEQUENCES)
 
 
 def frozen_times(rows: pa.Table) -> list[dict[str, Any]]:

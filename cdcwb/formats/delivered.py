@@ -65,7 +65,7 @@ def read_problems(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.Rec
     """The events of a split with problems, and its changes with problems of their halves, all as batches of
     :data:`cdcwb.model.EVENTS`."""
     pairs = _Pairs(halved)
-    for rows in read(replace(wanted, columns=None)):
+    for rows in read(wanted):
         yield with_problems(rows)
         if not halved.befores:
             continue

@@ -28,6 +28,7 @@ __all__ = [
     "select",
     "versions_of",
     "with_problems",
+    "without",
 ]
 
 
@@ -136,3 +137,9 @@ def having(problems: pa.Array, code: Problem) -> npt.NDArray[np.bool_]:
     for row in np.flatnonzero(pc.is_valid(problems).to_numpy(zero_copy_only=False)).tolist():
         found[row] = any(one["code"] == code for one in problems[row].as_py())
     return found
+
+
+def without(batch: pa.RecordBatch, *names: str) -> pa.RecordBatch:
+    """A batch in which these columns are null."""
+    columns = [pa.nulls(batch.num_rows, one.type) if one.name in names else batch[one.name] for one in batch.schema]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -52,7 +52,7 @@ def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> 
 def read_trail_checked(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
     """The events of a split with problems, and its changes with problems of their halves; see
     :func:`cdcwb.formats.assembly.read_checked`."""
-    return read_checked(read, wanted, crossing, read_trail_changes, unnamed=True)
+    return (batch for _, batch in read_checked(read, wanted, crossing, read_trail_changes, trail=True))
 
 
 # --- fragments --------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from cdcwb import model
 from cdcwb.formats.assembler import ended
 from cdcwb.formats.assembly import finished, with_columns
 from cdcwb.formats.base import Format, Plan, Wanted
-from cdcwb.formats.clock import MOMENT, SEQUENCES, frozen_times
+from cdcwb.formats.clock import SEQUENCES, frozen_times, merged
 from cdcwb.formats.delivered import ENDS
 from cdcwb.formats.requests import select
 from cdcwb.formats.sequences import sequence_times
@@ -126,7 +126,7 @@ class Units:
         changes = (finished(ended(rows, of_ends), {}, form.compressed_updates) for rows in small.delivered())
         self._write(unit, "changes", changes)
         self._write(unit, "transactions", [])
-        self._write(unit, "found", [pa.RecordBatch.from_pylist(small.problems_of_events(), model.PROBLEMS)])
+        self._write(unit, "found", small.problems_of_events())
         self._write(unit, "lacking", [])
         tables = {
             "ends": ends,
@@ -254,21 +254,7 @@ class Units:
 
     def _sequences(self) -> pa.Table:
         """The times in change sequences; rows of several units with the same time and transaction are merged."""
-        rows = self._all_rows("sequences")
-        if not rows.num_rows:
-            return rows
-        rows = rows.combine_chunks()
-        both = pc.binary_join_element_wise(rows["moment"], rows["transaction_id"], "\0")
-        groups = Groups(rows.append_column("both", both), by="both")
-        columns = [
-            pc.utf8_slice_codeunits(groups.names, 0, MOMENT),
-            pc.utf8_slice_codeunits(groups.names, MOMENT + 1),
-            groups.greatest(groups.column("at")),
-            groups.sum(groups.column("events")),
-            groups.least(groups.column("low")),
-            groups.greatest(groups.column("high")),
-        ]
-        return pa.Table.from_arrays(columns, schema=SEQUENCES)
+        return merged(self._all_rows("sequences"))
 
     # --- transactions of several units --------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -17,10 +18,11 @@ from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.assembly import CHANGES, Read, open_ones
 from cdcwb.formats.base import OF_CHANGES, Format, Halved, Pairing, Wanted
+from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across
 from cdcwb.formats.halves import HALVES
 from cdcwb.formats.requests import select
 from cdcwb.model import Kind, Problem
-from cdcwb.spark import committed
+from cdcwb.spark import committed, exchange
 from cdcwb.spark.names import table_label
 from cdcwb.spark.objects import key_spellings, repeated_records
 
@@ -32,12 +34,9 @@ __all__ = [
     "assemble_problems",
     "assemble_transactions",
     "conform",
+    "problems_of",
     "summaries_of",
 ]
-
-_ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
-"""Problems of changes that none of their events has. A mask is compared with both images here if they are in two
-events; if they are in one, the format has compared them."""
 
 
 def conform(frame: DataFrame, table: str) -> DataFrame:
@@ -120,6 +119,29 @@ def _temporary_file(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
         yield read
 
 
+def problems_of(findings: DataFrame, form: Format) -> DataFrame:
+    """``problems`` of events, changes and transactions, from the ``findings`` of all splits
+    (:mod:`cdcwb.formats.findings`)."""
+    name = form.name
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+
+        def events() -> Iterator[pa.RecordBatch]:
+            for what, rows in exchange.received(batches):
+                if what == EVENTS:
+                    yield rows.select(OF_CHANGES)
+                else:
+                    found[what].append(rows)
+
+        with _temporary_file(events()) as read:
+            yield from found.pop(PROBLEMS, [])
+            tables = {what: pa.Table.from_batches(rows) for what, rows in found.items()}
+            yield from across(get_format(name), tables, read)
+
+    return exchange.together(findings).mapInArrow(work, from_arrow_schema(model.PROBLEMS))
+
+
 def summaries_of(headers: DataFrame, changes: DataFrame | None, form: Format) -> DataFrame:
     """The transactions of a source of committed changes, as rows of :data:`cdcwb.formats.summaries.SUMMARIES`, from
     events without images and, for the numbers of changes, from ``changes``."""
@@ -148,7 +170,7 @@ def assemble_problems(
             placed = placed.unionByName(found_among.select(*_PLACED))
     elif changes is not None and form.pairing is not Pairing.NONE:
         of_changes = changes.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
-        of_changes = of_changes.filter(F.col("problem")["code"].isin(*map(str, _ONLY_ASSEMBLED)))
+        of_changes = of_changes.filter(F.col("problem")["code"].isin(*map(str, ONLY_ASSEMBLED)))
         placed = placed.unionByName(of_changes.withColumn("raw", F.lit(None).cast("binary")).select(*_PLACED))
     rows = placed.select(
         severity[F.col("problem.code")].alias("severity"),

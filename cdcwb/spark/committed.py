@@ -20,6 +20,7 @@ from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.clock import MOMENT, SEQUENCES
 from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, incomplete, read_parts, summarised
 from cdcwb.model import Outcome
+from cdcwb.spark.exchange import received, together
 from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "parts",
     "parts_of",
     "summaries",
+    "summaries_sent",
 ]
 
 _TYPES = from_arrow_schema(PARTS)
@@ -102,12 +104,21 @@ def summaries(parts: DataFrame, of_changes: DataFrame | None = None) -> DataFram
         parts = parts.unionByName(of_changes, allowMissingColumns=True)
     missing = [F.lit(None).cast(_TYPES[name].dataType).alias(name) for name in PARTS.names if name not in parts.columns]
     parts = parts.select("*", *missing)
+    together = parts.select(*PARTS.names).repartition("transaction_id")
+    return together.mapInArrow(_summarise, from_arrow_schema(SUMMARIES))
+
+
+def summaries_sent(parts: DataFrame) -> DataFrame:
+    """The same from parts that were sent as batches (:mod:`cdcwb.spark.exchange`)."""
 
     def summarise(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield summarised(_table(batches, PARTS))
+        yield from _summarise(rows for _, rows in received(batches))
 
-    together = parts.select(*PARTS.names).repartition("transaction_id")
-    return together.mapInArrow(summarise, from_arrow_schema(SUMMARIES))
+    return together(parts).mapInArrow(summarise, from_arrow_schema(SUMMARIES))
+
+
+def _summarise(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield summarised(_table(batches, PARTS))
 
 
 def missing_events(summaries: DataFrame) -> DataFrame:

@@ -18,7 +18,6 @@ from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.assembly import (
     finished,
     read_changes,
-    read_checked,
     read_crossing,
     read_transactions,
 )
@@ -34,14 +33,16 @@ from cdcwb.formats.base import (
     Trailing,
     Wanted,
 )
-from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends, read_problems
+from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends
 from cdcwb.formats.files import list_files
+from cdcwb.formats.findings import Findings, find, key_of
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.formats.trail import read_trail_changes, read_trail_checked
+from cdcwb.spark.exchange import SENT, send
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare_collector
 
@@ -62,6 +63,7 @@ READER_OPTIONS = (
     "mode",
     "packed",
     "part",
+    "groups",
     "problems",
     "keys",
     "table",
@@ -75,25 +77,23 @@ has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``pac
 :func:`cdcwb.spark.packing.packed_schema`, with ``problems`` only rows that have any. ``part`` is the part of a split
 that is read instead of its events: the ``changes`` or ``transactions`` that are completely in it, or the events of
 those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
-whose other half may be ``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of
-transactions, or their ``counted`` numbers (:mod:`cdcwb.formats.delivered`); the complete changes of a ``trail`` in it,
-its ``trail_ends`` and ``trail_parts``, the ends and parts of its transactions (:class:`cdcwb.formats.base.Trailing`);
-the changes that are ``joined`` from neighbouring rows, these events ``checked``, and the first of all ``spellings`` of
-a key (:class:`cdcwb.formats.base.Joining`). ``keys`` is the option of that name for changes, as JSON."""
+whose other half may be ``elsewhere``, the ``ends`` of transactions, or their ``counted`` numbers
+(:mod:`cdcwb.formats.delivered`); the complete changes of a ``trail`` in it, its ``trail_ends`` and ``trail_parts``, the
+ends and parts of its transactions (:class:`cdcwb.formats.base.Trailing`); the changes that are ``joined`` from
+neighbouring rows (:class:`cdcwb.formats.base.Joining`); or its ``findings`` (:mod:`cdcwb.formats.findings`). With
+``groups`` the batches are sent as those of :data:`cdcwb.spark.exchange.SENT`, in so many groups; ``findings`` always
+are. ``keys`` is the option of that name for changes, as JSON."""
 _ASSEMBLED: Final = {
     "changes": read_changes,
-    "checked": read_checked,
     "crossing": read_crossing,
     "transactions": read_transactions,
 }
 _DELIVERED: Final = {
     "delivered": read_delivered,
     "elsewhere": read_elsewhere,
-    "checked": read_problems,
     "ends": read_ends,
     "counted": read_parts,
 }
-_JOINED: Final = ("joined", "checked", "spellings")
 _MODELS: Final = {
     "changes": model.CHANGES,
     "transactions": model.TRANSACTIONS,
@@ -152,6 +152,7 @@ class Reader(DataSourceReader):
         )
         self.packed = _is_packed(options)
         self.only_problems = as_bool("problems", options.get("problems", "false"))
+        self.groups = int(options.get("groups", "0"))
         self._plan: Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -172,24 +173,33 @@ class Reader(DataSourceReader):
                 self.options = {**self.options, "plan": plan.to_text(), "listing": listing}
         return self._plan
 
+    def _read(self, events: Events, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of a split or of rows; raises MalformedRecordError in mode FAILFAST."""
+        if self.stop_at_malformed and wanted.columns is not None:
+            wanted = replace(wanted, columns=wanted.columns | {"kind", *_OF_MALFORMED})
+        for batch in events(wanted):
+            if self.stop_at_malformed:
+                stop_at_malformed(batch)
+            yield batch
+
+    def _found(self, fmt: Format, plan: Plan, events: Events, split: int) -> Findings:
+        """The batches that the options select, with their names."""
+        part = self.options.get("part", "")
+        if part != "findings":
+            return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, events, split)))
+        if isinstance(fmt, Halving):
+            events = partial(fmt.read_together, plan, split)
+        return find(fmt, plan, split, partial(self._read, events), self.wanted)
+
     def _batches(self, fmt: Format, plan: Plan, events: Events, split: int = 0) -> Iterator[pa.RecordBatch]:
         """The batches that the options select, from the events of a split or of rows."""
         part = self.options.get("part")
         halved = WHOLE
         if isinstance(fmt, Halving) and part in _DELIVERED:
             events, halved = partial(fmt.read_together, plan, split), fmt.halved(plan, split)
-
-        def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
-            if self.stop_at_malformed and wanted.columns is not None:
-                wanted = replace(wanted, columns=wanted.columns | {"kind", *_OF_MALFORMED})
-            for batch in events(wanted):
-                if self.stop_at_malformed:
-                    stop_at_malformed(batch)
-                yield batch
-
-        if isinstance(fmt, Joining) and part in _JOINED:
-            reads = {"joined": fmt.read_changes, "checked": fmt.read_checked, "spellings": fmt.read_spellings}
-            return reads[part](plan, split, self.wanted)
+        read = partial(self._read, events)
+        if part == "joined" and isinstance(fmt, Joining):
+            return fmt.read_changes(plan, split, self.wanted)
         if isinstance(fmt, Trailing) and part in ("trail", "checked", "crossing", "trail_ends", "trail_parts"):
             if part == "trail_ends":
                 return read_ends(read, self.wanted, trail=True)
@@ -241,8 +251,7 @@ class Reader(DataSourceReader):
             if self.request is not None:
                 yield from fmt.read_table(plan, split, self.request)
                 continue
-            batches = self._batches(fmt, plan, partial(fmt.read, plan, split), split)
-            yield from self._shown(self._finished(fmt, batches), split)
+            yield from self._shown(fmt, plan, partial(fmt.read, plan, split), split)
 
     def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches for the rows of one partition of a DataFrame."""
@@ -251,12 +260,14 @@ class Reader(DataSourceReader):
         if self.request is not None:
             yield from fmt.read_table_rows(plan, rows, self.request)
             return
-        batches = self._batches(fmt, plan, partial(fmt.read_rows, plan, rows))
-        yield from self._shown(self._finished(fmt, batches), None)
+        yield from self._shown(fmt, plan, partial(fmt.read_rows, plan, rows), None)
 
-    def _shown(self, batches: Iterator[pa.RecordBatch], split: int | None) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if self.packed:
+    def _shown(self, fmt: Format, plan: Plan, events: Events, split: int | None) -> Iterator[pa.RecordBatch]:
+        """The batches that the options select, as they are passed to Spark; ``split`` is None for rows."""
+        for number, (name, batch) in enumerate(self._found(fmt, plan, events, split or 0)):
+            if self.groups:
+                yield from send(name, batch, key_of(fmt, name), self.groups, (split or 0) << 32 | number)
+            elif self.packed:
                 yield pack(batch, split, self.columns, _model(self.options))
             else:
                 yield batch if self.columns is None else batch.select(list(self.columns))
@@ -337,6 +348,8 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
 def schema_of(format: str, options: dict[str, str]) -> StructType:
     """The Spark schema of a :class:`Reader` with these options."""
     request = _request(options)
+    if "groups" in options:
+        return from_arrow_schema(SENT)
     if request is None:
         columns = _columns(options)
         if _is_packed(options):

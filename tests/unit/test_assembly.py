@@ -175,13 +175,22 @@ def test_one_pass_finds_the_problems_of_events_and_those_of_their_changes(
     drawn: list[tuple[Any, ...]], size: int
 ) -> None:
     rows = events_of(drawn)
-    batches = list(read_checked(reader(rows, size), EVERYTHING, frozenset({"2@B"})))
-    found = [(row["offset"], one["code"]) for batch in batches for row in batch.to_pylist() for one in row["problems"]]
+    parts: dict[str, list[Any]] = {"checked": [], "events": [], "open": []}
+    for name, batch in read_checked(reader(rows, size), EVERYTHING, frozenset({"2@B"})):
+        parts[name] += batch.to_pylist()
+    found = [(row["offset"], one["code"]) for row in parts["checked"] for one in row["problems"]]
     of_events = [(row["offset"], one["code"]) for row in rows for one in row["problems"] or ()]
     elsewhere = {row["offset"] for row in rows if row["transaction_id"] == "2@B"}
     changes = [row for row in expected_changes(rows) if row["offset"] not in elsewhere]
     of_changes = [(row["offset"], one["code"]) for row in changes for one in row["problems"] or ()]
     assert sorted(found) == sorted(of_events + [one for one in of_changes if one[1] != "value"])
+    assert [row["offset"] for row in parts["events"]] == sorted(elsewhere)
+    whole = [
+        one
+        for batch in read_transactions(reader(rows, size), EVERYTHING, frozenset({"2@B"}))
+        for one in batch.to_pylist()
+    ]
+    assert parts["open"] == [{**row, "user": None} for row in whole if row["outcome"] == "open"]
 
 
 @given(st.lists(_EVENT, max_size=40), st.integers(1, 41))

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import SMALL, integers, small_numbers
 
-__all__ = ["MapBuilder", "TextPool", "maps_of"]
+__all__ = ["MapBuilder", "TextPool", "lookup", "maps_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -120,3 +121,16 @@ def maps_of(keys: Sequence[str], values: pa.StringArray, chosen: npt.NDArray[np.
     edges[1:] = (np.arange(count)[:, None] * len(joined) + ends).reshape(-1)
     texts = pa.Array.from_buffers(pa.string(), count * size, [None, pa.py_buffer(edges), pa.py_buffer(joined * count)])
     return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(~chosen, False)), texts, values)
+
+
+def lookup(maps: pa.MapArray, key: str) -> pa.Array:
+    """The value of a key in each map, null for none; several times as fast as Arrow's where all have the same keys in
+    the same order."""
+    offsets = maps.offsets.to_numpy()
+    size = int(offsets[1] - offsets[0]) if len(maps) else 0
+    if size and (np.diff(offsets) == size).all():
+        first = maps.keys.slice(offsets[0], size).to_pylist()
+        at = pa.array(offsets[:-1] + (first.index(key) if key in first else 0))
+        if pc.all(pc.equal(maps.keys.take(at), key)).as_py():
+            return maps.items.take(at)
+    return pc.map_lookup(maps, key, "first")

@@ -477,12 +477,14 @@ def positions(headers: Headers) -> pa.Array:
 
 
 def columns_of(
-    headers: Headers, tables: Tables, schema: Ints, settings: Settings, *, images: bool = True, header_map: bool = True
-) -> dict[str, pa.Array]:
+    headers: Headers, tables: Tables, schema: Ints, settings: Settings, *,
+    images: bool = True, header_map: bool = True, find_problems: bool = True,
+) -> dict[str, pa.Array]:  # fmt: skip
     """The columns of ``events`` that need only the records themselves; ``schema`` as in :func:`lay_out`, for all
     records.
 
-    Without ``images`` rows are not decoded: ``before`` and ``after`` are left out, and so are problems of rows.
+    Without ``images`` rows are not decoded: ``before`` and ``after`` are left out, and so are problems of rows. Without
+    ``header_map`` and ``find_problems`` as well, nothing of a row but its header is read.
     """
     record_type = _by_number(headers, ["", *(kind.name for kind in _TYPES)])
     if not headers.number.all():
@@ -501,6 +503,8 @@ def columns_of(
         "commit_position": pc.if_else(pa.array(headers.number == 2), position, none),
         "changed_at": micros.cast(model.EVENTS.field("changed_at").type),
     }
+    if not (images or header_map or find_problems):
+        return columns
     count = len(headers.start)
     words, row_ends = np.zeros(count, np.int64), headers.payload_end
     problems: dict[int, Problems] = {}

@@ -163,6 +163,7 @@ class SplitState:
             **columns_of(
                 headers, *self.schemas(chunk, keep), self.plan.settings,
                 images=self.wanted.images, header_map=self.wanted.needs("headers"),
+                find_problems=self.wanted.needs("problems"),
             ),
         }  # fmt: skip
         if self.wanted.raw:

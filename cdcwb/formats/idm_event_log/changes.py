@@ -13,20 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
+from cdcwb.formats.arrays.maps import lookup
 from cdcwb.formats.assembly import joined as together
 from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.idm_event_log.decode.keys import same_objects
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints
 from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
 from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
-from cdcwb.formats.requests import with_problems
+from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
     "of_statements",
     "read_changes",
     "read_checked",
-    "read_spellings",
     "records_of",
     "spelt",
 ]
@@ -66,7 +66,7 @@ def keys_of_rows(events: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
     one statement share, and a number for its column; -1 where the row belongs to no other, as rows do whose record_id,
     object or column is not known."""
     is_change = pc.equal(events["kind"], str(Kind.CHANGE))
-    of_object = [pc.map_lookup(events["headers"], name, "first") for name in OBJECT]
+    of_object = [lookup(events["headers"], name) for name in OBJECT]
     joins = pc.and_(is_change, pc.is_in(events["record_type"], value_set=pa.array(TYPES)))
     joins = pc.and_(joins, pc.fill_null(pc.equal(pc.list_value_length(events["changed_columns"]), 1), False))
     for needed in (events["position"], *of_object[:2]):
@@ -143,11 +143,14 @@ def _parted(first: Ints, column: Ints) -> Ints:
 
 _ROWS: Final = frozenset({str(Kind.CHANGE), str(Kind.CONTROL)})
 _MERGED: Final = ("before", "after", "changed_columns", "problems")
+_OF_SPELLINGS: Final = ("headers", "key")
 _CHECKED: Final = frozenset(
-    ("kind", "file_index", "file", "offset", "length", "position", "raw", "schema_name", "table_name", "problems")
+    [
+        *("kind", "file_index", "file", "offset", "length", "position", "raw", "schema_name", "table_name", "problems"),
+        *_OF_SPELLINGS,
+    ]
 )
-_SPELT: Final = _CHECKED - {"problems", "position"} | {"headers", "key"}
-_Keys: TypeAlias = Callable[[pa.RecordBatch], tuple[Ints, Ints, Ints]]
+_Number: TypeAlias = Callable[[pa.RecordBatch], "_Rows"]
 
 NEAR: Final = 1 << 16
 """By how much a record_id may be lower than one before it, for changes to be put together where the rows are."""
@@ -173,26 +176,72 @@ def read_changes(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBa
         yield from held.end()
 
 
-def read_checked(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The events with problems, those of a record_id that an earlier row has among them, as batches of
-    :data:`cdcwb.model.EVENTS`. Without the bytes no row is known to be a duplicate."""
-    last, of_last = -1, None  # the last record_id, and the first row with it
-    for rows in _in_order(plan, plan.splits[split], replace(wanted, columns=_CHECKED), _records_only):
-        yield with_problems(rows.alone)
-        yield with_problems(rows.events)
+def read_checked(plan: Plan, split: int, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """What one pass over a split shows, as names and batches: ``checked``, the events with problems, those of a
+    record_id that an earlier row has among them (:data:`cdcwb.model.EVENTS`); and ``spellings``, the first event of
+    each spelling of a table's key (:data:`WITH_SPELLING`). Without the bytes no row is known to be a duplicate."""
+    entry = plan.splits[split]
+    spellings, batches = _Spellings(), _Batches(entry)
+
+    def number(events: pa.RecordBatch) -> _Rows:
+        spellings.add(events)
+        return batches.add(events)
+
+    last, of_last = -1, _Place(pa.RecordBatch.from_pylist([], EVENTS), 0)  # the last record_id, its first row
+    for rows in _in_order(plan, entry, replace(wanted, columns=_CHECKED), number):
+        yield "checked", rows.alone
         records = np.append(last, rows.record)
         first = np.searchsorted(records, records)
         some = np.flatnonzero(first < np.arange(len(records))).tolist()
-        at = {number: _row(rows.events, number - 1, of_last) for one in some for number in (one, int(first[one]))}
+        at = {of: batches.place(rows, of - 1) if of else of_last for one in some for of in (one, int(first[one]))}
         if some:
-            yield pa.RecordBatch.from_pylist([_again(at[one], at[int(first[one])]) for one in some], model.EVENTS)
+            again = [_again(at[one].event(), at[int(first[one])].event()) for one in some]
+            yield "checked", pa.RecordBatch.from_pylist(again, EVENTS)
         if records[-1] > last:
-            last, of_last = int(records[-1]), _row(rows.events, int(first[-1]) - 1, None)
+            last, of_last = int(records[-1]), batches.place(rows, int(first[-1]) - 1)
+        batches.drop(rows)
+    yield from (("spellings", rows) for rows in spellings.firsts)
 
 
-def _row(events: pa.RecordBatch, number: int, before: dict[str, Any] | None) -> dict[str, Any]:
-    found: dict[str, Any] = before if number < 0 and before else events.slice(number, 1).to_pylist()[0]
-    return found
+class _Place(NamedTuple):
+    batch: pa.RecordBatch
+    row: int
+
+    def event(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.batch.slice(self.row, 1).to_pylist()[0]
+        return found
+
+
+class _Batches:
+    """The batches of rows that are put in order without their columns."""
+
+    def __init__(self, entry: SplitEntry) -> None:
+        self._entry = entry
+        self._batches: dict[int, pa.RecordBatch] = {}
+        self._left: dict[int, int] = {}  # the number of rows of a batch that are not in order yet
+        self._count = 0
+
+    def add(self, events: pa.RecordBatch) -> _Rows:
+        """The places of the events; ``alone``: those with problems."""
+        record, nothing = records_of(events), np.full(events.num_rows, -1, np.int64)
+        self._count += 1
+        left = int(np.count_nonzero((record > self._entry.above) & (record <= self._entry.highest)))
+        if left:
+            self._batches[self._count], self._left[self._count] = without(events, *_OF_SPELLINGS), left
+        places = {"batch": np.full(events.num_rows, self._count), "row": np.arange(events.num_rows)}
+        return _Rows(pa.RecordBatch.from_pydict(places), record, nothing, nothing, with_problems(events))
+
+    def place(self, rows: _Rows, at: int) -> _Place:
+        """The place of one of the rows."""
+        return _Place(self._batches[rows.events["batch"][at].as_py()], rows.events["row"][at].as_py())
+
+    def drop(self, rows: _Rows) -> None:
+        """Forgets batches whose last rows are these."""
+        numbers, counts = np.unique(rows.events["batch"].to_numpy(), return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            self._left[number] -= count
+            if not self._left[number]:
+                del self._batches[number], self._left[number]
 
 
 def _again(row: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
@@ -216,18 +265,24 @@ def _record_id_again(spot: str, record_id: str) -> str:
     return f"expected a record_id that no other row has, found {record_id}, which the row at {spot} has"
 
 
-def read_spellings(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Of each spelling of the key of a table its first row in a split, as batches of :data:`cdcwb.model.EVENTS`."""
-    seen: set[str] = set()
-    for rows in read_events(plan, plan.splits[split], replace(wanted, kinds=_ROWS, columns=_SPELT)):
-        key = pc.map_lookup(rows["headers"], "table_key", "first")
-        names = [pc.fill_null(rows[name], "") for name in ("schema_name", "table_name")]
-        spelt = pc.binary_join_element_wise(*names, key, "\x1f").dictionary_encode()
-        firsts = np.unique(pc.fill_null(spelt.indices, -1).to_numpy(zero_copy_only=False), return_index=True)
-        texts = [None if code < 0 else spelt.dictionary[code].as_py() for code in firsts[0].tolist()]
-        new = [at for text, at in zip(texts, firsts[1].tolist(), strict=True) if text is not None and text not in seen]
-        seen.update(text for text in texts if text is not None)
-        yield rows.take(pa.array(sorted(new), pa.int64()))
+class _Spellings:
+    """The first event of each spelling of a table's key."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self.firsts: list[pa.RecordBatch] = []
+
+    def add(self, events: pa.RecordBatch) -> None:
+        """Adds those of some events."""
+        spelling = _spelling(events)
+        names = [pc.fill_null(events[name], "") for name in ("schema_name", "table_name")]
+        coded = pc.binary_join_element_wise(*names, spelling, _BETWEEN).dictionary_encode()
+        texts, indices = coded.dictionary.to_pylist(), coded.indices.drop_null().to_numpy()
+        rows = np.flatnonzero(coded.indices.is_valid().to_numpy(zero_copy_only=False))
+        firsts = zip(texts, rows[np.unique(indices, return_index=True)[1]].tolist(), strict=True)
+        new = pa.array([at for text, at in firsts if text not in self._seen], pa.int64())
+        self._seen.update(texts)
+        self.firsts.append(spelt(events.select([*_PLACED, *_OF_SPELLINGS]).take(new)))
 
 
 def _reading_on(plan: Plan, following: Sequence[SplitEntry], wanted: Wanted) -> Iterator[_Rows]:
@@ -241,11 +296,17 @@ def _reading_on(plan: Plan, following: Sequence[SplitEntry], wanted: Wanted) -> 
                 return
 
 
-def _in_order(plan: Plan, entry: SplitEntry, wanted: Wanted, keys: _Keys = keys_of_rows) -> Iterator[_Rows]:
-    """The rows of the record_ids of a split, in their order; the rows of the split that have none are ``alone``."""
+def _numbered(events: pa.RecordBatch) -> _Rows:
+    record, statement, column = keys_of_rows(events)
+    return _Rows(events, record, statement, column, events.filter(pa.array(record < 0)))
+
+
+def _in_order(plan: Plan, entry: SplitEntry, wanted: Wanted, number: _Number = _numbered) -> Iterator[_Rows]:
+    """The rows of the record_ids of a split, in their order; events of the split that need no order are
+    ``alone``."""
     behind = int(plan.facts["behind"])
     held, top = None, 0
-    for rows in _with_late(plan, entry, wanted, keys):
+    for rows in _with_late(plan, entry, wanted, number):
         top = max(top, int(rows.record.max(initial=0)))
         rows = rows.take((rows.record > entry.above) & (rows.record <= entry.highest))
         rows = rows if held is None else held.followed_by(rows)
@@ -257,11 +318,11 @@ def _in_order(plan: Plan, entry: SplitEntry, wanted: Wanted, keys: _Keys = keys_
         yield held
 
 
-def _with_late(plan: Plan, entry: SplitEntry, wanted: Wanted, keys: _Keys) -> Iterator[_Rows]:
+def _with_late(plan: Plan, entry: SplitEntry, wanted: Wanted, number: _Number) -> Iterator[_Rows]:
     """The rows of a split, and those of its ``late`` ones up to where no record_id of it can follow."""
-    yield from _numbered_rows(plan, entry, wanted, keys)
+    yield from _numbered_rows(plan, entry, wanted, number)
     for later in entry.late:
-        for rows in _numbered_rows(plan, later, wanted, keys):
+        for rows in _numbered_rows(plan, later, wanted, number):
             yield replace(rows, alone=rows.alone.slice(0, 0))
             if int(rows.record.max(initial=0)) > entry.highest + int(plan.facts["behind"]):
                 return
@@ -270,8 +331,8 @@ def _with_late(plan: Plan, entry: SplitEntry, wanted: Wanted, keys: _Keys) -> It
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows that have a record_id, and of each the number of its statement and of its column
-    (:func:`~cdcwb.formats.idm_event_log.changes.keys_of_rows`); ``alone``: the rows without one, which are in no
-    order, and what is no row, where that is wanted."""
+    (:func:`~cdcwb.formats.idm_event_log.changes.keys_of_rows`); ``alone``: events that are in no order, such as rows
+    without a record_id."""
 
     events: pa.RecordBatch
     record: Ints
@@ -300,16 +361,10 @@ class _Rows:
         return _Rows(together(self.events, rows.events), record, statement, column, rows.alone)
 
 
-def _numbered_rows(plan: Plan, entry: SplitEntry, wanted: Wanted, keys: _Keys) -> Iterator[_Rows]:
+def _numbered_rows(plan: Plan, entry: SplitEntry, wanted: Wanted, number: _Number) -> Iterator[_Rows]:
     for batch in read_events(plan, entry, wanted):
-        every = _Rows(batch, *keys(batch), batch)
-        has = every.record >= 0
-        yield replace(every.take(has), alone=batch.filter(pa.array(~has)))
-
-
-def _records_only(events: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
-    nothing = np.full(events.num_rows, -1, np.int64)
-    return records_of(events), nothing, nothing
+        every = number(batch)
+        yield every.take(every.record >= 0)
 
 
 class _Border:
@@ -403,40 +458,56 @@ def _merged(column: pa.Array, ends: Ints, field: pa.Field) -> pa.Array:
 
 _PLACED: Final = ("file_index", "offset", "file", "length", "raw", "transaction_id", "schema_name", "table_name")
 _NAMED: Final = 5  # spellings that a sentence names
+_SHOWN: Final = 32  # first bytes of a record in ``problems``
 
 SPELT: Final = pa.schema([*map(EVENTS.field, (*_PLACED, "problems"))])
 """Events, and what is wrong with them."""
 
 WITH_SPELLING: Final = pa.schema([*map(EVENTS.field, _PLACED), ("spelling", pa.string())])
-"""Events, and the key as they write it."""
+"""Events with their first bytes, and the key as they write it."""
 
 
 def spelt(events: pa.RecordBatch) -> pa.RecordBatch:
     """The events that have a key, as a batch of :data:`WITH_SPELLING`."""
-    spelling = pc.map_lookup(events["headers"], "table_key", "first")
-    columns = [*(events[name] for name in _PLACED), spelling]
+    spelling = _spelling(events)
+    placed = (pc.binary_slice(events[name], 0, _SHOWN) if name == "raw" else events[name] for name in _PLACED)
+    columns = [*placed, spelling]
     rows = pa.RecordBatch.from_arrays(columns, schema=WITH_SPELLING)
-    return rows.filter(pc.and_(pc.is_valid(spelling), pc.is_valid(events["key"])))
+    return rows.filter(pc.is_valid(spelling))
+
+
+def _spelling(events: pa.RecordBatch) -> pa.Array:
+    """The key as each event writes it; null without a key."""
+    return pc.if_else(pc.is_valid(events["key"]), lookup(events["headers"], "table_key"), pa.scalar(None, pa.string()))
 
 
 def key_spellings(rows: pa.Table) -> pa.RecordBatch:
     """One row of :data:`SPELT` for each key of a table that is written in several ways; it stands at the first row with
     the second spelling. The Publisher takes such rows for those of different objects. ``rows`` (:data:`WITH_SPELLING`)
     are all rows of a table, or the first of each spelling among them."""
-    names = [rows[name].fill_null("") for name in ("schema_name", "table_name")]
-    objects = same_objects(rows["spelling"].combine_chunks()) if rows.num_rows else pa.array([], pa.string())
-    of = [*zip(*(name.to_pylist() for name in names), objects.to_pylist(), strict=True)]
+    rows = _several_ways(rows.combine_chunks())
+    of, firsts = rows["object"].to_pylist(), rows["spelling"].to_pylist()
     places = [*zip(rows["file_index"].to_pylist(), rows["offset"].to_pylist(), strict=True)]
     order = sorted(range(rows.num_rows), key=lambda row: (of[row], places[row]))
     found = []
-    spellings = rows["spelling"].to_pylist()
     for _, group in groupby(order, key=lambda row: of[row]):
-        firsts: dict[str, int] = {}
+        first_of: dict[str, int] = {}
         for row in group:
-            firsts.setdefault(spellings[row], row)
-        if len(firsts) > 1:
-            found.append(_told(rows.take(pa.array(list(firsts.values()))).to_pylist()))
+            first_of.setdefault(firsts[row], row)
+        found.append(_told(rows.select(WITH_SPELLING.names).take(pa.array(list(first_of.values()))).to_pylist()))
     return pa.RecordBatch.from_pylist(found, SPELT)
+
+
+def _several_ways(rows: pa.Table) -> pa.Table:
+    """The rows whose ``object`` (a new column) is written in several ways."""
+    names = [rows[name].fill_null("") for name in ("schema_name", "table_name")]
+    spelling = rows["spelling"].combine_chunks()
+    objects = pc.binary_join_element_wise(*names, same_objects(spelling), _BETWEEN)
+    rows = rows.append_column("object", objects)
+    codes = [one.combine_chunks().dictionary_encode().indices.to_numpy() for one in (objects, rows["spelling"])]
+    code = codes[0].astype(np.int64)
+    ways = np.bincount(np.unique(code << 32 | codes[1]) >> 32, minlength=1)
+    return rows.filter(pa.array(ways[code] > 1))
 
 
 def _told(firsts: list[dict[str, Any]]) -> dict[str, Any]:

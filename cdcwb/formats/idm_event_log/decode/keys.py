@@ -391,11 +391,18 @@ def same_objects(keys: pa.StringArray) -> pa.StringArray:
     Null stays null."""
     coded = keys.dictionary_encode()
     texts = coded.dictionary
+    name, value = pc.extract_regex(texts, _PLAIN).flatten()
+    plain = pc.binary_join_element_wise(pc.ascii_lower(name), value, "=")
+    rest = texts.filter(pc.is_null(plain))
     made = [
         _same_object(text, pairs)
-        for text, pairs in zip(texts.to_pylist(), parse_column(texts).pairs.to_pylist(), strict=True)
+        for text, pairs in zip(rest.to_pylist(), parse_column(rest).pairs.to_pylist(), strict=True)
     ]
-    return pa.array(made, pa.string()).take(coded.indices)
+    return pc.replace_with_mask(plain, pc.is_null(plain), pa.array(made, pa.string())).take(coded.indices)
+
+
+_PLAIN: Final = r"^(?P<name>[A-Za-z_][0-9A-Za-z_]*)=(?P<value>[^\s,;'+\"=\\<>]+)$"
+"""A key of one column and a value without quotes, of which only the case of the name may differ."""
 
 
 def _same_object(text: str, pairs: list[tuple[str, str]] | None) -> str:

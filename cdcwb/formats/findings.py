@@ -1,0 +1,138 @@
+"""Problems of a capture in one pass over its splits. A split yields its problems, and few rows to be compared with
+those of other splits: parts of transactions, change sequences, spellings of keys, and the events of changes that cross
+splits. :func:`across` has the problems that only these rows together show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.assembler import Assembler
+from cdcwb.formats.assembly import Read, labels, open_ones, read_checked
+from cdcwb.formats.base import Assembling, Format, Halved, Halving, Joining, Wanted
+from cdcwb.formats.clock import frozen_times, merged, of_sequences
+from cdcwb.formats.delivered import read_problems
+from cdcwb.formats.halves import WHOLE, elsewhere
+from cdcwb.formats.requests import select, with_problems
+from cdcwb.formats.summaries import OF_PARTS, incomplete, read_parts, summarised
+from cdcwb.model import Problem
+
+__all__ = ["EVENTS", "OF_EVENTS", "ONLY_ASSEMBLED", "PROBLEMS", "Findings", "across", "find", "key_of", "problem_rows"]
+
+Findings: TypeAlias = Iterator[tuple[str, pa.RecordBatch]]
+"""Batches with their names: :data:`PROBLEMS`, or rows that have to be compared (:func:`key_of`)."""
+
+PROBLEMS: Final = "problems"
+"""The name of problems, as rows of :data:`cdcwb.model.PROBLEMS`."""
+
+EVENTS: Final = "events"
+"""The name of events of changes that cross splits."""
+
+ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
+"""Problems of changes that none of their events has. A mask is compared with both images here if they are in two
+events; if they are in one, the format has compared them."""
+
+OF_EVENTS: Final = (
+    *("kind", "file", "file_index", "offset", "length", "transaction_id", "schema_name", "table_name"),
+    *("raw", "problems"),
+)
+"""The columns of events for their problems."""
+
+_KEYS: Final = {"problems": None, "sequences": "moment", "spellings": "table_name"}
+_SHOWN: Final = 32  # first bytes of a record
+
+
+def key_of(form: Format, name: str) -> str | None:
+    """The column of findings, or of parts of transactions, whose equal values are compared with each other; None: each
+    row is a problem by itself."""
+    if name == EVENTS and not form.commits:
+        return "position"
+    return _KEYS.get(name, "transaction_id")
+
+
+def find(form: Format, plan: Any, split: int, read: Read, wanted: Wanted) -> Findings:
+    """The findings of a split. ``read`` reads its events; those of a DataFrame are in no split."""
+    if isinstance(form, Joining):
+        found = form.read_checked(plan, split, replace(wanted, drop_malformed=False))
+    elif isinstance(form, Assembling):
+        columns = frozenset(OF_EVENTS)
+        found = read_checked(read, replace(wanted, columns=columns), form.crossing(plan, split))
+    else:
+        found = _of_delivered(read, wanted, form.halved(plan, split) if isinstance(form, Halving) else None)
+    for name, rows in found:
+        if name == "checked":
+            yield PROBLEMS, problem_rows(rows)
+        elif name == "open":
+            yield PROBLEMS, pa.RecordBatch.from_pylist(open_ones(rows), model.PROBLEMS)
+        else:
+            yield name, rows
+
+
+def _of_delivered(read: Read, wanted: Wanted, halved: Halved | None) -> Findings:
+    """Those of committed changes. ``halved``: of halves of updates that are paired by position."""
+    schema = pa.schema(map(model.EVENTS.field, OF_PARTS))
+    narrow: list[pa.RecordBatch] = []
+    shared: list[pa.RecordBatch] = []
+
+    def events(needed: Wanted) -> Iterator[pa.RecordBatch]:
+        for batch in read(needed):
+            narrow.extend(select(batch.select(schema.names), wanted))
+            if halved is not None and halved.shared:
+                shared.append(batch.filter(pa.array(elsewhere(batch, halved))))
+            yield batch
+
+    columns = frozenset([*OF_EVENTS, *OF_PARTS]) if halved is None else None
+    for batch in read_problems(events, replace(wanted, drop_malformed=False, columns=columns), halved or WHOLE):
+        yield "checked", batch
+        yield from ((EVENTS, rows) for rows in shared)
+        shared.clear()
+    if halved is None:  # change tables do not mark the end of a transaction
+        yield from (("parts", rows) for rows in read_parts(lambda _: iter(narrow), wanted))
+    yield from (("sequences", rows) for rows in of_sequences(narrow).to_batches())
+
+
+def across(form: Format, found: Mapping[str, pa.Table], events: Read) -> Iterator[pa.RecordBatch]:
+    """The problems that only the findings of all splits together show, as batches of :data:`cdcwb.model.PROBLEMS`.
+    ``events`` reads those of changes that cross splits."""
+    rows = incomplete(summarised(found["parts"])) if "parts" in found else []
+    rows += frozen_times(merged(found["sequences"])) if "sequences" in found else []
+    if "spellings" in found and isinstance(form, Joining):
+        yield problem_rows(form.key_spellings(found["spellings"]))
+    assembler = Assembler(form, {}, [(events, Halved())])
+    if form.commits or isinstance(form, Halving):
+        for changes in assembler.changes():
+            yield problem_rows(changes, ONLY_ASSEMBLED)
+    if form.commits:
+        rows += [row for batch in assembler.transactions() for row in open_ones(batch)]
+    yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)
+
+
+def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> pa.RecordBatch:
+    """The problems of events or changes, as a batch of :data:`cdcwb.model.PROBLEMS`. ``only``: with these codes."""
+    some = with_problems(rows)
+    place = pc.list_parent_indices(some["problems"])
+    code, sentence = pc.list_flatten(some["problems"]).flatten()
+    if only:
+        chosen = pc.is_in(code, pa.array(list(map(str, only))))
+        place, code, sentence = place.filter(chosen), code.filter(chosen), sentence.filter(chosen)
+    raw = some["raw"].to_pylist() if "raw" in some.schema.names else [None] * some.num_rows
+    first = pa.array([None if record is None else record[:_SHOWN].hex() for record in raw], pa.string())
+    columns = {
+        "severity": _SEVERITIES.take(pc.index_in(code, _CODES)),
+        "code": code,
+        "sentence": sentence,
+        "first_bytes": first.take(place),
+        "table": labels(some["schema_name"], some["table_name"]).take(place),
+    }
+    arrays = [columns[one.name] if one.name in columns else some[one.name].take(place) for one in model.PROBLEMS]
+    return pa.RecordBatch.from_arrays(arrays, schema=model.PROBLEMS)
+
+
+_CODES: Final = pa.array(list(map(str, Problem)))
+_SEVERITIES: Final = pa.array([str(code.severity) for code in Problem])
