@@ -104,8 +104,8 @@ def summaries(parts: DataFrame, of_changes: DataFrame | None = None) -> DataFram
         parts = parts.unionByName(of_changes, allowMissingColumns=True)
     missing = [F.lit(None).cast(_TYPES[name].dataType).alias(name) for name in PARTS.names if name not in parts.columns]
     parts = parts.select("*", *missing)
-    together = parts.select(*PARTS.names).repartition("transaction_id")
-    return together.mapInArrow(_summarise, from_arrow_schema(SUMMARIES))
+    grouped = parts.select(*PARTS.names).repartition("transaction_id")
+    return grouped.mapInArrow(_summarise, from_arrow_schema(SUMMARIES))
 
 
 def summaries_sent(parts: DataFrame) -> DataFrame:

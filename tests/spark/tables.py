@@ -19,7 +19,7 @@ from cdcwb.capture import open_small
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["assert_same_rows", "assert_truth", "conforms", "truth_table"]
+__all__ = ["assert_same_rows", "assert_truth", "conforms", "plain_rows", "truth_table"]
 
 _KEYS = {
     "changes": ("file_index", "offset", "record_type"),
@@ -62,7 +62,7 @@ def assert_same_rows(found: DataFrame | pa.Table, folder: Path, table: str, but:
             mine = pq.read_table(stored, coerce_int96_timestamp_unit="us").select(schema.names).cast(schema)
     sides = [one.sort_by([(key, "ascending") for key in _KEYS[table]]) for one in (mine, truth_table(folder, table))]
     for number, (row, true) in enumerate(
-        zip_longest(*(_rows(one.select(schema.names)) for one in sides), fillvalue={})
+        zip_longest(*(plain_rows(one.select(schema.names)) for one in sides), fillvalue={})
     ):
         shown = "\n".join(
             f"{name}:\n    found {row.get(name)}\n    truth {true.get(name)}"
@@ -74,7 +74,7 @@ def assert_same_rows(found: DataFrame | pa.Table, folder: Path, table: str, but:
     return int(mine.num_rows)
 
 
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+def plain_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     """The rows of a table; the entries of maps are sorted."""
     maps = [field.name for field in table.schema if pa.types.is_map(field.type)]
     for batch in table.to_batches(max_chunksize=10_000):
