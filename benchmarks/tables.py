@@ -21,14 +21,9 @@ CHANGES = 200_000
 FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log")
 TABLES = ("events", "changes", "transactions", "problems")
 PROMISES = {
-    ("gbase8s", "changes"): 1.5,
-    ("gbase8s", "transactions"): 0.8,
-    ("gbase8s", "problems"): 1.5,
-    ("qlik-kafka", "changes"): 2.0,
-    ("qlik-change-table", "changes"): 1.5,
-    ("goldengate", "changes"): 1.5,
-    ("goldengate", "problems"): 1.5,
-    ("idm-event-log", "changes"): 2.0,
+    **{(format, "changes"): 2.0 if format in ("qlik-kafka", "idm-event-log") else 1.5 for format in FORMATS},
+    **{(format, "transactions"): 0.8 for format in FORMATS},
+    **{(format, "problems"): 1.5 for format in FORMATS},
 }
 """How many times what ``events`` cost a table of a format costs at most."""
 
