@@ -16,6 +16,7 @@ __all__ = [
     "COLUMN",
     "DETECTED",
     "EVENTS",
+    "FIRST_BYTES",
     "PROBLEM",
     "PROBLEMS",
     "SEVERAL",
@@ -331,6 +332,9 @@ TABLE_VERSIONS: Final = pa.schema(
 )
 """One row per version of a table."""
 
+FIRST_BYTES: Final = 32
+"""Bytes of a record that a problem shows at most."""
+
 PROBLEMS: Final = pa.schema(
     [
         _field("severity", pa.string(), "a value of Severity"),
@@ -339,7 +343,7 @@ PROBLEMS: Final = pa.schema(
         _field("file", pa.string(), "null if the problem concerns the complete capture"),
         _field("offset", pa.int64(), "null if the problem concerns the complete capture"),
         _field("length", pa.int64(), "null if the problem concerns the complete capture"),
-        _field("first_bytes", pa.string(), "up to 32 bytes as lower-case hex"),
+        _field("first_bytes", pa.string(), f"up to {FIRST_BYTES} bytes as lower-case hex"),
         _field("transaction_id", pa.string(), "null if the problem concerns none"),
         _field("table", pa.string(), "schema.table, or table; null if the problem concerns none"),
     ]

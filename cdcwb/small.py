@@ -17,7 +17,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.assembly import CHANGES, Read, finished
-from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Pairing, Wanted
+from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Trailing, Wanted
 from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across, find, problem_rows
@@ -200,7 +200,7 @@ class Small:
 
     def problems(self) -> Batches:
         """One row per problem."""
-        yield from self._trail() if self._is_trail else self._found()
+        yield from self._trail() if isinstance(self._format, Trailing) else self._found()
         yield pa.RecordBatch.from_pylist(self._format.problems(self._plan), model.PROBLEMS)
 
     def _found(self) -> Batches:
@@ -222,10 +222,6 @@ class Small:
         for changes in self.delivered(Wanted(images=False)):
             yield problem_rows(changes, ONLY_ASSEMBLED)
         yield pa.RecordBatch.from_pylist(incomplete(self._summaries), model.PROBLEMS)
-
-    @property
-    def _is_trail(self) -> bool:
-        return self._format.pairing is Pairing.TRANSACTION and not self._format.commits
 
     def problems_of_events(self) -> Batches:
         """The problems of events without those of other records, as batches of :data:`cdcwb.model.PROBLEMS`."""

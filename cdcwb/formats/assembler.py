@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.assembly import Read, finished, read_changes, read_transactions, with_columns
-from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Pairing, Wanted
+from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Trailing, Wanted
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends
 from cdcwb.formats.halves import as_array
 from cdcwb.formats.summaries import PARTS, Groups, read_parts
@@ -34,7 +34,7 @@ class Assembler:
 
     def __init__(self, form: Format, keys: Mapping[str, Sequence[str]], sources: Sequence[tuple[Read, Halved]]) -> None:
         self._format, self._keys, self._sources = form, keys, sources
-        self._is_trail = form.pairing is Pairing.TRANSACTION and not form.commits
+        self._is_trail = isinstance(form, Trailing)
 
     def _read(self, wanted: Wanted) -> Batches:
         for read, _ in self._sources:
@@ -58,11 +58,11 @@ class Assembler:
     def _complete(self, wanted: Wanted) -> Batches:
         ends = Groups(self.ends())
         for batch in self.delivered(wanted):
-            changes = batch
             if not wanted.images and pc.any(pc.equal(batch["outcome"], str(Outcome.UNDO))).as_py():
-                for other in self.delivered():  # undone changes are found by their images
-                    changes = with_columns(batch, {"outcome": other["outcome"]})
-            yield ended(changes, ends)
+                (with_images,) = self.delivered()  # undone changes are found by their images; a trail is one batch
+                yield ended(with_columns(batch, {"outcome": with_images["outcome"]}), ends)
+            else:
+                yield ended(batch, ends)
 
     def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
         """The changes of a stream of committed work, without facts from the ends of their transactions."""

@@ -189,10 +189,10 @@ class _Headers:
         ends = np.searchsorted(self.number[some], wanted[1:])
         for mine, rank in zip(np.split(some, ends), np.split(ranks, ends), strict=True) if len(some) else ():
             lowest = np.where(undoes[mine], rank, len(some) + 1)[::-1]
-            behind = np.append(np.minimum.accumulate(lowest)[::-1][1:], len(some) + 1)
+            later = np.append(np.minimum.accumulate(lowest)[::-1][1:], len(some) + 1)
             at = np.searchsorted(self.change, mine)
             is_change = (at < len(self.change)) & (self.change[np.minimum(at, len(self.change) - 1)] == mine)
-            found[at[is_change]] = (behind <= rank)[is_change]
+            found[at[is_change]] = (later <= rank)[is_change]
         return found
 
 

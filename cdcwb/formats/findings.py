@@ -45,7 +45,6 @@ OF_EVENTS: Final = (
 """The columns of events for their problems."""
 
 _KEYS: Final = {"problems": None, "sequences": "moment", "spellings": "table_name"}
-_SHOWN: Final = 32  # first bytes of a record
 
 
 def key_of(form: Format, name: str) -> str | None:
@@ -122,7 +121,7 @@ def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> pa.RecordBat
         chosen = pc.is_in(code, pa.array(list(map(str, only))))
         place, code, sentence = place.filter(chosen), code.filter(chosen), sentence.filter(chosen)
     raw = some["raw"].to_pylist() if "raw" in some.schema.names else [None] * some.num_rows
-    first = pa.array([None if record is None else record[:_SHOWN].hex() for record in raw], pa.string())
+    first = pa.array([None if record is None else record[: model.FIRST_BYTES].hex() for record in raw], pa.string())
     columns = {
         "severity": _SEVERITIES.take(pc.index_in(code, _CODES)),
         "code": code,

@@ -179,7 +179,7 @@ def assemble_problems(
         "file",
         "offset",
         "length",
-        F.lower(F.hex(F.substring("raw", 1, 32))).alias("first_bytes"),
+        F.lower(F.hex(F.substring("raw", 1, model.FIRST_BYTES))).alias("first_bytes"),
         "transaction_id",
         table_label().alias("table"),
     )

@@ -151,11 +151,11 @@ def check_prefixes(name: str, folder: Path) -> tuple[int, Counter[str]]:
 CHANGED = {
     "gbase8s": "kind",  # of a record that the border cuts
     "goldengate-abends": "transaction_id",  # of one that Extract broke off, and wrote again in the next file
-    "goldengate-cut": "after",  # whose fragments are behind the border
+    "goldengate-cut": "after",  # whose fragments follow the border
     "kafka-late": "table_name",  # in metadata that came later
     "kafka": "table_version",
 }
-"""A column of events before the border that what is behind it changes; they are not kept."""
+"""A column of events that precede the border, which what follows it changes; they are not kept."""
 
 
 @pytest.mark.parametrize("name", CAPTURES)

@@ -458,7 +458,6 @@ def _merged(column: pa.Array, ends: Ints, field: pa.Field) -> pa.Array:
 
 _PLACED: Final = ("file_index", "offset", "file", "length", "raw", "transaction_id", "schema_name", "table_name")
 _NAMED: Final = 5  # spellings that a sentence names
-_SHOWN: Final = 32  # first bytes of a record in ``problems``
 
 SPELT: Final = pa.schema([*map(EVENTS.field, (*_PLACED, "problems"))])
 """Events, and what is wrong with them."""
@@ -470,7 +469,9 @@ WITH_SPELLING: Final = pa.schema([*map(EVENTS.field, _PLACED), ("spelling", pa.s
 def spelt(events: pa.RecordBatch) -> pa.RecordBatch:
     """The events that have a key, as a batch of :data:`WITH_SPELLING`."""
     spelling = _spelling(events)
-    placed = (pc.binary_slice(events[name], 0, _SHOWN) if name == "raw" else events[name] for name in _PLACED)
+    placed = (
+        pc.binary_slice(events[name], 0, model.FIRST_BYTES) if name == "raw" else events[name] for name in _PLACED
+    )
     columns = [*placed, spelling]
     rows = pa.RecordBatch.from_arrays(columns, schema=WITH_SPELLING)
     return rows.filter(pc.is_valid(spelling))
