@@ -290,6 +290,13 @@ def test_a_record_that_was_printed_before_is_filler(tmp_path: Path) -> None:
     assert kinds(rows) == ["change", "change"]
 
 
+def test_a_text_may_have_no_record_that_shows_its_rba(tmp_path: Path) -> None:
+    blocks = record(100, 0).split("\n\n")[0] + "\n\n" + record(200, 2).split("\n\n")[0] + "\n\n"
+    rows = events(tmp_path, OPEN + blocks)
+    assert kinds(rows) == ["change", "change"]
+    assert [(row["position"], row["headers"]["TransInd"]) for row in rows[1:]] == [(None, "0"), (None, "2")]
+
+
 OTHERS: dict[str, dict[str, Any]] = {
     "side": {"image": "Before", "io": 15, "operation": "FieldComp"},
     "body": {"body": "0000 0600 0000 0000 0002"},

@@ -236,8 +236,8 @@ def trail_order(records: Records, first: int, stop: int) -> tuple[Ints, Ints, Bo
         index, rba, told = index[order], rba[order], told[order]
         known = np.flatnonzero(told)
         same = rba[known][1:] == rba[known][:-1]
-        some = known[np.append(False, same) | np.append(same, False)]
-        if len(some):
+        if same.any():
+            some = known[np.append(False, same) | np.append(same, False)]
             marks = fingerprints(records, index[some])
             order = np.lexsort([index[some], marks, rba[some]])
             equal = (rba[some][order][1:] == rba[some][order][:-1]) & (marks[order][1:] == marks[order][:-1])
