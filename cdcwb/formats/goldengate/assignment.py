@@ -26,10 +26,12 @@ from cdcwb.formats.goldengate.plan.transactions import (
     LOB,
     METADATA,
     RESTART_ABEND,
+    Gap,
     Marks,
     Open,
     at_one_rba,
     fragments,
+    gaps,
     in_runs,
     marks_of,
     position_text,
@@ -342,7 +344,7 @@ def _stretch(
     out.kind[mine[some]] = _KIND[Kind.FRAGMENT]
     out.operation[mine[some]] = -1
     _halves(out, mine[~some], run_of, stretch)
-    _gaps(out, order, stretch.expected)
+    _gaps(out, order, stretch.gap)
     _continues(out, stretch, mine, some, part)
     for head in heads_of(out.records, marks, mine, some, behind.pieces(stretch)):
         out.heads[head.record] = head
@@ -462,25 +464,16 @@ def _continues(out: Assigned, stretch: Stretch, mine: Ints, some: Bools, part: P
         out.continues[mine[cores == 0]] = -1
 
 
-def _gaps(out: Assigned, order: Ints, expected: int) -> None:
-    """Records of a transaction with bytes of the trail before them, up to the transaction's record before, that are not
-    in the capture."""
-    records = out.records
-    if not len(order):
-        return
-    rba, total = records.rba[order], records.total[order]
-    ends = np.append(expected, np.where((total != MISSING) & (rba > 0), rba + total, MISSING)[:-1])
+def _gaps(out: Assigned, order: Ints, before: Gap | None) -> None:
+    """Reports bytes of the trail that are missing between two records of a transaction, at the second one. ``before``:
+    those that are missing before the first record of ``order``."""
     members = np.flatnonzero(out.marks.member[order])
-    for gap in np.flatnonzero((ends != MISSING) & (rba > ends)).tolist():
-        next_ = int(np.searchsorted(members, gap))
-        index = int(order[members[next_]]) if next_ < len(members) else MISSING
-        if index == MISSING or out.marks.trans[index] not in _GOES_ON:
+    for number, gap in gaps(out.records, order, members, before).items():
+        if number == len(members) or out.marks.trans[order[members[number]]] not in _GOES_ON:
             continue
-        lacks = plural(int(rba[gap] - ends[gap]), "byte")
-        sentence = (
-            f"{lacks} of the trail that precede this record, from RBA {int(ends[gap])} on, are not in the capture"
-        )
-        out.problem(index, Problem.GAP, sentence)
+        lacks = plural(gap.size, "byte")
+        sentence = f"{lacks} of the trail that precede this record, from {gap.start} on, are not in the capture"
+        out.problem(int(order[members[number]]), Problem.GAP, sentence)
 
 
 def _versions(out: Assigned, trail: TrailFile, order: Ints, rba: Ints, file_index: int, lookup: Lookup) -> None:

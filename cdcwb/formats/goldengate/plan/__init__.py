@@ -24,7 +24,7 @@ from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
 from cdcwb.formats.goldengate.exports import OPTIONS as OF_EXPORTS
 from cdcwb.formats.goldengate.exports import ExportFile
 from cdcwb.formats.goldengate.plan.trails import InForce, Lookup, Shown, TrailFile, Version
-from cdcwb.formats.goldengate.plan.transactions import Open
+from cdcwb.formats.goldengate.plan.transactions import Gap, Open
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.source import open_file
 
@@ -88,7 +88,7 @@ class Stretch:
     ``goes_on``: the preceding record is marked as continued. ``follows``: (file index, first byte, last+1) of the
     fragments that continue its last record. ``repeated``: runs (first, last) of the section's records, counted in trail
     order from 0, that were printed before; ``shared``: of those whose RBA a different record of an earlier part has.
-    ``expected``: RBA of its first record, if no record is missing before it; -1 if unknown.
+    ``gap``: the bytes of the trail that are missing before its first record, since the last one of a transaction.
     """
 
     section: int
@@ -103,7 +103,7 @@ class Stretch:
     follows: list[tuple[int, int, int]] = field(default_factory=list)
     repeated: list[tuple[int, int]] = field(default_factory=list)
     shared: list[tuple[int, int]] = field(default_factory=list)
-    expected: int = -1
+    gap: Gap | None = None
 
 
 @dataclass(slots=True)

@@ -46,7 +46,7 @@ from cdcwb.formats.goldengate.plan.trails import (
     build_versions,
     inferred,
 )
-from cdcwb.formats.goldengate.plan.transactions import Open, fold, position_text
+from cdcwb.formats.goldengate.plan.transactions import Gap, Open, add_gaps, fold, gap_between, position_text
 from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.formats.moments import offset_name
 from cdcwb.formats.requests import detected_row, problem_row
@@ -232,7 +232,7 @@ def stretches(
         plain, continued = summary.core
         summary.core = (plain and _first(plain, one), continued and _first(continued, one))
     states = fold([one.found.summary for one in ordered], connected)
-    for one, state, expected in zip(ordered, states, _expected(ordered), strict=True):
+    for one, state, gap in zip(ordered, states, _gaps(ordered, connected), strict=True):
         one.part.stretches.append(
             Stretch(
                 one.found.section,
@@ -247,7 +247,7 @@ def stretches(
                 [(ordered[at].part.file, start, stop) for at, start, stop in state.follows],
                 repeated.get(one.number, {}).get(one.found.section, []),
                 shared.get(one.number, {}).get(one.found.section, []),
-                expected,
+                gap,
             )
         )
     for part in parts:
@@ -268,15 +268,29 @@ def _place(found: Sequence[_End]) -> None:
         last[one.file] = max(one.found.last, one.place)
 
 
-def _expected(ordered: Sequence[_End]) -> list[int]:
-    """The RBA that follows on the stretch before, in the same trail file."""
-    out, file, following = [], None, MISSING
-    for one in ordered:
-        if one.file != file:
-            file, following = one.file, MISSING
-        out.append(following)
-        if one.found.first != MISSING:
-            following = one.found.next
+def _gaps(ordered: Sequence[_End], connected: Sequence[bool]) -> list[Gap | None]:
+    """The bytes of the trail that are missing before the first record of each stretch, since the last one of a
+    transaction; None as well for a stretch without a record of a transaction."""
+    out: list[Gap | None] = []
+    file, end, gap = None, MISSING, None
+    for one, continues in zip(ordered, connected, strict=True):
+        found = one.found
+        if file is not None and one.file != file:
+            if gap is not None and gap.sequence == MISSING:
+                gap = gap._replace(sequence=file.shown)
+            end = MISSING
+        file = one.file
+        if not continues:
+            gap = None
+        if found.ends is not None:
+            gap = add_gaps(gap, gap_between(end, found.ends[0]))
+            end = found.ends[1]
+        if found.summary.goes_on is None:
+            out.append(None)
+            gap = add_gaps(gap, found.gap)
+        else:
+            out.append(gap)
+            gap = found.gap
     return out
 
 

@@ -39,11 +39,14 @@ from cdcwb.formats.goldengate.plan.transactions import (
     FRAGMENT,
     LOB,
     METADATA,
+    Gap,
     Marks,
     Summary,
     at_one_rba,
+    end_rba,
     fingerprints,
     forms_of,
+    gaps,
     in_runs,
     marks_of,
     summarise,
@@ -110,8 +113,9 @@ class BodyVote:
 @dataclass(slots=True)
 class StretchScan:
     """One stretch: RBA from ``low`` to ``high`` of a section. Locations of first records in ``summary`` are ``rba:n``
-    or ``offset:n``. ``first`` and ``last`` are the RBA of its first and last record, ``next`` that of the following
-    one; MISSING if unknown."""
+    or ``offset:n``. ``first`` and ``last`` are the first and last RBA of its records, MISSING without any; ``ends`` the
+    RBA of its first record and the one after its last, MISSING if unknown, None without a record. ``gap``: the bytes of
+    the trail that are missing after its last record of a transaction (without one, after its first record)."""
 
     section: int
     low: int
@@ -119,7 +123,8 @@ class StretchScan:
     summary: Summary
     first: int = MISSING
     last: int = MISSING
-    next: int = MISSING
+    ends: tuple[int, int] | None = None
+    gap: Gap | None = None
 
 
 @dataclass(slots=True)
@@ -183,7 +188,7 @@ def scan_part(
             chosen = (rba >= low) & (rba <= high)
             some = order[chosen]
             summary = summarise(marks, some, records.start, stop, _namer(records, second))
-            out.stretches.append(StretchScan(number, low, high, summary, *_ends(records, some)))
+            out.stretches.append(StretchScan(number, low, high, summary, *_ends(records, marks, some)))
         _metadata(out, records, marks, number, order, rba)
     is_record = records.shape <= Shape.FILE_HEADER
     out.records = int(np.count_nonzero(is_record))
@@ -207,13 +212,16 @@ def scan_part(
 _WITH_COLUMNS: Final = (*LISTED, KEYED, *UNIFIED)
 
 
-def _ends(records: Records, order: Ints) -> tuple[int, int, int]:
-    """RBA of the first and of the last of some records, and that of the next one."""
-    there = records.rba[order][records.rba[order] != MISSING]
-    if not len(there):
-        return MISSING, MISSING, MISSING
-    last, total = int(records.rba[order[-1]]), int(records.total[order[-1]])
-    return int(there[0]), int(there[-1]), last + total if MISSING not in (last, total) else MISSING
+def _ends(records: Records, marks: Marks, order: Ints) -> tuple[int, int, tuple[int, int] | None, Gap | None]:
+    """``first``, ``last``, ``ends`` and ``gap`` of a :class:`StretchScan`."""
+    if not len(order):
+        return MISSING, MISSING, None, None
+    rba = records.rba[order]
+    there = rba[rba != MISSING]
+    first, last = (int(there[0]), int(there[-1])) if len(there) else (MISSING, MISSING)
+    members = np.flatnonzero(marks.member[order])
+    gap = gaps(records, order[members[-1] if len(members) else 0 :], members[:0]).get(0)
+    return first, last, (int(rba[0]), int(end_rba(records, order[-1:])[0])), gap
 
 
 def _namer(records: Records, second: Collection[int]) -> Callable[[int], str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +30,19 @@ __all__ = [
     "LOB",
     "METADATA",
     "RESTART_ABEND",
+    "Gap",
     "Marks",
     "Open",
     "Summary",
+    "add_gaps",
     "at_one_rba",
+    "end_rba",
     "fingerprints",
     "fold",
     "forms_of",
     "fragments",
+    "gap_between",
+    "gaps",
     "in_runs",
     "marks_of",
     "position_text",
@@ -266,6 +271,54 @@ def at_one_rba(records: Records, order: Ints) -> Bools:
     rba = records.rba[order[known]]
     out = np.zeros(len(order), dtype=np.bool_)
     out[known[1:]] = rba[1:] == rba[:-1]
+    return out
+
+
+class Gap(NamedTuple):
+    """Bytes of a trail that are not in the capture: their number, and the RBA of the first one. ``sequence``: the
+    number of its trail file, if the next record is in a later one; else MISSING."""
+
+    size: int
+    rba: int
+    sequence: int = MISSING
+
+    @property
+    def start(self) -> str:
+        """The location of the first byte."""
+        if self.sequence == MISSING:
+            return f"RBA {self.rba}"
+        return f"position {position_text(self.sequence, self.rba)}"
+
+
+def add_gaps(one: Gap | None, other: Gap | None) -> Gap | None:
+    """Two gaps as one; None is no gap."""
+    return one if other is None else other if one is None else one._replace(size=one.size + other.size)
+
+
+def gap_between(end: int, rba: int) -> Gap | None:
+    """The gap between the end of a record and the RBA of the next one; None if there is none, or if one of the two is
+    MISSING."""
+    return Gap(rba - end, end) if end != MISSING and rba > end else None
+
+
+def end_rba(records: Records, order: Ints) -> Ints:
+    """The RBA after the last byte of each of some records; MISSING if unknown."""
+    rba, total = records.rba[order], records.total[order]
+    return np.where((total != MISSING) & (rba > 0), rba + total, MISSING)
+
+
+def gaps(records: Records, order: Ints, members: Ints, before: Gap | None = None) -> dict[int, Gap]:
+    """The gaps between some records in trail order, added up between two of ``members`` (indexes into ``order``), by
+    the number of the second; those after the last member have the number of members. ``before``: the one that precedes
+    the first record."""
+    end, rba = end_rba(records, order)[:-1], records.rba[order[1:]]
+    at = np.flatnonzero((end != MISSING) & (rba > end))
+    out = {} if before is None else {0: before}
+    numbers = np.searchsorted(members, at + 1)
+    for number, first, next_ in zip(numbers.tolist(), end[at].tolist(), rba[at].tolist(), strict=True):
+        found = add_gaps(out.get(number), gap_between(first, next_))
+        if found is not None:
+            out[number] = found
     return out
 
 
