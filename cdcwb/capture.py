@@ -560,7 +560,8 @@ class Capture:
 
     @property
     def changes(self) -> DataFrame:
-        """One row per logical change."""
+        """One row per logical change. If transactions cross borders of splits (GBase 8s, GoldenGate), the first access
+        runs a Spark job over headers."""
         return self._filtered(self._tables.changes(True))
 
     @property
@@ -584,7 +585,7 @@ class Capture:
 
     @property
     def problems(self) -> DataFrame:
-        """One row per problem."""
+        """One row per problem. The first access may run a Spark job, like that of :attr:`changes`."""
         return self._filtered(self._tables.problems())
 
     @property

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,15 +17,18 @@ import pyarrow.parquet as pq
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import CHANGES, Read, finished
-from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Trailing, Wanted
+from cdcwb.formats.assembly import finished, read_sections
+from cdcwb.formats.base import EVERYTHING, Assembling, Halved, Halving, Joining, Trailing, Wanted
 from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across, find, problem_rows
+from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import WHOLE
+from cdcwb.formats.headers import CHANGES, NO_PATCHES, Patches, Read
 from cdcwb.formats.requests import select
+from cdcwb.formats.sections import patches
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of
-from cdcwb.formats.summaries import Groups, incomplete, summarised
+from cdcwb.formats.summaries import incomplete, summarised
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 from cdcwb.standard_input import is_spool
@@ -207,14 +211,26 @@ class Small:
         """The problems of events, and those that only the findings of all splits together show."""
         form, plan = self._format, self._plan
         found: dict[str, Any] = defaultdict(list)
+        known = self._patches()
         for split in self._splits:
             read = form.read_together if isinstance(form, Halving) else form.read
-            for name, rows in find(form, plan, split, partial(read, plan, split), Wanted()):
+            for name, rows in find(
+                form, plan, split, partial(read, plan, split), Wanted(), known.patch(split, partial(form.read, plan))
+            ):
                 found[name].append(rows)
         events = found.pop(EVENTS, [])
         yield from found.pop(PROBLEMS, [])
         tables = {name: pa.Table.from_batches(rows) for name, rows in found.items()}
         yield from across(form, tables, lambda wanted: (rows for one in events for rows in select(one, wanted)))
+
+    def _patches(self) -> Patches:
+        """What splits need to know of others."""
+        form, plan = self._format, self._plan
+        if not isinstance(form, Assembling):
+            return NO_PATCHES
+        read = partial(form.read, plan)
+        each = (read_sections(partial(read, at), Wanted(), at, form.crossing(plan, at)) for at in self._splits)
+        return patches(chain.from_iterable(each))
 
     def _trail(self) -> Batches:
         """The problems of a trail."""

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import pyarrow.compute as pc
+
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
@@ -25,6 +27,8 @@ from cdcwb.formats.base import (
 )
 from cdcwb.formats.continued import divide
 from cdcwb.formats.findings import OF_EVENTS
+from cdcwb.formats.headers import NO_PATCHES, Patches
+from cdcwb.formats.sections import patches
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import hold
@@ -81,17 +85,19 @@ class Live(Planned):
         from cdcwb.spark.assemble import assemble_changes
 
         if self.assembles_in_splits:
-            return self._assembled("changes", images)
+            return self._changes_of_splits("changes", images)
         if self.joins_rows:
-            return self._assembled("joined", images)
-        if self.delivers_changes and isinstance(self.format, Halving):
-            return self._assembled("delivered", images)  # change tables do not mark the end of a transaction
+            return self._changes_of_splits("joined", images)
+        if self.delivers_changes and isinstance(self.format, Halving):  # they do not mark the end of a transaction
+            return self._with_crossing(self._changes_of_splits("delivered", images), images)
         if self.delivers_changes:
             return self._with_ends("delivered", "ends", images)
         # rows are matched with those they undo by their images
         images = images or bool(self.plan.facts.get("undo_records"))
-        if self.reads_trail:  # transactions within one split, and those that cross splits
-            return self._with_crossing(self._with_ends("trail", "trail_ends", images), images)
+        if self.reads_trail:
+            if cast(Trailing, self.format).is_one(self.plan):
+                return self._with_crossing(self._changes_of_splits("trail", images), images)
+            return self._with_crossing(self._with_ends("trail_delivered", "trail_ends", images), images)
         if self.format.pairing is Pairing.OBJECT:
             from cdcwb.spark.objects import join_statements
 
@@ -131,12 +137,32 @@ class Live(Planned):
         """The changes that are assembled within splits."""
         from cdcwb.spark.packing import unpack
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **self._patching}
         return unpack(self._read(part=part, packed="true", keys=json.dumps(self.keys), **options), rows=model.CHANGES)
 
-    def _assembled(self, part: str, images: bool) -> DataFrame:
-        """The changes that are assembled within splits, and those that cross splits."""
-        return self._with_crossing(self._changes_of_splits(part, images), images)
+    @cached_property
+    def _shares(self) -> bool:
+        """Whether splits share transactions."""
+        form, splits = self.format, range(len(self.plan.splits))
+        if self.assembles_in_splits:
+            return any(cast(Assembling, form).crossing(self.plan, split) for split in splits)
+        return self.reads_trail and any(cast(Trailing, form).shared(self.plan))
+
+    @cached_property
+    def _patches(self) -> Patches:
+        """What splits need to know of others about the transactions that they share, by a job of Spark."""
+        from cdcwb.spark.exchange import collected
+
+        if not self._shares:
+            return NO_PATCHES
+        return patches(collected(self._read(part="sections", images="false", mode=self.mode, groups="1")))
+
+    @cached_property
+    def _patching(self) -> dict[str, str]:
+        """The same as an option of the data source."""
+        from cdcwb.spark.source import written_patches
+
+        return {"patches": written_patches(self._patches)} if self._shares else {}
 
     def _with_crossing(self, changes: DataFrame, images: bool) -> DataFrame:
         return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes
@@ -159,28 +185,25 @@ class Live(Planned):
         if not self.delivers_changes and not self.reads_trail:
             return summaries_of(self.events(False), self.changes(False) if counts else None, self.format)
         part = "trail_parts" if self.reads_trail else "counted"
-        if counts and isinstance(self.format, (Halving, Trailing)) and self._something_crosses:
-            parts = self._read(part=part, images="false", mode=self.mode)
+        if counts and self._something_crosses:
+            parts = self._read(part=part, images="false", mode=self.mode, **self._patching)
             return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)))
         return committed.summaries_sent(self._sent(part, images=False))
 
     @cached_property
     def _something_crosses(self) -> bool:
+        """Whether some changes are assembled from the rows of several splits."""
         form, splits = self.format, range(len(self.plan.splits))
         if isinstance(form, Halving):
             return any(form.halved(self.plan, split).shared for split in splits)
-        if isinstance(form, Joining):
-            return False
-        if isinstance(form, Trailing):
-            return any(form.shared(self.plan))
-        return not isinstance(form, Assembling) or any(form.crossing(self.plan, split) for split in splits)
+        return bool(pc.any(self._patches.transactions["apart"]).as_py())
 
     def _crossing(self, images: bool) -> DataFrame:
-        """The events of halves of updates, or of transactions, that cross splits."""
+        """The events of changes that are assembled from the rows of several splits."""
         from cdcwb.spark.packing import unpack
 
-        part = "elsewhere" if isinstance(self.format, Halving) else "crossing"
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
+        part = "elsewhere" if isinstance(self.format, Halving) else "apart"
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **self._patching}
         return unpack(self._read(part=part, packed="true", columns=",".join(OF_CHANGES), **options), columns=OF_CHANGES)
 
     def _changes_of_crossing(self, images: bool) -> DataFrame:
@@ -190,17 +213,15 @@ class Live(Planned):
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        from cdcwb.spark.assemble import assemble_transactions, conform
+        from cdcwb.spark.assemble import assemble_transactions, conform, joined_transactions
 
         if self.delivers_changes or self.reads_trail:
             return conform(self._summaries(counts=True), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), lambda: self.changes(False), self.format)
-        complete = self._read(part="transactions", images="false", mode=self.mode)
-        if not self._something_crosses:
-            return complete
-        crossing = assemble_transactions(self._crossing(False), None, self.format)
-        return complete.unionByName(crossing)
+        if not self._shares:
+            return self._read(part="transactions", images="false", mode=self.mode)
+        return joined_transactions(self._sent("transactions", images=False))
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
@@ -249,15 +270,15 @@ class Live(Planned):
         if type(self) not in (Live, LiveRows):
             return self.events(True, mode="PERMISSIVE")
         options = {"images": str(self.with_images).lower(), "columns": ",".join(OF_EVENTS), "problems": "true"}
-        part = "checked" if self.reads_trail else ""
-        return unpack(self._read(part=part, packed="true", mode="PERMISSIVE", **options), columns=OF_EVENTS)
+        options |= {"part": "checked", **self._patching} if self.reads_trail else {"part": ""}
+        return unpack(self._read(packed="true", mode="PERMISSIVE", **options), columns=OF_EVENTS)
 
     def _sent(self, part: str, images: bool) -> DataFrame:
         """A part of the splits, sent as batches (:mod:`cdcwb.spark.exchange`)."""
         from cdcwb.spark.exchange import groups_of
 
         options = {"images": str(images).lower(), "mode": self.mode, "groups": str(groups_of(self.facts))}
-        return self._read(part=part, **options)
+        return self._read(part=part, **options, **({} if part == "transactions" else self._patching))
 
     def detected(self) -> DataFrame:
         """One row per detected setting."""

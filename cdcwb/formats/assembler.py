@@ -12,15 +12,16 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.assembly import Read, finished, read_changes, read_transactions, with_columns
+from cdcwb.formats.assembly import ended, finished, read_changes, read_transactions, with_columns
 from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Trailing, Wanted
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends
-from cdcwb.formats.halves import as_array
-from cdcwb.formats.summaries import PARTS, Groups, read_parts
+from cdcwb.formats.groups import Groups
+from cdcwb.formats.headers import Read
+from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.formats.trail import read_trail_changes
 from cdcwb.model import Outcome
 
-__all__ = ["Assembler", "ended"]
+__all__ = ["Assembler"]
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -48,7 +49,7 @@ class Assembler:
         """Batches of :data:`cdcwb.model.CHANGES`."""
         form = self._format
         if form.commits:
-            found = read_changes(self._read, wanted, frozenset())
+            found = read_changes(self._read, wanted)
         elif isinstance(form, Halving):  # change tables do not mark the end of a transaction
             found = self.delivered(wanted)
         else:
@@ -67,7 +68,7 @@ class Assembler:
     def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
         """The changes of a stream of committed work, without facts from the ends of their transactions."""
         if self._is_trail:
-            return read_trail_changes(self._read, wanted, frozenset())
+            return read_trail_changes(self._read, wanted)
         return self._of_each(read_delivered, wanted)
 
     def ends(self) -> pa.Table:
@@ -76,7 +77,7 @@ class Assembler:
 
     def transactions(self) -> Batches:
         """Batches of :data:`cdcwb.model.TRANSACTIONS`, of a stream with begins and ends."""
-        return read_transactions(self._read, Wanted(images=False), frozenset())
+        return (rows for _, rows in read_transactions(self._read, Wanted(images=False), 0, frozenset()))
 
     def parts(self) -> pa.Table:
         """The parts of transactions from records of committed work (:data:`cdcwb.formats.summaries.PARTS`)."""
@@ -84,22 +85,6 @@ class Assembler:
         if self._is_trail:
             return _table(read_parts(self._read, headers, trail=True), PARTS)
         return _table(self._of_each(read_parts, headers), PARTS)
-
-
-def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
-    """Changes with the facts from the ends of their transactions."""
-    if not len(ends):
-        return changes
-    mine = pc.index_in(changes["transaction_id"], ends.names, skip_nulls=True)
-    rolled_back = pa.array(ends.some(as_array(pc.fill_null(ends.column("rolls_back"), False)))).take(mine)
-    undone = pc.is_in(changes["outcome"], pa.array([str(Outcome.UNDO), str(Outcome.UNDONE)]))
-    is_rolled_back = pc.and_not(pc.fill_null(rolled_back, False), undone)
-    known = {
-        "commit_position": ends.greatest(ends.column("commit_position")).take(mine),
-        "committed_at": pc.coalesce(changes["committed_at"], ends.greatest(ends.column("committed_at")).take(mine)),
-        "outcome": pc.if_else(is_rolled_back, str(Outcome.ROLLED_BACK), changes["outcome"]),
-    }
-    return with_columns(changes, known)
 
 
 def _table(batches: Batches, schema: pa.Schema) -> pa.Table:

@@ -1,13 +1,14 @@
-"""Assembles changes and transactions in their split, for a stream with begins and ends. A transaction that crosses no
-border of splits is complete in one split: the halves of updates, the end and its time, and undoing records are all in
-it. A reader reads the headers of its split first, then decodes it once, and yields rows of :data:`cdcwb.model.CHANGES`.
-The plan (:class:`cdcwb.formats.base.Assembling`) has the transactions that cross a border; they are few, and are
-assembled in Spark (:mod:`cdcwb.spark.assemble`) by the same rules (docs/formats/gbase8s.md §6).
+"""Assembles changes and transactions in their split, for a stream with begins and ends. A reader reads the headers of
+its split first, then decodes it once, and yields rows of :data:`cdcwb.model.CHANGES` (docs/formats/gbase8s.md §6). The
+plan (:class:`cdcwb.formats.base.Assembling`) has the names of the transactions that cross a border of splits. What
+other splits know of them is read before, without values (:mod:`cdcwb.formats.sections`): how they end, what is undone
+later, and where the other half of an update is. An update is a change of the split with its first half.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,206 +20,75 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.requests import select, with_problems, without
+from cdcwb.formats.groups import Groups, labels
+from cdcwb.formats.halves import as_array
+from cdcwb.formats.headers import (
+    CHANGES,
+    NARROW,
+    NO_PATCH,
+    OPEN,
+    OUTCOMES,
+    Halves,
+    Headers,
+    Named,
+    Patch,
+    Read,
+    changed,
+    narrow,
+)
+from cdcwb.formats.requests import with_problems
+from cdcwb.formats.sections import sections_of, transactions_of
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 
 __all__ = [
-    "CHANGES",
     "Became",
-    "Halves",
-    "Read",
     "assembled",
-    "distinct",
+    "ended",
+    "events_with_problems",
     "finished",
-    "halves_of",
     "joined",
-    "labels",
     "open_ones",
     "paired",
     "read_changes",
     "read_checked",
-    "read_crossing",
+    "read_sections",
     "read_transactions",
     "spliced",
     "with_columns",
     "wrong_halves",
+    "wrongly_halved",
 ]
-
-Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
-"""Reads the events of a split."""
-
-Reader = Callable[[Read, Wanted, frozenset[str]], Iterator[pa.RecordBatch]]
-"""Reads the changes of a split, without those of some transactions."""
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-CHANGES: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
-"""The kinds of events that changes are made of."""
-
-_NARROW: Final = (
-    *("offset", "length", "kind", "operation", "position", "transaction_id", "changed_at"),
-    *("schema_name", "table_name"),
-)
-_NARROW_ROWS: Final = pa.schema([*(model.EVENTS.field(name) for name in _NARROW), ("user", pa.string())])
-_OUTCOMES: Final = pa.array([str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN)])
-_OPEN: Final = 2
 _UNDONE: Final = pa.array([str(Outcome.UNDONE)])
 
 
-def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
-    """The columns of headers that are read; with ``users``, the user of each transaction."""
-    columns = batch.select(list(_NARROW)).columns
-    user = pa.nulls(batch.num_rows, pa.string())
-    if users:
-        begins = np.flatnonzero(pc.equal(batch["kind"], str(Kind.BEGIN)).to_numpy(zero_copy_only=False))
-        texts = pc.map_lookup(batch["headers"].take(pa.array(begins)), "user_id", "first")
-        place = np.full(batch.num_rows, -1, np.int64)
-        place[begins] = np.arange(len(begins))
-        user = texts.take(pa.array(place, mask=place < 0))
-    return pa.RecordBatch.from_arrays([*columns, user], schema=_NARROW_ROWS)
-
-
-@dataclass(frozen=True, slots=True)
-class Halves:
-    """For each change event: ``partner``, the number of the other half of its update, -1 for none; ``alone``: whether
-    it is a half without the other one. ``ordered``: whether halves are paired by their order; then an after half that
-    precedes its before half is reported."""
-
-    partner: Ints
-    alone: Bools
-    ordered: bool = True
-
-
-class _Headers:
-    """The headers of a split. Events are those of transactions that cross no border. ``number``: the index of their
-    transaction in ``names``; ``change``: a mask of events of changes. ``crosses``: for all events of changes of the
-    split, whether their transaction crosses a border.
-    """
-
-    def __init__(self, events: pa.Table, crosses: Bools) -> None:
-        self.crosses = crosses
-        self.events = events.combine_chunks()
-        named = pc.fill_null(self.column("transaction_id"), "").dictionary_encode()
-        self.names: pa.Array = named.dictionary
-        self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        self.change = np.flatnonzero(self.are(*CHANGES))
-
-    @classmethod
-    def read(cls, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False) -> _Headers:
-        """Those of a split; with ``users``, the user of each transaction."""
-        narrow = replace(wanted, images=False, columns=frozenset([*_NARROW, *(["headers"] if users else [])]))
-        return cls.of(pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS), crossing)
-
-    @classmethod
-    def of(cls, events: pa.Table, crossing: frozenset[str], unnamed: bool = False) -> _Headers:
-        """Those among the narrow rows of a split; with ``unnamed``, also those in no transaction."""
-        of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
-        crosses = pc.is_in(events["transaction_id"], pa.array(sorted(crossing), pa.string()))
-        kept = pc.and_not(pc.or_(pc.is_valid(events["transaction_id"]), pa.scalar(unnamed)), crosses)
-        return cls(events.filter(kept), crosses.filter(of_changes).to_numpy())
-
-    def column(self, name: str) -> pa.Array:
-        """One of their columns."""
-        chunks = self.events[name].chunks
-        return chunks[0] if chunks else pa.array([], self.events[name].type)
-
-    def are(self, *kinds: str) -> Bools:
-        """A mask of events of these kinds."""
-        found = pc.is_in(self.column("kind"), pa.array([str(kind) for kind in kinds]))
-        return np.asarray(found.to_numpy(zero_copy_only=False))
-
-    def last(self, rows: Bools) -> pa.Array:
-        """The last of these rows of each transaction; null for none."""
-        found = np.full(len(self.names), -1, np.int64)
-        places = np.flatnonzero(rows)
-        found[self.number[places]] = places
-        return pa.array(found, mask=found < 0)
-
-    def first(self, rows: Bools) -> pa.Array:
-        """The first of these rows of each transaction; null for none."""
-        found = np.full(len(self.names), -1, np.int64)
-        places = np.flatnonzero(rows)[::-1]
-        found[self.number[places]] = places
-        return pa.array(found, mask=found < 0)
-
-    def outcomes(self) -> Ints:
-        """The outcome of each transaction, as an index in ``_OUTCOMES``."""
-        begins, commits, rolls_back = (
-            np.bincount(self.number[self.are(kind)], minlength=len(self.names)) > 0
-            for kind in (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK)
-        )
-        return np.where(begins & commits, 0, np.where(begins & rolls_back, 1, 2))
-
-    def halves(self) -> Halves:
-        """Consecutive halves of one transaction and table that alternate, with no other change of that table between
-        them, are a run. They are paired from its start; in a run of odd length that begins with an after half the first
-        one remains alone."""
-        change = self.change
-        count = len(change)
-        tables = [self.column(name).dictionary_encode().indices for name in ("schema_name", "table_name")]
-        group = [pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)[change] for codes in tables]
-        order = np.lexsort((np.arange(count), group[1], group[0], self.number[change]))
-        after, half = self.are(Kind.AFTER)[change][order], self.are(Kind.BEFORE, Kind.AFTER)[change][order]
-        starts = np.ones(count, np.bool_)
-        starts[1:] = ~half[1:] | ~half[:-1] | (after[1:] == after[:-1])
-        for values in (self.number[change], *group):
-            starts[1:] |= values[order][1:] != values[order][:-1]
-        begin = np.flatnonzero(starts)
-        size = np.diff(np.append(begin, count))
-        run = np.cumsum(starts) - 1
-        skipped = (after[begin] & (size % 2 == 1)).astype(np.int64)
-        place = np.arange(count) - begin[run] - skipped[run]
-        first = half & (place >= 0) & (place % 2 == 0) & (place + skipped[run] + 1 < size[run])
-        second = half & (place >= 0) & (place % 2 == 1)
-        partner = np.full(count, -1, np.int64)
-        at = np.flatnonzero(first)
-        partner[order[at]], partner[order[at + 1]] = order[at + 1], order[at]
-        alone = np.zeros(count, np.bool_)
-        alone[order] = half & ~first & ~second
-        return Halves(partner, alone)
-
-    def undone(self) -> Bools:
-        """A mask of changes that a later undo reverts: one with their position, or a lower one."""
-        found = np.zeros(len(self.change), np.bool_)
-        undoes = self.are(Kind.UNDO)
-        wanted = np.unique(self.number[undoes])
-        some = np.flatnonzero(np.isin(self.number, wanted))
-        some = some[np.argsort(self.number[some], kind="stable")]
-        ranks = pc.rank(self.column("position").take(pa.array(some)), tiebreaker="dense").to_numpy().astype(np.int64)
-        ends = np.searchsorted(self.number[some], wanted[1:])
-        for mine, rank in zip(np.split(some, ends), np.split(ranks, ends), strict=True) if len(some) else ():
-            lowest = np.where(undoes[mine], rank, len(some) + 1)[::-1]
-            later = np.append(np.minimum.accumulate(lowest)[::-1][1:], len(some) + 1)
-            at = np.searchsorted(self.change, mine)
-            is_change = (at < len(self.change)) & (self.change[np.minimum(at, len(self.change) - 1)] == mine)
-            found[at[is_change]] = (later <= rank)[is_change]
-        return found
-
-
-def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """The changes of a split, without those of the transactions ``crossing``, in the order of the last of their
-    records, as batches of :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
-    headers = _Headers.read(read, wanted, crossing)
+def read_changes(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Iterator[pa.RecordBatch]:
+    """The changes that begin in a split, in the order of the last of their records, as batches of
+    :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split; ``patch`` is what it needs to know of
+    others."""
+    headers = Headers.read(read, wanted, patch)
     if not len(headers.change):
         return
     halves, became = headers.halves(), Became.of(headers)
     offsets = headers.column("offset").to_numpy()[headers.change]
     first = 0  # of the changes that are decoded next
-    seen = 0  # of all changes of the split
     waiting: pa.RecordBatch | None = None
     places = np.empty(0, np.int64)
-    for batch in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
-        mine = ~headers.crosses[seen : seen + batch.num_rows]
-        seen += batch.num_rows
-        rows = batch if mine.all() else batch.filter(pa.array(mine))
+    for rows in itertools.chain(read(_of_changes(wanted)), [None], _later_halves(headers, wanted)):
+        if rows is None:  # the end of the split
+            if first != len(offsets):
+                raise changed()
+            continue
         end = first + rows.num_rows
-        if not np.array_equal(rows["offset"].to_numpy(), offsets[first:end]):
-            raise RuntimeError("the headers and the values of a split are of different records")
+        if first < len(offsets) and not np.array_equal(rows["offset"].to_numpy(), offsets[first:end]):
+            raise changed()
         places = np.append(places, np.arange(first, end))
         rows = rows if waiting is None else joined(waiting, rows)
         partner = halves.partner[places]
-        done = np.flatnonzero(partner < places)
+        done = np.flatnonzero((partner < places) & ~halves.earlier[places])
         if len(done):
             other = np.where(partner[done] >= 0, np.searchsorted(places, partner[done]), -1)
             yield assembled(rows, done, other, halves, became, places[done])
@@ -226,33 +96,71 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
 
 
-def read_checked(
-    read: Read, wanted: Wanted, crossing: frozenset[str], take: Reader = read_changes, trail: bool = False
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """What one pass over a split shows, as names and batches. Without those of the transactions ``crossing``:
-    ``checked``, the events with problems, and changes with problems of their halves, as batches of
-    :data:`cdcwb.model.EVENTS`; ``open``, the transactions without begin or end (:data:`cdcwb.model.TRANSACTIONS`).
-    ``events``: those of ``crossing``, without images. ``take`` reads the changes. Of a ``trail`` changes may be in no
-    transaction, and only ``checked`` is read."""
-    narrow = []
-    across = pa.array(sorted(crossing), pa.string())
-    columns = None if wanted.columns is None else wanted.columns.union(_NARROW, OF_CHANGES if crossing else ())
-    for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
-        yield "checked", with_problems(batch)
-        narrow.append(_narrow(batch, False))
-        if crossing and not trail:
-            rows = without(batch.filter(pc.is_in(batch["transaction_id"], across)), "before", "after", "raw")
-            yield from (("events", some) for some in select(rows, wanted))
-    headers = _Headers.of(pa.Table.from_batches(narrow, _NARROW_ROWS), crossing, trail)
-    halves = headers.halves()
-    is_reordered = headers.are(Kind.BEFORE)[headers.change] & (halves.partner >= 0)
-    is_reordered &= halves.partner < np.arange(len(headers.change))
-    if halves.alone.any() or is_reordered.any():  # rare enough to read the split once more
-        for changes in take(read, replace(wanted, images=False), crossing):
+def _of_changes(wanted: Wanted) -> Wanted:
+    return replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))
+
+
+def _later_halves(headers: Headers, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The halves in later splits that belong to those of this one, in the order of ``headers.later``."""
+    later = headers.later
+    if not later.num_rows:
+        return
+    read = headers.patch.read
+    assert read is not None
+    places, splits = _places(later), later["other_split"].to_numpy()
+    found = []
+    for split in np.unique(splits).tolist():
+        left = places[splits == split]
+        names = later["transaction_id"].filter(pa.array(splits == split)).to_pylist()
+        for rows in read(split, replace(_of_changes(wanted), transactions=frozenset(names))):
+            here = np.isin(_places(rows), left)
+            found.append(rows.filter(pa.array(here)))
+            left = np.setdiff1d(left, _places(found[-1]))
+            if not len(left):
+                break
+        else:
+            raise changed()
+    (rows,) = pa.Table.from_batches(found).combine_chunks().to_batches()
+    order = np.argsort(_places(rows))
+    yield rows.take(pa.array(order[np.searchsorted(_places(rows), places, sorter=order)]))
+
+
+def _places(rows: pa.RecordBatch) -> Ints:
+    """A number for the location of each row."""
+    found: Ints = (rows["file_index"].to_numpy().astype(np.int64) << 44) + rows["offset"].to_numpy()
+    return found
+
+
+def read_checked(read: Read, wanted: Wanted, split: int, crossing: frozenset[str], patch: Patch = NO_PATCH) -> Named:
+    """What one pass over a split shows: ``checked``, the events with problems, and changes with problems of their
+    halves, as batches of :data:`cdcwb.model.EVENTS`; ``open``, the transactions without begin or end
+    (:data:`cdcwb.model.TRANSACTIONS`); and the sections of the transactions ``crossing``."""
+    rows: list[pa.RecordBatch] = []
+    for batch in events_with_problems(read, wanted, rows):
+        yield "checked", batch
+    headers = Headers.of(pa.Table.from_batches(rows, NARROW), patch)
+    if wrongly_halved(headers):  # rare enough to read the split once more
+        for changes in read_changes(read, replace(wanted, images=False), patch):
             yield "checked", wrong_halves(changes)
-    if not trail:
-        is_open = pa.array((headers.outcomes() == _OPEN)[headers.number])
-        yield "open", _transactions(_Headers(headers.events.filter(is_open), headers.crosses))
+    is_open = headers.outcomes() == OPEN
+    names = headers.names.filter(pa.array(is_open)).to_pylist()
+    yield "open", _transactions(headers.of_transactions(frozenset(names) - crossing))
+    yield from _sections(headers, split, crossing)
+
+
+def events_with_problems(read: Read, wanted: Wanted, rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The events of a split with problems; ``rows`` receives the headers of all (:data:`NARROW`)."""
+    columns = None if wanted.columns is None else wanted.columns.union(NARROW.names[:-1])
+    for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
+        yield with_problems(batch)
+        rows.append(narrow(batch, False))
+
+
+def wrongly_halved(headers: Headers) -> bool:
+    """Whether a half of an update lacks the other one, or an after half precedes its before half."""
+    halves, count = headers.halves(), len(headers.change)
+    precedes = headers.are(Kind.AFTER)[headers.change] & (halves.partner[:count] > np.arange(count))
+    return bool(halves.alone.any() or precedes.any())
 
 
 def wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
@@ -269,17 +177,15 @@ def wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
     return with_problems(found)
 
 
-def paired(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The changes of committed work, from all their events of a split in capture order, in the order of the last of
-    their records. They lack the facts from the end of their transaction."""
-    halves = halves_of(pa.Table.from_batches([_narrow(rows, False)]))
-    done = np.flatnonzero(halves.partner < np.arange(rows.num_rows))
+def paired(rows: pa.RecordBatch, wanted: Wanted, patch: Patch = NO_PATCH) -> pa.RecordBatch:
+    """The changes of committed work that begin in a split, from all their events of it in capture order, in the order
+    of the last of their records. They lack the facts from the end of their transaction."""
+    headers = Headers(pa.Table.from_batches([narrow(rows, False)]), patch)
+    halves = headers.halves()
+    for later in _later_halves(headers, wanted):
+        rows = joined(rows, later)
+    done = np.flatnonzero((halves.partner < np.arange(rows.num_rows)) & ~halves.earlier)
     return assembled(rows, done, halves.partner[done], halves, Became.delivered(rows), done)
-
-
-def halves_of(events: pa.Table) -> Halves:
-    """The halves of updates among events, some of which may be in no transaction."""
-    return _Headers(events, np.empty(0, np.bool_)).halves()
 
 
 def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
@@ -288,43 +194,29 @@ def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
     return both[0] if both else then
 
 
-def read_crossing(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """The events of the transactions ``crossing`` in a split, as batches of :data:`cdcwb.model.EVENTS`."""
+def read_transactions(read: Read, wanted: Wanted, split: int, crossing: frozenset[str]) -> Named:
+    """``transactions``: those of a split in the order of their first records, as batches of
+    :data:`cdcwb.model.TRANSACTIONS`; and the sections of those ``crossing``."""
+    headers = Headers.read(read, wanted, users=True)
+    yield "transactions", _transactions(headers.of_transactions(crossing, others=True) if crossing else headers)
+    yield from _sections(headers, split, crossing)
+
+
+def read_sections(read: Read, wanted: Wanted, split: int, crossing: frozenset[str]) -> Named:
+    """The sections of the transactions ``crossing`` in a split: ``sections`` and ``runs``
+    (:mod:`cdcwb.formats.sections`)."""
     if crossing:
-        yield from read(replace(wanted, transactions=crossing))
+        yield from _sections(Headers.read(read, replace(wanted, transactions=crossing)), split, crossing)
 
 
-def read_transactions(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """The transactions of a split, without those ``crossing``, in the order of their first records, as batches of
-    :data:`cdcwb.model.TRANSACTIONS`."""
-    yield _transactions(_Headers.read(read, wanted, crossing, users=True))
+def _sections(headers: Headers, split: int, crossing: frozenset[str]) -> Named:
+    if crossing:
+        yield from zip(("sections", "runs"), sections_of(headers.of_transactions(crossing), split), strict=True)
 
 
-def _transactions(headers: _Headers) -> pa.RecordBatch:
-    """The transactions of some headers, in the order of their first records."""
-    begins = headers.first(headers.are(Kind.BEGIN))
-    ends = headers.last(headers.are(Kind.COMMIT, Kind.ROLLBACK))
-    completeness = pc.if_else(pc.is_valid(ends), str(Completeness.COMPLETE), str(Completeness.NO_END))
-    completeness = pc.if_else(pc.is_valid(begins), completeness, str(Completeness.NO_BEGIN))
-    counts, tables = _touched(headers)
-    position, at = headers.column("position"), headers.column("changed_at")
-    sizes = np.bincount(headers.number, weights=headers.column("length").to_numpy(), minlength=len(headers.names))
-    columns = {
-        "transaction_id": headers.names,
-        "begin_position": position.take(begins),
-        "end_position": position.take(ends),
-        "began_at": at.take(begins),
-        "ended_at": at.take(ends),
-        "outcome": _OUTCOMES.take(pa.array(headers.outcomes())),
-        "completeness": completeness,
-        "changes": counts,
-        "tables": tables,
-        "bytes": pa.array(sizes.astype(np.int64)),
-        "user": headers.column("user").take(begins),
-    }
-    return pa.RecordBatch.from_arrays(
-        [columns[field.name].cast(field.type) for field in model.TRANSACTIONS], schema=model.TRANSACTIONS
-    )
+def _transactions(headers: Headers) -> pa.RecordBatch:
+    """The transactions of these headers, all of whose records are there."""
+    return transactions_of(*(pa.Table.from_batches([rows]) for rows in sections_of(headers, 0)))
 
 
 def open_ones(transactions: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -344,44 +236,6 @@ def open_ones(transactions: pa.RecordBatch) -> list[dict[str, Any]]:
     return found
 
 
-def _touched(headers: _Headers) -> tuple[pa.Array, pa.Array]:
-    """For each transaction the number of changes by operation, and the tables, both in name order."""
-    halves = headers.halves()
-    rows = headers.change[(halves.partner < np.arange(len(headers.change)))]
-    operation = headers.column("operation").take(pa.array(rows))
-    known = np.asarray(pc.is_valid(operation).to_numpy(zero_copy_only=False))
-    rows, operation = rows[known], operation.filter(pa.array(known))
-    label = labels(*(headers.column(name).take(pa.array(rows)) for name in ("schema_name", "table_name")))
-    number = headers.number[rows]
-    texts, offsets, times = distinct(number, operation, len(headers.names))
-    counts = pa.MapArray.from_arrays(offsets, texts, pa.array(times))
-    named = np.asarray(pc.is_valid(label).to_numpy(zero_copy_only=False))
-    texts, offsets, _ = distinct(number[named], label.filter(pa.array(named)), len(headers.names))
-    return counts, pa.ListArray.from_arrays(offsets, texts)
-
-
-def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:
-    """``schema.table``, or ``table`` without a schema; null without a table."""
-    return pc.coalesce(pc.binary_join_element_wise(schemas, tables, "."), tables)
-
-
-def distinct(number: Ints, texts: pa.Array, count: int, weights: Ints | None = None) -> tuple[pa.Array, pa.Array, Ints]:
-    """The distinct texts of each of ``count`` groups in name order, as texts and offsets; and the count of each, or the
-    sum of its ``weights``."""
-    coded = texts.dictionary_encode()
-    ranks = np.argsort(np.argsort(np.array(coded.dictionary.to_pylist(), object), kind="stable"), kind="stable")
-    sorted_texts = coded.dictionary.take(pc.sort_indices(coded.dictionary))
-    size = max(1, len(sorted_texts))
-    keys, place, times = np.unique(
-        number * size + ranks[coded.indices.to_numpy()], return_inverse=True, return_counts=True
-    )
-    if weights is not None:
-        times = np.zeros(len(keys), np.int64)
-        np.add.at(times, place, weights)
-    ends = np.searchsorted(keys, np.arange(count + 1) * size)
-    return sorted_texts.take(pa.array(keys % size)), pa.array(ends.astype(np.int32)), times
-
-
 @dataclass(frozen=True, slots=True)
 class Became:
     """The outcome of each change."""
@@ -391,15 +245,17 @@ class Became:
     committed_at: pa.Array
 
     @classmethod
-    def of(cls, headers: _Headers) -> Became:
-        """For the changes among headers."""
-        number = headers.number[headers.change]
-        outcome = _OUTCOMES.take(pa.array(headers.outcomes()[number]))
-        undone = headers.undone()
-        if undone.any():
-            outcome = pc.if_else(pa.array(undone), _UNDONE[0], outcome)
-        commit = headers.last(headers.are(Kind.COMMIT)).take(pa.array(number))
-        return cls(outcome, headers.column("position").take(commit), headers.column("changed_at").take(commit))
+    def of(cls, headers: Headers) -> Became:
+        """For the changes among headers, and those of halves in later splits."""
+        later, commit = headers.later, headers.last(headers.are(Kind.COMMIT))
+        of_later = pc.index_in(later["transaction_id"], headers.names)
+        number = pa.concat_arrays([pa.array(headers.number[headers.change]), of_later.cast(pa.int64())])
+        outcome = OUTCOMES.take(headers.patched("outcome", pa.array(headers.outcomes(), pa.int8())).take(number))
+        undone = pa.concat_arrays([pa.array(headers.undone()), later["undone"]])
+        outcome = pc.if_else(undone, _UNDONE[0], outcome)
+        columns = (("commit_position", "position"), ("committed_at", "changed_at"))
+        ends = (headers.patched(name, headers.column(own).take(commit)).take(number) for name, own in columns)
+        return cls(outcome, *ends)
 
     @classmethod
     def delivered(cls, rows: pa.RecordBatch, committed_at: pa.Array | None = None) -> Became:
@@ -586,6 +442,22 @@ def with_columns(changes: pa.RecordBatch, known: Mapping[str, pa.Array]) -> pa.R
         known[field.name].cast(field.type) if field.name in known else changes[field.name] for field in model.CHANGES
     ]
     return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+
+
+def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
+    """Changes with the facts from the ends of their transactions."""
+    if not len(ends):
+        return changes
+    mine = pc.index_in(changes["transaction_id"], ends.names, skip_nulls=True)
+    rolled_back = pa.array(ends.some(as_array(pc.fill_null(ends.column("rolls_back"), False)))).take(mine)
+    undone = pc.is_in(changes["outcome"], pa.array([str(Outcome.UNDO), str(Outcome.UNDONE)]))
+    is_rolled_back = pc.and_not(pc.fill_null(rolled_back, False), undone)
+    known = {
+        "commit_position": ends.greatest(ends.column("commit_position")).take(mine),
+        "committed_at": pc.coalesce(changes["committed_at"], ends.greatest(ends.column("committed_at")).take(mine)),
+        "outcome": pc.if_else(is_rolled_back, str(Outcome.ROLLED_BACK), changes["outcome"]),
+    }
+    return with_columns(changes, known)
 
 
 def finished(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]], compressed: Collection[str]) -> pa.RecordBatch:

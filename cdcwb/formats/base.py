@@ -419,11 +419,15 @@ class Assembling(Protocol):
 
 @runtime_checkable
 class Trailing(Protocol):
-    """A format of committed work whose transactions are consecutive in a trail: halves of updates are paired in its
-    splits, except those of transactions in several splits."""
+    """A format of committed work whose transactions are consecutive in a trail, and whose changes are assembled in its
+    splits (:mod:`cdcwb.formats.trail`)."""
 
     def in_splits(self, plan: Any) -> bool:
-        """Whether each split can be assembled separately, except for such transactions."""
+        """Whether its changes can be assembled in the splits."""
+        ...
+
+    def is_one(self, plan: Any) -> bool:
+        """Whether the capture is one trail."""
         ...
 
     def shared(self, plan: Any) -> Sequence[frozenset[str]]:

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.groups import Groups
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.sequences import sequence_times
-from cdcwb.formats.summaries import Groups
 from cdcwb.model import Problem
 
 __all__ = ["MOMENT", "SEQUENCES", "frozen_times", "merged", "of_sequences"]

@@ -17,13 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.assembly import CHANGES, Became, Halves, Read, assembled, joined, wrong_halves
+from cdcwb.formats.assembly import Became, assembled, joined, wrong_halves
 from cdcwb.formats.base import OF_CHANGES, Halved, Wanted
+from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import HALVES, WHOLE, as_array, elsewhere, partners
+from cdcwb.formats.headers import CHANGES, Halves, Read
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.sequences import sequence_times
-from cdcwb.formats.summaries import OF_ENDS, Groups, records_of
+from cdcwb.formats.summaries import OF_ENDS, records_of
 from cdcwb.model import Kind
 
 __all__ = ["ENDS", "read_delivered", "read_elsewhere", "read_ends", "read_problems"]
@@ -109,7 +111,8 @@ class _Pairs:
             return
         alone = as_array(pc.equal(rows["kind"], str(Kind.BEFORE))) & (partner < 0)
         became = Became.delivered(rows, sequence_times(rows["position"])[0])
-        yield assembled(rows, done, partner[done], Halves(partner, alone, ordered=False), became, done)
+        halves = Halves(partner, alone, np.zeros(len(partner), np.bool_), ordered=False)
+        yield assembled(rows, done, partner[done], halves, became, done)
 
 
 def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = False) -> Iterator[pa.RecordBatch]:

@@ -1,38 +1,38 @@
 """Problems of a capture in one pass over its splits. A split yields its problems, and few rows to be compared with
-those of other splits: parts of transactions, change sequences, spellings of keys, and the events of changes that cross
-splits. :func:`across` has the problems that only these rows together show.
+those of other splits: parts and sections of transactions, change sequences, spellings of keys, and halves of updates at
+positions that splits share. :func:`across` has the problems that only these rows together show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import Read, labels, open_ones, read_checked
+from cdcwb.formats.assembly import open_ones, read_checked
 from cdcwb.formats.base import Assembling, Format, Halved, Halving, Joining, Wanted
 from cdcwb.formats.clock import frozen_times, merged, of_sequences
 from cdcwb.formats.delivered import read_problems
+from cdcwb.formats.groups import labels
 from cdcwb.formats.halves import WHOLE, elsewhere
+from cdcwb.formats.headers import NO_PATCH, Named, Patch, Read
 from cdcwb.formats.requests import select, with_problems
+from cdcwb.formats.sections import RUNS, transactions_of
 from cdcwb.formats.summaries import OF_PARTS, incomplete, read_parts, summarised
 from cdcwb.model import Problem
 
-__all__ = ["EVENTS", "OF_EVENTS", "ONLY_ASSEMBLED", "PROBLEMS", "Findings", "across", "find", "key_of", "problem_rows"]
-
-Findings: TypeAlias = Iterator[tuple[str, pa.RecordBatch]]
-"""Batches with their names: :data:`PROBLEMS`, or rows that have to be compared (:func:`key_of`)."""
+__all__ = ["EVENTS", "OF_EVENTS", "ONLY_ASSEMBLED", "PROBLEMS", "across", "find", "key_of", "problem_rows"]
 
 PROBLEMS: Final = "problems"
 """The name of problems, as rows of :data:`cdcwb.model.PROBLEMS`."""
 
 EVENTS: Final = "events"
-"""The name of events of changes that cross splits."""
+"""The name of halves of updates at positions that splits share."""
 
 ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
 """Problems of changes that none of their events has. A mask is compared with both images here if they are in two
@@ -44,24 +44,29 @@ OF_EVENTS: Final = (
 )
 """The columns of events for their problems."""
 
-_KEYS: Final = {"problems": None, "sequences": "moment", "spellings": "table_name"}
+_KEYS: Final = {
+    EVENTS: "position",
+    "problems": None,
+    "transactions": None,
+    "sequences": "moment",
+    "spellings": "table_name",
+}
 
 
-def key_of(form: Format, name: str) -> str | None:
+def key_of(name: str) -> str | None:
     """The column of findings, or of parts of transactions, whose equal values are compared with each other; None: each
     row is a problem by itself."""
-    if name == EVENTS and not form.commits:
-        return "position"
     return _KEYS.get(name, "transaction_id")
 
 
-def find(form: Format, plan: Any, split: int, read: Read, wanted: Wanted) -> Findings:
-    """The findings of a split. ``read`` reads its events; those of a DataFrame are in no split."""
+def find(form: Format, plan: Any, split: int, read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Named:
+    """The findings of a split by name: :data:`PROBLEMS`, or rows that have to be compared (:func:`key_of`). ``read``
+    reads its events; those of a DataFrame are in no split. ``patch`` is what the split needs to know of others."""
     if isinstance(form, Joining):
         found = form.read_checked(plan, split, replace(wanted, drop_malformed=False))
     elif isinstance(form, Assembling):
         columns = frozenset(OF_EVENTS)
-        found = read_checked(read, replace(wanted, columns=columns), form.crossing(plan, split))
+        found = read_checked(read, replace(wanted, columns=columns), split, form.crossing(plan, split), patch)
     else:
         found = _of_delivered(read, wanted, form.halved(plan, split) if isinstance(form, Halving) else None)
     for name, rows in found:
@@ -73,7 +78,7 @@ def find(form: Format, plan: Any, split: int, read: Read, wanted: Wanted) -> Fin
             yield name, rows
 
 
-def _of_delivered(read: Read, wanted: Wanted, halved: Halved | None) -> Findings:
+def _of_delivered(read: Read, wanted: Wanted, halved: Halved | None) -> Named:
     """Those of committed changes. ``halved``: of halves of updates that are paired by position."""
     schema = pa.schema(map(model.EVENTS.field, OF_PARTS))
     narrow: list[pa.RecordBatch] = []
@@ -98,17 +103,16 @@ def _of_delivered(read: Read, wanted: Wanted, halved: Halved | None) -> Findings
 
 def across(form: Format, found: Mapping[str, pa.Table], events: Read) -> Iterator[pa.RecordBatch]:
     """The problems that only the findings of all splits together show, as batches of :data:`cdcwb.model.PROBLEMS`.
-    ``events`` reads those of changes that cross splits."""
+    ``events`` reads the halves of updates at positions that splits share."""
     rows = incomplete(summarised(found["parts"])) if "parts" in found else []
     rows += frozen_times(merged(found["sequences"])) if "sequences" in found else []
     if "spellings" in found and isinstance(form, Joining):
         yield problem_rows(form.key_spellings(found["spellings"]))
-    assembler = Assembler(form, {}, [(events, Halved())])
-    if form.commits or isinstance(form, Halving):
-        for changes in assembler.changes():
+    if isinstance(form, Halving):
+        for changes in Assembler(form, {}, [(events, Halved())]).changes():
             yield problem_rows(changes, ONLY_ASSEMBLED)
-    if form.commits:
-        rows += [row for batch in assembler.transactions() for row in open_ones(batch)]
+    if "sections" in found:
+        rows += open_ones(transactions_of(found["sections"], found.get("runs", RUNS.empty_table())))
     yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)
 
 

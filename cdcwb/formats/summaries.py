@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, Read, distinct, halves_of, labels
 from cdcwb.formats.base import Halved, Wanted
+from cdcwb.formats.groups import RANGE, Groups, labels, one_chunk
 from cdcwb.formats.halves import WHOLE, as_array, elsewhere, partners
+from cdcwb.formats.headers import CHANGES, NO_PATCH, Headers, Patch, Read
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.requests import having
 from cdcwb.formats.sequences import sequence_times
@@ -29,7 +29,6 @@ __all__ = [
     "OF_PARTS",
     "PARTS",
     "SUMMARIES",
-    "Groups",
     "incomplete",
     "read_parts",
     "records_of",
@@ -39,7 +38,6 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_RANGE: Final = pa.struct([("first", pa.int64()), ("last", pa.int64())])
 PARTS: Final = pa.schema(
     [
         ("transaction_id", pa.string()),
@@ -49,7 +47,7 @@ PARTS: Final = pa.schema(
         ("began_at", MICROSECONDS),  # the first time of its records
         ("ended_at", MICROSECONDS),  # the last of a change sequence, a commit record or a rollback
         ("bytes", pa.int64()),
-        ("numbers", pa.list_(_RANGE)),  # of its events, without repeated ones
+        ("numbers", pa.list_(RANGE)),  # of its events, without repeated ones
         ("last", pa.bool_()),  # whether its last event, or its rollback, is there
         ("says_last", pa.bool_()),  # whether any event states whether it is the last
         ("begins", pa.bool_()),  # of a trail: whether its first record is there
@@ -85,14 +83,14 @@ def read_parts(
     wanted: Wanted,
     halved: Halved = WHOLE,
     trail: bool = False,
-    crossing: frozenset[str] = frozenset(),
+    patch: Patch = NO_PATCH,
 ) -> Iterator[pa.RecordBatch]:
     """The parts of transactions in a split, as a batch of :data:`PARTS`. Counts of changes exclude halves at positions
     that other splits have too. ``trail``: records mark the first one of a transaction (GoldenGate's TransInd), and
-    counts exclude the transactions ``crossing``, whose halves may be in several splits."""
+    counts are of changes that begin in the split; ``patch`` is what it needs to know of others."""
     records = records_of(read, wanted, (*OF_PARTS, "headers") if trail else OF_PARTS, halved)
     if trail:
-        records = records.set_column(records.num_columns - 1, "counts", _counted(records, crossing))
+        records = records.set_column(records.num_columns - 1, "counts", _counted(records, patch))
     groups = Groups(records)
     if not len(groups):
         return
@@ -131,13 +129,15 @@ def read_parts(
     yield pa.RecordBatch.from_arrays([found[name] for name in PARTS.names], schema=PARTS)
 
 
-def _counted(records: pa.Table, crossing: frozenset[str]) -> pa.Array:
+def _counted(records: pa.Table, patch: Patch) -> pa.Array:
     """A mask of the records of a trail that count as changes: one of the halves of an update."""
-    counts = as_array(_one(records["counts"])).copy()
+    counts = as_array(one_chunk(records["counts"])).copy()
     at = np.flatnonzero(counts)
-    counts[at[halves_of(records).partner > np.arange(len(at))]] = False
-    crosses = pc.is_in(_one(records["transaction_id"]), pa.array(sorted(crossing), pa.string()))
-    return pc.and_not(pa.array(counts), crosses)
+    halves = Headers(records, patch).halves()
+    partner = halves.partner[: len(at)]
+    counts[at[((partner > np.arange(len(at))) & (partner < len(at))) | halves.earlier[: len(at)]]] = False
+    apart = pc.is_in(one_chunk(records["transaction_id"]), patch.apart)
+    return pc.and_not(pa.array(counts), apart)
 
 
 SUMMARIES: Final = pa.schema(
@@ -254,120 +254,16 @@ def records_of(read: Read, wanted: Wanted, columns: tuple[str, ...], halved: Hal
     narrow = replace(wanted, images=False, columns=frozenset(columns))
     schema = pa.schema([model.EVENTS.field(name) for name in columns])
     records = pa.Table.from_batches([batch.select(list(columns)) for batch in read(narrow)], schema).combine_chunks()
-    counts = as_array(pc.is_in(_one(records["kind"]), pa.array(CHANGES))).copy()
+    counts = as_array(pc.is_in(one_chunk(records["kind"]), pa.array(CHANGES))).copy()
     if (halved.befores or halved.shared) and "position" in columns:
         here = ~elsewhere(records, halved)
         at = np.flatnonzero(here)
         partner, _ = partners(records.take(pa.array(at)))
         counts &= here
-        counts[at[(partner >= 0) & as_array(pc.equal(_one(records["kind"]), str(Kind.BEFORE)))[at]]] = False
+        counts[at[(partner >= 0) & as_array(pc.equal(one_chunk(records["kind"]), str(Kind.BEFORE)))[at]]] = False
     records = records.append_column("counts", pa.array(counts))
     return records.filter(pc.is_valid(records["transaction_id"]))
 
 
 def _swapped(found: tuple[pa.Array, pa.Array, Ints]) -> tuple[pa.Array, pa.Array]:
     return found[1], found[0]
-
-
-class Groups:
-    """Records by transaction (or another text column, ``by``): ``names`` are those of the transactions; values of
-    records are aggregated for each of them, null if none of its records has a value."""
-
-    def __init__(self, records: pa.Table, by: str = "transaction_id") -> None:
-        records = records.combine_chunks()
-        named = _one(records[by]).dictionary_encode()
-        self.names: pa.Array = named.dictionary
-        number = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        order = np.argsort(number, kind="stable")
-        self._number = number[order]
-        self._starts = np.flatnonzero(np.diff(self._number, prepend=-1))
-        self._records = records.take(pa.array(order))
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def column(self, name: str, rows: Bools | None = None) -> pa.Array:
-        """A column of the records; null for others than ``rows``."""
-        values = _one(self._records[name])
-        return values if rows is None else pc.if_else(pa.array(rows), values, pa.scalar(None, values.type))
-
-    def are(self, *kinds: str) -> Bools:
-        """A mask of records of these kinds."""
-        return as_array(pc.is_in(self.column("kind"), pa.array([str(kind) for kind in kinds])))
-
-    def some(self, rows: Bools) -> pa.Array:
-        """Whether one of its records is among these."""
-        return pa.array(np.logical_or.reduceat(rows, self._starts))
-
-    def sum(self, values: pa.Array) -> pa.Array:
-        """The sum of its numbers."""
-        return pa.array(np.add.reduceat(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), self._starts))
-
-    def least(self, values: pa.Array) -> pa.Array:
-        """The first of its texts or times."""
-        return self._first(values, "ascending")
-
-    def greatest(self, values: pa.Array) -> pa.Array:
-        """The last of its texts or times."""
-        return self._first(values, "descending")
-
-    def _first(self, values: pa.Array, order: str) -> pa.Array:
-        rank = pc.rank(values, sort_keys=order, tiebreaker="first").to_numpy().astype(np.int64)
-        row_of = np.empty(len(values), np.int64)
-        row_of[rank - 1] = np.arange(len(values))
-        return values.take(pa.array(row_of[np.minimum.reduceat(rank, self._starts) - 1]))
-
-    def distinct(self, texts: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
-        """See :func:`cdcwb.formats.assembly.distinct`."""
-        known = as_array(pc.is_valid(texts))
-        return distinct(self._number[known], texts.filter(pa.array(known)), len(self))
-
-    def ranges(self, values: pa.Array) -> pa.Array:
-        """Its distinct numbers, as ranges of consecutive numbers."""
-        known = as_array(pc.is_valid(values))
-        of, numbers = self._number[known], values.filter(pa.array(known)).to_numpy()
-        order = np.lexsort((numbers, of))
-        of, numbers = of[order], numbers[order]
-        starts = (np.diff(of, prepend=-1) != 0) | (np.diff(numbers, prepend=0) > 1)
-        first = np.flatnonzero(starts)
-        ends = np.append(first, len(numbers))[1:] - 1
-        offsets = np.searchsorted(of[first], np.arange(len(self) + 1))
-        both = pa.StructArray.from_arrays([pa.array(numbers[first]), pa.array(numbers[ends])], fields=list(_RANGE))
-        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), both)
-
-    def in_lists(self, lists: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
-        """The distinct texts of its lists, or keys of its maps, in name order, as texts and offsets; and the count of
-        each, or the sum of its values."""
-        number = self._number[pc.list_parent_indices(_listed(lists)).to_numpy()]
-        items = pc.list_flatten(_listed(lists))
-        if pa.types.is_map(lists.type):
-            keys, values = items.flatten()
-            return distinct(number, keys, len(self), values.to_numpy(zero_copy_only=False))
-        return distinct(number, items, len(self))
-
-    def numbers(self, ranges: pa.Array) -> tuple[Ints, Ints, Ints]:
-        """The number of distinct numbers of its ranges, the lowest and the highest (0: none)."""
-        number = self._number[pc.list_parent_indices(ranges).to_numpy()]
-        first, last = (one.to_numpy(zero_copy_only=False) for one in pc.list_flatten(ranges).flatten())
-        order = np.lexsort((first, number))
-        number, first, last = number[order], first[order], last[order]
-        upto = pd.Series(last).groupby(number).cummax()
-        before = upto.groupby(number).shift(fill_value=-(1 << 62)).to_numpy()
-        fresh = np.maximum(last - np.maximum(before + 1, first) + 1, 0)
-        seen, lowest, highest = (np.zeros(len(self), np.int64) for _ in range(3))
-        np.add.at(seen, number, fresh)
-        np.maximum.at(highest, number, last)
-        lowest[number[::-1]] = first[::-1]  # the first of each, which is written last
-        return seen, lowest, highest
-
-
-def _listed(lists: pa.Array) -> pa.Array:
-    """A map as a list of pairs."""
-    if not pa.types.is_map(lists.type):
-        return lists
-    pairs = pa.list_(pa.struct([("key", lists.type.key_type), ("value", lists.type.item_type)]))
-    return lists.cast(pairs)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.array([], column.type)

@@ -1,14 +1,15 @@
 """Assembles changes in their split, for a trail: a stream of committed work without begins and ends, in which the
 records of a transaction are consecutive and some records are in no transaction (docs/formats/goldengate.md §5.6 and
 §6). Halves of updates are paired by their order. Fragments are among the source events of the change that they
-continue. A record may undo an earlier change of its transaction. Transactions in several splits are assembled from the
-rows of all of them, by the same function (:mod:`cdcwb.formats.assembler`).
+continue. A record may undo an earlier change of its transaction. What other splits know of transactions in several ones
+is read before (:mod:`cdcwb.formats.sections`); those with undo records, or with fragments that may be apart from their
+change, are assembled from the rows of all splits, by the same function (:mod:`cdcwb.formats.assembler`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,41 +19,112 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, Read, labels, paired, read_checked, spliced, with_columns
+from cdcwb.formats.assembly import (
+    ended,
+    events_with_problems,
+    paired,
+    spliced,
+    with_columns,
+    wrong_halves,
+    wrongly_halved,
+)
 from cdcwb.formats.base import OF_CHANGES, Wanted
+from cdcwb.formats.delivered import ENDS, read_ends
+from cdcwb.formats.groups import Groups, labels
 from cdcwb.formats.halves import as_array
+from cdcwb.formats.headers import CHANGES, NARROW, NO_PATCH, ROLLED_BACK, Headers, Named, Patch, Read, narrow
 from cdcwb.formats.requests import having
+from cdcwb.formats.sections import APART, sections_of
+from cdcwb.formats.summaries import OF_ENDS
 from cdcwb.model import Kind, Operation, Outcome, Problem
 
-__all__ = ["outcomes", "read_trail_changes", "read_trail_checked"]
+__all__ = ["outcomes", "read_apart", "read_trail", "read_trail_changes", "read_trail_checked", "read_trail_sections"]
 
 Ints = npt.NDArray[np.int64]
 
+_KINDS: Final = frozenset((*CHANGES, str(Kind.FRAGMENT)))
 _LOCATION: Final = ("file_index", "offset")
 _OF_FRAGMENTS: Final = ("transaction_id", "headers", *(field.name for field in model.SOURCE_EVENT))
 
 
-def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """The changes of a split, without those of the transactions ``crossing``, in the order of the last of their
-    records, as a batch of :data:`cdcwb.model.CHANGES`. Like those of
+def read_trail_changes(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Iterator[pa.RecordBatch]:
+    """The changes that begin in a split, without those of the transactions ``patch.apart``, in the order of the last of
+    their records, as a batch of :data:`cdcwb.model.CHANGES`. Like those of
     :func:`cdcwb.formats.delivered.read_delivered`, they lack the facts from the end of their transaction. Without
     images, undone changes are not found."""
-    kinds = frozenset((*CHANGES, str(Kind.FRAGMENT)))
-    across = pa.array(sorted(crossing), pa.string())
+    needed = replace(wanted, kinds=_KINDS, columns=frozenset(OF_CHANGES))
+    batches = (_without(batch, patch.apart) for batch in read(needed))
+    events, fragments = _divided(batches, model.EVENTS.names)
+    for rows in events.combine_chunks().to_batches():
+        yield _with_outcomes(_with_fragments(paired(rows, wanted, patch), rows, fragments))
+
+
+def read_trail(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Iterator[pa.RecordBatch]:
+    """The same with the facts from the end of their transactions, for a capture of one trail: another one may have
+    the same transactions in any of its splits."""
+    found = [*read(replace(wanted, columns=frozenset(OF_CHANGES)))]
+    of_split = [*read_ends(lambda _: iter(found), wanted, trail=True)]
+    known = patch.transactions
+    rolls_back = pc.equal(known["outcome"], ROLLED_BACK)
+    of_others = pa.RecordBatch.from_arrays([*(known[name] for name in ENDS.names[:-1]), rolls_back], schema=ENDS)
+    ends = Groups(pa.Table.from_batches([*of_split, of_others]))
+    for changes in read_trail_changes(lambda _: iter(found), wanted, patch):
+        yield ended(changes, ends)
+
+
+def _without(rows: pa.RecordBatch, names: pa.Array) -> pa.RecordBatch:
+    """The rows that are not of these transactions."""
+    return rows.filter(pc.invert(pc.is_in(rows["transaction_id"], names))) if len(names) else rows
+
+
+def _divided(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    """The events of changes with these columns, and the fragments."""
     events, fragments = [], []
-    for batch in read(replace(wanted, kinds=kinds, columns=frozenset(OF_CHANGES))):
-        rows = batch.filter(pc.invert(pc.is_in(batch["transaction_id"], across))) if crossing else batch
-        is_fragment = pc.equal(rows["kind"], str(Kind.FRAGMENT))
-        fragments.append(rows.select(list(_OF_FRAGMENTS)).filter(is_fragment))
-        events.append(rows.filter(pc.invert(is_fragment)))
-    for rows in pa.Table.from_batches(events, model.EVENTS).combine_chunks().to_batches():
-        yield _with_outcomes(_with_fragments(paired(rows), rows, pa.Table.from_batches(fragments)))
+    for rows in batches:
+        fragments.append(rows.select(list(_OF_FRAGMENTS)).filter(pc.equal(rows["kind"], str(Kind.FRAGMENT))))
+        events.append(rows.select(list(columns)).filter(pc.is_in(rows["kind"], pa.array(CHANGES))))
+    schemas = (pa.schema(map(model.EVENTS.field, names)) for names in (columns, _OF_FRAGMENTS))
+    one, other = (
+        pa.Table.from_batches(some, schema) for some, schema in zip((events, fragments), schemas, strict=True)
+    )
+    return one, other
 
 
-def read_trail_checked(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """The events of a split with problems, and its changes with problems of their halves; see
-    :func:`cdcwb.formats.assembly.read_checked`."""
-    return (batch for _, batch in read_checked(read, wanted, crossing, read_trail_changes, trail=True))
+def read_trail_sections(read: Read, wanted: Wanted, split: int, shared: frozenset[str]) -> Named:
+    """The sections of the transactions ``shared`` with other splits (:mod:`cdcwb.formats.sections`), their ``ends``
+    (:data:`cdcwb.formats.delivered.ENDS`), and those that need all of their rows together (``apart``): with a record
+    that undoes another one, which is found by its images, or with a fragment whose change may be in another split."""
+    if not shared:
+        return
+    columns = (*dict.fromkeys((*NARROW.names[:-1], *OF_ENDS, "headers", "problems")),)
+    found = [*read(replace(wanted, images=False, transactions=shared, columns=frozenset(columns)))]
+    sections, runs = sections_of(Headers(pa.Table.from_batches([narrow(rows, False) for rows in found], NARROW)), split)
+    yield from (("sections", sections), ("runs", runs))
+    yield from (("ends", rows) for rows in read_ends(lambda _: iter(found), wanted, trail=True))
+    events, fragments = _divided(found, columns)
+    inside = pa.array([], pa.string())
+    for rows in events.combine_chunks().to_batches():
+        yield "apart", rows.filter(_undoes(rows["headers"])).select(APART.names)
+        waiting = runs.filter(pc.greater(runs["head"], 0))  # the change of these may begin in an earlier split
+        inside = _names(rows).filter(pa.array(~np.isin(_numbers(rows), _numbers(waiting))))
+    lost = fragments.filter(pc.invert(pc.is_in(_continued(fragments), inside))).select(APART.names)
+    yield from (("apart", rows) for rows in lost.to_batches())
+
+
+def read_trail_checked(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Iterator[pa.RecordBatch]:
+    """The events of a split with problems, and its changes with problems of their halves, without those of the
+    transactions ``patch.apart``, as batches of :data:`cdcwb.model.EVENTS`."""
+    rows: list[pa.RecordBatch] = []
+    yield from events_with_problems(read, wanted, rows)
+    headers = pa.Table.from_batches([_without(batch, patch.apart) for batch in rows], NARROW)
+    if wrongly_halved(Headers(headers, patch)):  # rare enough to read the split once more
+        yield from map(wrong_halves, read_trail_changes(read, replace(wanted, images=False), patch))
+
+
+def read_apart(read: Read, wanted: Wanted, patch: Patch) -> Iterator[pa.RecordBatch]:
+    """The events of the transactions ``patch.apart`` in a split, as batches of :data:`cdcwb.model.EVENTS`."""
+    if len(patch.apart):
+        yield from read(replace(wanted, transactions=frozenset(patch.apart.to_pylist())))
 
 
 # --- fragments --------------------------------------------------------------------------------------------------------
@@ -62,12 +134,10 @@ def _with_fragments(changes: pa.RecordBatch, events: pa.RecordBatch, fragments: 
     """Changes with the fragments that continue their ``events`` among their source events. A fragment names the event
     in the header ``continues``: by position, or by ``file_index:offset`` if an event has no position or that of a
     different preceding one."""
-    continued = _named(fragments["transaction_id"], pc.map_lookup(fragments["headers"], "continues", "first"))
+    continued = _continued(fragments)
     if continued.null_count == len(continued):
         return changes
-    location = pc.binary_join_element_wise(*(events[name].cast(pa.string()) for name in _LOCATION), ":")
-    again = pa.array(having(events["problems"], Problem.SAME_POSITION))
-    names = _named(events["transaction_id"], pc.if_else(again, location, pc.coalesce(events["position"], location)))
+    names = _names(events)
     heads = np.flatnonzero(as_array(pc.is_in(names, continued.drop_null())))
     by_name: dict[str, list[dict[str, int]]] = defaultdict(list)
     places = fragments.select(list(_OF_FRAGMENTS[2:])).to_pylist()
@@ -84,6 +154,18 @@ def _with_fragments(changes: pa.RecordBatch, events: pa.RecordBatch, fragments: 
         for mine in sources.take(pa.array(at)).to_pylist()
     ]
     return with_columns(changes, {"source_events": spliced(sources, at, pa.array(more, sources.type))})
+
+
+def _continued(fragments: pa.Table) -> pa.ChunkedArray:
+    """The names of the events that fragments continue."""
+    return _named(fragments["transaction_id"], pc.map_lookup(fragments["headers"], "continues", "first"))
+
+
+def _names(events: pa.RecordBatch) -> pa.Array:
+    """The names by which fragments refer to events."""
+    location = pc.binary_join_element_wise(*(events[name].cast(pa.string()) for name in _LOCATION), ":")
+    again = pa.array(having(events["problems"], Problem.SAME_POSITION))
+    return _named(events["transaction_id"], pc.if_else(again, location, pc.coalesce(events["position"], location)))
 
 
 def _named(transactions: pa.Array, names: pa.Array) -> pa.Array:
@@ -117,7 +199,7 @@ Change = Mapping[str, Any]
 
 def _with_outcomes(changes: pa.RecordBatch) -> pa.RecordBatch:
     """Changes with the outcomes of those that undo others or are undone."""
-    undoes = pc.fill_null(pc.equal(pc.map_lookup(changes["headers"], _FLAG, "first"), "1"), False)
+    undoes = _undoes(changes["headers"])
     undoing = changes["transaction_id"].filter(undoes).drop_null()
     if not len(undoing):
         return changes
@@ -137,6 +219,11 @@ def _with_outcomes(changes: pa.RecordBatch) -> pa.RecordBatch:
     numbers = np.array(list(found))
     outcome = spliced(changes["outcome"], numbers, pa.array(found.values(), pa.string()))
     return with_columns(changes, {"outcome": outcome})
+
+
+def _undoes(headers: pa.MapArray) -> pa.Array:
+    """Whether records undo earlier ones."""
+    return pc.fill_null(pc.equal(pc.map_lookup(headers, _FLAG, "first"), "1"), False)
 
 
 def outcomes(changes: Sequence[Change]) -> dict[int, str]:

@@ -23,14 +23,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.formats.assembler import ended
-from cdcwb.formats.assembly import finished, with_columns
+from cdcwb.formats.assembly import ended, finished, with_columns
 from cdcwb.formats.base import Format, Plan, Wanted
 from cdcwb.formats.clock import SEQUENCES, frozen_times, merged
 from cdcwb.formats.delivered import ENDS
+from cdcwb.formats.groups import Groups
 from cdcwb.formats.requests import select
 from cdcwb.formats.sequences import sequence_times
-from cdcwb.formats.summaries import PARTS, Groups, incomplete, summarised
+from cdcwb.formats.summaries import PARTS, incomplete, summarised
 from cdcwb.model import Outcome
 from cdcwb.planned import Planned
 from cdcwb.small import Small, versions_from

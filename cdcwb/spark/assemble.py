@@ -1,5 +1,5 @@
-"""Assembly of changes, transactions and problems from events that cross splits (docs/formats/*.md §6): a shuffle by
-transaction, or by table and position, brings the rows of each together."""
+"""Assembly of changes, transactions and problems from decoded events, and from what splits leave to be joined
+(docs/formats/*.md §6): a shuffle by transaction, or by table and position, brings the rows of each together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -16,11 +16,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import CHANGES, Read, open_ones
+from cdcwb.formats.assembly import open_ones
 from cdcwb.formats.base import OF_CHANGES, Format, Halved, Pairing, Wanted
 from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across
 from cdcwb.formats.halves import HALVES
+from cdcwb.formats.headers import CHANGES, Read
 from cdcwb.formats.requests import select
+from cdcwb.formats.sections import RUNS, SECTIONS, transactions_of
 from cdcwb.model import Kind, Problem
 from cdcwb.spark import committed, exchange
 from cdcwb.spark.names import table_label
@@ -34,6 +36,7 @@ __all__ = [
     "assemble_problems",
     "assemble_transactions",
     "conform",
+    "joined_transactions",
     "problems_of",
     "summaries_of",
 ]
@@ -51,13 +54,33 @@ def assemble_changes(events: DataFrame, keys: Mapping[str, Sequence[str]], form:
     return _assemble(events, keys, form, "changes")
 
 
-def assemble_transactions(headers: DataFrame, changes: Callable[[], DataFrame] | None, form: Format) -> DataFrame:
+def assemble_transactions(headers: DataFrame, changes: Callable[[], DataFrame], form: Format) -> DataFrame:
     """``transactions`` from events and, for sources of committed changes, from changes, both without images."""
     if form.pairing is Pairing.OBJECT:  # an event log has none
         return headers.sparkSession.createDataFrame([], from_arrow_schema(model.TRANSACTIONS))
-    if form.commits or changes is None:
+    if form.commits:
         return _assemble(headers, {}, form, "transactions")
     return conform(summaries_of(headers, changes(), form), "transactions")
+
+
+_SECTIONS: Final = {"sections": SECTIONS, "runs": RUNS}
+
+
+def joined_transactions(sent: DataFrame) -> DataFrame:
+    """``transactions`` from those of splits and the sections of those in several (:mod:`cdcwb.formats.sections`), which
+    were sent as batches."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        for name, rows in exchange.received(batches):
+            if name == "transactions":
+                yield rows
+            else:
+                found[name].append(rows)
+        if found:
+            yield transactions_of(*(pa.Table.from_batches(found[n], schema) for n, schema in _SECTIONS.items()))
+
+    return exchange.together(sent).mapInArrow(work, from_arrow_schema(model.TRANSACTIONS))
 
 
 def _assemble(events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, table: str) -> DataFrame:

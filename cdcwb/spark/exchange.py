@@ -4,7 +4,7 @@ value of Spark, so that its columns need not be converted to Spark's rows and ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SENT", "groups_of", "received", "send", "together"]
+__all__ = ["SENT", "collected", "groups_of", "received", "send", "together"]
 
 SENT: Final = pa.schema([("name", pa.string()), ("group", pa.int32()), ("place", pa.int64()), ("batch", pa.binary())])
 """Batches. Rows that have to be compared are in one ``group``; ``place`` is the order of batches."""
@@ -35,7 +35,7 @@ def send(name: str, batch: pa.RecordBatch, key: str | None, groups: int, place: 
     if not batch.num_rows:
         return
     if key is None:
-        parts = {place % groups: batch}
+        parts = {((place >> 32) + place) % groups: batch}
     else:
         coded = batch[key].dictionary_encode()
         texts = np.array([*coded.dictionary.to_pylist(), ""], object)
@@ -69,7 +69,12 @@ def together(sent: DataFrame) -> DataFrame:
     return sent.repartition("group").sortWithinPartitions("place")
 
 
-def received(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+def collected(sent: DataFrame) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batches that were sent, with their names, on the driver."""
+    return received(sent.toArrow().to_batches())
+
+
+def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The batches that were sent, with their names."""
     for batch in batches:
         for name, written in zip(batch["name"].to_pylist(), batch["batch"], strict=True):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -15,12 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.assembly import (
-    finished,
-    read_changes,
-    read_crossing,
-    read_transactions,
-)
+from cdcwb.formats.assembly import finished, read_changes, read_sections, read_transactions
 from cdcwb.formats.base import (
     Assembling,
     Format,
@@ -35,13 +33,14 @@ from cdcwb.formats.base import (
 )
 from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import Findings, find, key_of
+from cdcwb.formats.findings import find, key_of
 from cdcwb.formats.halves import WHOLE
+from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Named, Patch, Patches
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
-from cdcwb.formats.trail import read_trail_changes, read_trail_checked
+from cdcwb.formats.trail import read_apart, read_trail, read_trail_changes, read_trail_checked, read_trail_sections
 from cdcwb.spark.exchange import SENT, send
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare_collector
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["READER_OPTIONS", "Reader", "register", "schema_of", "source_name"]
+__all__ = ["READER_OPTIONS", "Reader", "register", "schema_of", "source_name", "written_patches"]
 
 Events: TypeAlias = Callable[[Wanted], Iterator[pa.RecordBatch]]
 
@@ -64,6 +63,7 @@ READER_OPTIONS = (
     "packed",
     "part",
     "groups",
+    "patches",
     "problems",
     "keys",
     "table",
@@ -75,18 +75,23 @@ READER_OPTIONS = (
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
 has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
 :func:`cdcwb.spark.packing.packed_schema`, with ``problems`` only rows that have any. ``part`` is the part of a split
-that is read instead of its events: the ``changes`` or ``transactions`` that are completely in it, or the events of
-those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
+that is read instead of its events: the ``changes`` that begin in it, its ``transactions``, or its ``sections`` of those
+that cross its borders (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
 whose other half may be ``elsewhere``, the ``ends`` of transactions, or their ``counted`` numbers
-(:mod:`cdcwb.formats.delivered`); the complete changes of a ``trail`` in it, its ``trail_ends`` and ``trail_parts``, the
-ends and parts of its transactions (:class:`cdcwb.formats.base.Trailing`); the changes that are ``joined`` from
-neighbouring rows (:class:`cdcwb.formats.base.Joining`); or its ``findings`` (:mod:`cdcwb.formats.findings`). With
-``groups`` the batches are sent as those of :data:`cdcwb.spark.exchange.SENT`, in so many groups; ``findings`` always
-are. ``keys`` is the option of that name for changes, as JSON."""
-_ASSEMBLED: Final = {
-    "changes": read_changes,
-    "crossing": read_crossing,
-    "transactions": read_transactions,
+(:mod:`cdcwb.formats.delivered`); the changes of a ``trail`` that begin in it, the events of transactions that are
+assembled ``apart``, its ``trail_parts``, or its ``sections`` (:mod:`cdcwb.formats.trail`); the changes that are
+``joined`` from neighbouring rows (:class:`cdcwb.formats.base.Joining`); or its ``findings``
+(:mod:`cdcwb.formats.findings`). With ``groups`` the batches are sent as those of :data:`cdcwb.spark.exchange.SENT`, in
+so many groups; ``findings``, ``transactions`` and ``sections`` always are. ``patches`` has what splits need to know of
+others (:func:`written_patches`). ``keys`` is the option of that name for changes, as JSON."""
+_IN_SECTIONS: Final = {"sections": read_sections, "transactions": read_transactions}
+_OF_TRAILS: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
+    "trail": read_trail,
+    "trail_delivered": read_trail_changes,
+    "trail_ends": lambda read, wanted, _: read_ends(read, wanted, trail=True),
+    "checked": read_trail_checked,
+    "apart": read_apart,
+    "trail_parts": lambda read, wanted, patch: read_parts(read, wanted, trail=True, patch=patch),
 }
 _DELIVERED: Final = {
     "delivered": read_delivered,
@@ -96,12 +101,13 @@ _DELIVERED: Final = {
 }
 _MODELS: Final = {
     "changes": model.CHANGES,
-    "transactions": model.TRANSACTIONS,
     "delivered": model.CHANGES,
     "joined": model.CHANGES,
     "ends": ENDS,
     "trail": model.CHANGES,
+    "trail_delivered": model.CHANGES,
     "trail_ends": ENDS,
+    "transactions": model.TRANSACTIONS,
     "trail_parts": PARTS,
     "counted": PARTS,
 }
@@ -124,15 +130,26 @@ def register(spark: SparkSession) -> None:
 @dataclass
 class _Splits(InputPartition):
     """Consecutive splits of a plan, ``[first, stop)``, with their portion of the plan
-    (:class:`cdcwb.formats.base.Portioning`)."""
+    (:class:`cdcwb.formats.base.Portioning`) and their patches, and the portion of other splits, by number, that have
+    halves of their updates."""
 
     first: int
     stop: int
     portion: dict[str, Any]
+    patches: Patches
+    others: dict[int, dict[str, Any]]
 
-    def __init__(self, first: int, stop: int, portion: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        first: int,
+        stop: int,
+        portion: dict[str, Any],
+        patches: Patches = NO_PATCHES,
+        others: dict[int, dict[str, Any]] | None = None,
+    ) -> None:
         super().__init__(first)
         self.first, self.stop, self.portion = first, stop, portion
+        self.patches, self.others = patches, others or {}
 
 
 class Reader(DataSourceReader):
@@ -154,6 +171,7 @@ class Reader(DataSourceReader):
         self.only_problems = as_bool("problems", options.get("problems", "false"))
         self.groups = int(options.get("groups", "0"))
         self._plan: Plan | None = None
+        self._patches = _read_patches(options.get("patches", ""))
 
     def __getstate__(self) -> dict[str, Any]:
         """What every task receives: the plan without splits, if each partition has its portion. Spark pickles a reader
@@ -161,7 +179,8 @@ class Reader(DataSourceReader):
         plan, options = self.plan(), self.options
         if isinstance(get_format(self.format), Portioning):
             options = {**options, "plan": replace(cast(Any, plan), splits=[]).to_text()}
-        return {**self.__dict__, "_plan": None, "options": options}
+        options = {name: value for name, value in options.items() if name != "patches"}
+        return {**self.__dict__, "_plan": None, "_patches": NO_PATCHES, "options": options}
 
     def plan(self) -> Plan:
         """The plan."""
@@ -182,16 +201,21 @@ class Reader(DataSourceReader):
                 stop_at_malformed(batch)
             yield batch
 
-    def _found(self, fmt: Format, plan: Plan, events: Events, split: int) -> Findings:
+    def _found(self, fmt: Format, plan: Plan, events: Events, split: int, patch: Patch = NO_PATCH) -> Named:
         """The batches that the options select, with their names."""
         part = self.options.get("part", "")
-        if part != "findings":
-            return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, events, split)))
-        if isinstance(fmt, Halving):
-            events = partial(fmt.read_together, plan, split)
-        return find(fmt, plan, split, partial(self._read, events), self.wanted)
+        if part == "findings":
+            if isinstance(fmt, Halving):
+                events = partial(fmt.read_together, plan, split)
+            return find(fmt, plan, split, partial(self._read, events), self.wanted, patch)
+        read = partial(self._read, events)
+        if part in _IN_SECTIONS and isinstance(fmt, Assembling):
+            return _IN_SECTIONS[part](read, self.wanted, split, fmt.crossing(plan, split))
+        if part == "sections" and isinstance(fmt, Trailing):
+            return read_trail_sections(read, self.wanted, split, fmt.shared(plan)[split])
+        return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, events, split, patch)))
 
-    def _batches(self, fmt: Format, plan: Plan, events: Events, split: int = 0) -> Iterator[pa.RecordBatch]:
+    def _batches(self, fmt: Format, plan: Plan, events: Events, split: int, patch: Patch) -> Iterator[pa.RecordBatch]:
         """The batches that the options select, from the events of a split or of rows."""
         part = self.options.get("part")
         halved = WHOLE
@@ -200,16 +224,10 @@ class Reader(DataSourceReader):
         read = partial(self._read, events)
         if part == "joined" and isinstance(fmt, Joining):
             return fmt.read_changes(plan, split, self.wanted)
-        if isinstance(fmt, Trailing) and part in ("trail", "checked", "crossing", "trail_ends", "trail_parts"):
-            if part == "trail_ends":
-                return read_ends(read, self.wanted, trail=True)
-            shared = fmt.shared(plan)[split]
-            if part == "trail_parts":
-                return read_parts(read, self.wanted, trail=True, crossing=shared)
-            takes = {"trail": read_trail_changes, "checked": read_trail_checked, "crossing": read_crossing}
-            return takes[part](read, self.wanted, shared)
-        if part in _ASSEMBLED and isinstance(fmt, Assembling):
-            return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
+        if part in _OF_TRAILS and isinstance(fmt, Trailing):
+            return _OF_TRAILS[part](read, self.wanted, patch)
+        if part == "changes" and isinstance(fmt, Assembling):
+            return read_changes(read, self.wanted, patch)
         if part in _DELIVERED:
             return _DELIVERED[part](read, self.wanted, halved)
         return read(self.wanted)
@@ -231,8 +249,17 @@ class Reader(DataSourceReader):
         if count > _MANY_SPLITS:
             together = max(1, _TOGETHER * count // max(1, sum(entry["size"] for entry in fmt.files(plan))))
         ranges = [range(first, min(first + together, count)) for first in range(0, count, together)]
-        portions = fmt.portions(plan, ranges) if isinstance(fmt, Portioning) else [{} for _ in ranges]
-        return [_Splits(splits.start, splits.stop, portion) for splits, portion in zip(ranges, portions, strict=True)]
+        others = self._patches.others()
+        portions: list[dict[str, Any]] = [{}] * len(ranges)
+        apart: dict[int, dict[str, Any]] = {}
+        if isinstance(fmt, Portioning):
+            found = fmt.portions(plan, [*ranges, *(range(split, split + 1) for split in others)])
+            portions, apart = found[: len(ranges)], dict(zip(others, found[len(ranges) :], strict=True))
+        made: list[InputPartition] = []
+        for splits, portion in zip(ranges, portions, strict=True):
+            mine = self._patches.of(splits)
+            made.append(_Splits(splits.start, splits.stop, portion, mine, {at: apart[at] for at in mine.others()}))
+        return made
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The batches of the splits of a partition."""
@@ -241,17 +268,19 @@ class Reader(DataSourceReader):
         ):  # Spark requires a partition, and files without content have none
             return
         splits = cast(_Splits, partition)
-        fmt, plan = get_format(self.format), self.plan()
-        if splits.portion:
-            plan = replace(cast(Any, plan))
-            for name, value in splits.portion.items():
-                setattr(plan, name, value)
+        fmt, every = get_format(self.format), self.plan()
+        plan = _portioned(every, splits.portion)
+
+        def read(split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+            return self._read(partial(fmt.read, _portioned(every, splits.others[split]), split), wanted)
+
         spare_collector()
         for split in range(splits.first, splits.stop):
             if self.request is not None:
                 yield from fmt.read_table(plan, split, self.request)
                 continue
-            yield from self._shown(fmt, plan, partial(fmt.read, plan, split), split)
+            patch = splits.patches.patch(split, read)
+            yield from self._shown(fmt, plan, partial(fmt.read, plan, split), split, patch)
 
     def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches for the rows of one partition of a DataFrame."""
@@ -262,11 +291,13 @@ class Reader(DataSourceReader):
             return
         yield from self._shown(fmt, plan, partial(fmt.read_rows, plan, rows), None)
 
-    def _shown(self, fmt: Format, plan: Plan, events: Events, split: int | None) -> Iterator[pa.RecordBatch]:
+    def _shown(
+        self, fmt: Format, plan: Plan, events: Events, split: int | None, patch: Patch = NO_PATCH
+    ) -> Iterator[pa.RecordBatch]:
         """The batches that the options select, as they are passed to Spark; ``split`` is None for rows."""
-        for number, (name, batch) in enumerate(self._found(fmt, plan, events, split or 0)):
+        for number, (name, batch) in enumerate(self._found(fmt, plan, events, split or 0, patch)):
             if self.groups:
-                yield from send(name, batch, key_of(fmt, name), self.groups, (split or 0) << 32 | number)
+                yield from send(name, batch, key_of(name), self.groups, (split or 0) << 32 | number)
             elif self.packed:
                 yield pack(batch, split, self.columns, _model(self.options))
             else:
@@ -291,6 +322,25 @@ def stop_at_malformed(batch: pa.RecordBatch) -> None:
         raise MalformedRecordError(
             detail, path=batch.column("file")[at].as_py(), offset=batch.column("offset")[at].as_py()
         )
+
+
+def _portioned(plan: Plan, portion: dict[str, Any]) -> Plan:
+    """A plan with its portion for a task."""
+    if portion:
+        plan = replace(cast(Any, plan))
+        for name, value in portion.items():
+            setattr(plan, name, value)
+    return plan
+
+
+def written_patches(patches: Patches) -> str:
+    """The patches of splits, as text for an option; both ends run the same version of cdcwb."""
+    return base64.b64encode(zlib.compress(pickle.dumps(patches), 1)).decode("ascii")
+
+
+def _read_patches(text: str) -> Patches:
+    found: Patches = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else NO_PATCHES
+    return found
 
 
 def _request(options: dict[str, str]) -> TableRequest | None:

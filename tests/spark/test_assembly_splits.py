@@ -82,7 +82,7 @@ def test_without_images_changes_are_the_same_but_for_their_values(disorder: Path
     assert all(row["after"] is None and row["before"] is None for row in headers)
 
 
-def test_only_transactions_that_cross_a_border_come_to_spark(disorder: Path) -> None:
+def test_most_transactions_cross_no_border(disorder: Path) -> None:
     capture = cdcwb.load(disorder, split_size=50_000)
     plan, form = capture._tables.plan, capture._tables.format  # type: ignore[union-attr]
     crossing = [form.crossing(plan, split) for split in range(len(plan.splits))]  # type: ignore[attr-defined]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import Any
+from itertools import chain, pairwise
+from operator import itemgetter
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -13,12 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.assembly import read_changes, read_checked, read_crossing, read_transactions
+from cdcwb.errors import CaptureError
+from cdcwb.formats.assembly import read_changes, read_checked, read_sections, read_transactions
 from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.findings import key_of
+from cdcwb.formats.sections import RUNS, SECTIONS, patches, transactions_of
+from cdcwb.spark.exchange import received, send
 from tests.event_reader import reader
 
 Row = dict[str, Any]
 EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+NONE: frozenset[str] = frozenset()
 OPERATIONS = {"before": "UPDATE", "after": "UPDATE"}
 
 _EVENT = st.tuples(
@@ -127,8 +134,8 @@ def change_of(rows: list[Row], events: list[Row]) -> Row:
     }
 
 
-def plain_changes(rows: list[Row], size: int, crossing: frozenset[str] = frozenset()) -> list[Row]:
-    batches = list(read_changes(reader(rows, size), EVERYTHING, crossing))
+def plain_changes(rows: list[Row], size: int) -> list[Row]:
+    batches = list(read_changes(reader(rows, size), EVERYTHING))
     for batch in batches:
         batch.validate(full=True)
         assert batch.schema == model.CHANGES
@@ -146,8 +153,9 @@ def test_changes_are_those_of_a_plain_loop(drawn: list[tuple[Any, ...]], size: i
 @given(st.lists(_EVENT, max_size=40), st.integers(1, 41))
 def test_transactions_are_those_of_a_plain_loop(drawn: list[tuple[Any, ...]], size: int) -> None:
     rows = events_of(drawn)
-    batches = list(read_transactions(reader(rows, size), EVERYTHING, frozenset()))
-    found = [row for batch in batches for row in batch.to_pylist()]
+    found = [
+        row for _, batch in read_transactions(reader(rows, size), EVERYTHING, 0, NONE) for row in batch.to_pylist()
+    ]
     names = list(dict.fromkeys(row["transaction_id"] for row in rows if row["transaction_id"]))
     assert [row["transaction_id"] for row in found] == names
     changes = expected_changes(rows)
@@ -175,32 +183,116 @@ def test_one_pass_finds_the_problems_of_events_and_those_of_their_changes(
     drawn: list[tuple[Any, ...]], size: int
 ) -> None:
     rows = events_of(drawn)
-    parts: dict[str, list[Any]] = {"checked": [], "events": [], "open": []}
-    for name, batch in read_checked(reader(rows, size), EVERYTHING, frozenset({"2@B"})):
+    parts: dict[str, list[Any]] = {"checked": [], "open": []}
+    for name, batch in read_checked(reader(rows, size), EVERYTHING, 0, NONE):
         parts[name] += batch.to_pylist()
-    found = [(row["offset"], one["code"]) for row in parts["checked"] for one in row["problems"]]
+    assert problems_of(parts["checked"]) == expected_problems(rows)
+    whole = [row for _, rows in read_transactions(reader(rows, size), EVERYTHING, 0, NONE) for row in rows.to_pylist()]
+    names = sorted(row["transaction_id"] for row in whole if row["outcome"] == "open")
+    assert sorted(row["transaction_id"] for row in parts["open"]) == names
+
+
+def problems_of(rows: list[Row]) -> list[tuple[int, str]]:
+    return sorted((row["offset"], one["code"]) for row in rows for one in row["problems"])
+
+
+def expected_problems(rows: list[Row]) -> list[tuple[int, str]]:
     of_events = [(row["offset"], one["code"]) for row in rows for one in row["problems"] or ()]
-    elsewhere = {row["offset"] for row in rows if row["transaction_id"] == "2@B"}
-    changes = [row for row in expected_changes(rows) if row["offset"] not in elsewhere]
-    of_changes = [(row["offset"], one["code"]) for row in changes for one in row["problems"] or ()]
-    assert sorted(found) == sorted(of_events + [one for one in of_changes if one[1] != "value"])
-    assert [row["offset"] for row in parts["events"]] == sorted(elsewhere)
-    whole = [
-        one
-        for batch in read_transactions(reader(rows, size), EVERYTHING, frozenset({"2@B"}))
-        for one in batch.to_pylist()
-    ]
-    assert parts["open"] == [{**row, "user": None} for row in whole if row["outcome"] == "open"]
+    of_changes = [(row["offset"], one["code"]) for row in expected_changes(rows) for one in row["problems"] or ()]
+    return sorted(of_events + [one for one in of_changes if one[1] != "value"])
 
 
-@given(st.lists(_EVENT, max_size=40), st.integers(1, 41))
-def test_transactions_that_cross_a_border_are_left_to_others(drawn: list[tuple[Any, ...]], size: int) -> None:
+class Cut:
+    """Events that are cut into splits; ``crossing``: the transactions that several of them have."""
+
+    def __init__(self, rows: list[Row], cuts: list[int], size: int) -> None:
+        edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+        self.parts = [reader(rows[one:two], size) if one < two else nothing for one, two in pairwise(edges)]
+        names = [{row["transaction_id"] for row in rows[one:two]} - {None} for one, two in pairwise(edges)]
+        seen = Counter(name for some in names for name in some)
+        self.crossing = frozenset(name for name, times in seen.items() if times > 1)
+        self.patches = patches(sent(self.of_each(read_sections)))
+
+    def read(self, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        return self.parts[split](wanted)
+
+    def of_each(self, read: Any) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for split, part in enumerate(self.parts):
+            yield from read(part, EVERYTHING, split, self.crossing)
+
+    def joined(self, found: dict[str, list[pa.RecordBatch]]) -> list[Row]:
+        """The transactions of all sections."""
+        if not self.crossing:
+            return []
+        both = (pa.Table.from_batches(found[name], schema) for name, schema in (("sections", SECTIONS), ("runs", RUNS)))
+        return cast("list[Row]", transactions_of(*both).to_pylist())
+
+
+def sent(batches: Iterator[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batches as Spark passes them on."""
+    each = (send(name, batch, key_of(name), 4, number << 32) for number, (name, batch) in enumerate(batches))
+    return received(chain.from_iterable(each))
+
+
+def nothing(_: Wanted) -> Iterator[pa.RecordBatch]:
+    return iter(())
+
+
+def by_name(batches: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, list[pa.RecordBatch]]:
+    found: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for name, batch in sent(batches):
+        found[name].append(batch)
+    return found
+
+
+_CUTS = st.lists(st.integers(0, 40), max_size=5)
+
+
+@given(st.lists(_EVENT, max_size=40), _CUTS, st.integers(1, 41))
+def test_changes_do_not_depend_on_where_a_capture_is_cut(
+    drawn: list[tuple[Any, ...]], cuts: list[int], size: int
+) -> None:
     rows = events_of(drawn)
-    crossing = frozenset({"2@B"})
-    whole = [row for row in plain_changes(rows, size) if row["transaction_id"] not in crossing]
-    assert plain_changes(rows, size, crossing) == whole
-    rest = [row for batch in read_crossing(reader(rows, size), EVERYTHING, crossing) for row in batch.to_pylist()]
-    assert [row["offset"] for row in rest] == [row["offset"] for row in rows if row["transaction_id"] in crossing]
+    cut = Cut(rows, cuts, size)
+    found = [
+        row
+        for split, part in enumerate(cut.parts)
+        for batch in read_changes(part, EVERYTHING, cut.patches.patch(split, cut.read))
+        for row in batch.to_pylist()
+    ]
+    assert sorted(found, key=lambda row: row["source_events"][-1]["offset"]) == plain_changes(rows, size)
+
+
+@given(st.lists(_EVENT, max_size=40), _CUTS, st.integers(1, 41))
+def test_transactions_do_not_depend_on_where_a_capture_is_cut(
+    drawn: list[tuple[Any, ...]], cuts: list[int], size: int
+) -> None:
+    rows = events_of(drawn)
+    cut = Cut(rows, cuts, size)
+    found = by_name(cut.of_each(read_transactions))
+    complete = [row for batch in found["transactions"] for row in batch.to_pylist()] + cut.joined(found)
+    expected = [
+        row for _, batch in read_transactions(reader(rows, 7), EVERYTHING, 0, NONE) for row in batch.to_pylist()
+    ]
+    assert sorted(complete, key=itemgetter("transaction_id")) == sorted(expected, key=itemgetter("transaction_id"))
+
+
+@given(st.lists(_EVENT, max_size=40), _CUTS, st.integers(1, 41))
+def test_problems_do_not_depend_on_where_a_capture_is_cut(
+    drawn: list[tuple[Any, ...]], cuts: list[int], size: int
+) -> None:
+    rows = events_of(drawn)
+    cut = Cut(rows, cuts, size)
+    parts = [
+        read_checked(part, EVERYTHING, split, cut.crossing, cut.patches.patch(split, cut.read))
+        for split, part in enumerate(cut.parts)
+    ]
+    found = by_name(chain.from_iterable(parts))
+    assert problems_of([row for batch in found["checked"] for row in batch.to_pylist()]) == expected_problems(rows)
+    is_open = [row for batch in found["open"] for row in batch.to_pylist()] + cut.joined(found)
+    names = sorted(row["transaction_id"] for row in is_open if row["outcome"] == "open")
+    expected = {row["transaction_id"] for row in rows} - {None}
+    assert names == sorted(name for name in expected if became(rows, name)[0] == "open")
 
 
 def test_images_of_different_columns_are_compared_by_name() -> None:
@@ -217,5 +309,5 @@ def test_records_that_are_not_those_of_the_headers_are_refused() -> None:
     def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
         yield from reader(rows if wanted.images else [*rows[:1], {**rows[1], "offset": 11}, rows[2]], 3)(wanted)
 
-    with pytest.raises(RuntimeError, match="different records"):
-        list(read_changes(read, EVERYTHING, frozenset()))
+    with pytest.raises(CaptureError, match="the files changed between two passes"):
+        list(read_changes(read, EVERYTHING))

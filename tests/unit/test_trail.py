@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,12 +13,13 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.formats import get_format
-from cdcwb.formats.assembler import Assembler, ended
-from cdcwb.formats.assembly import finished, read_crossing
+from cdcwb.formats.assembler import Assembler
+from cdcwb.formats.assembly import finished
 from cdcwb.formats.base import EVERYTHING, Trailing, Wanted
 from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.summaries import PARTS, Groups, read_parts, summarised
-from cdcwb.formats.trail import read_trail_changes, read_trail_checked
+from cdcwb.formats.sections import patches
+from cdcwb.formats.summaries import PARTS, read_parts, summarised
+from cdcwb.formats.trail import read_apart, read_trail, read_trail_checked, read_trail_sections
 from cdcwb.model import Outcome
 from tests.local import plan_of, read
 
@@ -48,18 +50,20 @@ def tables(path: Path, split_size: int) -> Tables:
     form, plan = get_format("goldengate"), plan_of(path, "goldengate", split_size=split_size)
     shared = cast(Trailing, form).shared(plan)
     assert cast(Trailing, form).in_splits(plan)
-    every = [(partial(form.read, plan, split), shared[split]) for split in range(len(plan.splits))]
-    crossing = Assembler(form, {}, [(partial(read_crossing, read, crossing=names), WHOLE) for read, names in every])
-    ends = Groups(Assembler(form, {}, [(read, WHOLE) for read, _ in every]).ends())
-    changes = [batch for read, names in every for batch in read_trail_changes(read, EVERYTHING, names)]
-    changes = [finished(ended(batch, ends), {}, form.compressed_updates) for batch in changes]
+    reads = [partial(form.read, plan, split) for split in range(len(plan.splits))]
+    found = (read_trail_sections(read, EVERYTHING, at, shared[at]) for at, read in enumerate(reads))
+    known = patches(chain.from_iterable(found))
+    every = [(read, known.patch(at, partial(form.read, plan))) for at, read in enumerate(reads)]
+    crossing = Assembler(form, {}, [(partial(read_apart, read, patch=patch), WHOLE) for read, patch in every])
+    changes = [batch for read, patch in every for batch in read_trail(read, EVERYTHING, patch)]
+    changes = [finished(batch, {}, form.compressed_updates) for batch in changes]
     across = list(crossing.changes())
-    parts = [batch for read, names in every for batch in read_parts(read, HEADERS, trail=True, crossing=names)]
+    parts = [batch for read, patch in every for batch in read_parts(read, HEADERS, trail=True, patch=patch)]
     counts = crossing.parts()
     for name in set(PARTS.names) - {"transaction_id", "changes", "tables"}:
         nulls = pa.nulls(len(counts), PARTS.field(name).type)
         counts = counts.set_column(PARTS.get_field_index(name), PARTS.field(name), nulls)
-    problems = [batch for read, names in every for batch in read_trail_checked(read, EVERYTHING, names)]
+    problems = [batch for read, patch in every for batch in read_trail_checked(read, EVERYTHING, patch)]
     together = pa.concat_tables([pa.Table.from_batches(parts, PARTS), counts]).combine_chunks()
     return {
         "changes": rows(*changes, *across),

@@ -180,6 +180,10 @@ class GoldenGate(BaseFormat):
         waits = any((one.half and one.before is None) or (one.follows and one.after is None) for one in stretches)
         return len(plan.splits) < 2 or (ordered and not waits)
 
+    def is_one(self, plan: Plan) -> bool:
+        """Whether the capture is one trail. A pump copies transactions with their ids from one to another."""
+        return len({stretch.file.trail for part in plan.parts for stretch in part.stretches}) < 2
+
     def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
         """The splits, and the transactions that each shares with others."""
         splits = [[replace(part, named=()) for part in split] for split in plan.splits]

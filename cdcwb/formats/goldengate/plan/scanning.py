@@ -359,13 +359,17 @@ _SHARE: Final = 16  # of a part, at most so much is added to it for the end of a
 
 def _boundary(text: npt.NDArray[np.uint8], at: int, look: int) -> int:
     """The first boundary at or after ``at`` between two records with different RBA or time, so that two printed images
-    of one update stay together; if a transaction ends in ``look`` bytes after it, the one after its end, so that few
-    transactions are in two parts."""
+    of one update stay together. In the ``look`` bytes after it the one after the end of a transaction is preferred, so
+    that few transactions are in two parts, else one before a record that continues no other one."""
     place = boundary(text, at)
     records = scan(text[place : place + look], place, bodies=False)
-    ends = np.flatnonzero(np.isin(marks_of(records).trans[:-1], CLOSES))
-    if len(ends):
-        place = boundary(text, int(records.stop[ends[0]]))
+    marks = marks_of(records)
+    ends = np.flatnonzero(np.isin(marks.trans[:-1], CLOSES))
+    begins = ~(np.isin(marks.io, (LOB, FRAGMENT)) | marks.twin | (marks.half & ~marks.before))
+    begins[1:] &= ~marks.goes_on[:-1]
+    after = ends if len(ends) else np.flatnonzero(begins[1:-1] & ~begins[:1])
+    if len(after):
+        place = boundary(text, int(records.stop[after[0]]))
     while place < text.size:
         before = _times_and_rbas(text[max(place - HEAD, 0) : place])[-1:]
         if not before or before != _times_and_rbas(text[place : place + HEAD])[:1]:
