@@ -60,10 +60,10 @@ def small_files(name: str, folder: Path, files: int = 10_000) -> None:
 
 
 def long_transaction(name: str, folder: Path, changes: int = 5_000_000) -> None:
-    """One transaction with so many changes. That of gbase8s is one generated transaction whose first insert is repeated
-    with sequence numbers that continue."""
+    """One transaction with so many changes of gbase8s: a generated one whose first insert is repeated with sequence
+    numbers that continue. Of other formats a fifth as many changes in a few transactions."""
     if name != "gbase8s":
-        _synth(name, folder, changes, transaction_size=1e9)
+        _synth(name, folder, changes // 5, transaction_size=changes / 20, concurrency=1)
         return
     one: dict[str, Any] = {"tables": 1, "all_types": False, "concurrency": 1, "transaction_size": 1e9}
     none = dict.fromkeys(("update_share", "delete_share", "empty_share", "rollback_share", "undo_share"), 0)
