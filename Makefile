@@ -81,7 +81,7 @@ bench-remote: env s3 ## measure what is transferred of captures in an object sto
 	$(BIN)/python -m benchmarks.remote
 
 # What is generated is kept in benchmarks/.cache. ARGS are options, such as ARGS="--only gbase8s --sizes 1,4".
-bench-scale: env java ## measure whether the cost per event stays the same up to 20 million events; takes hours
+bench-scale: env java ## measure whether the cost per event stays the same up to 20 million events; takes an hour
 	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 # On the oldest PySpark, like bench-live. DuckDB is in a folder of its own, because cdcwb does not need it.

@@ -357,8 +357,8 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.alternatives", description="cdcwb and alternatives")
     parser.add_argument("--run", help=argparse.SUPPRESS)
-    parser.add_argument("--changes", type=int, default=30_000, help="of each capture (default: 30,000)")
-    parser.add_argument("--rounds", type=int, default=3, help="measured rounds of each tool (default: 3)")
+    parser.add_argument("--changes", type=int, default=200_000, help="of each capture (default: 200,000)")
+    parser.add_argument("--rounds", type=int, default=1, help="measured rounds of each tool (default: 1)")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"default: all of {', '.join(CASES)}")
     options = parser.parse_args()
     if options.run:
