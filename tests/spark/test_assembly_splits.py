@@ -4,8 +4,9 @@ the borders of splits lie."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow.parquet as pq
 import pytest
 
 import cdcwb
@@ -82,11 +83,16 @@ def test_without_images_changes_are_the_same_but_for_their_values(disorder: Path
     assert all(row["after"] is None and row["before"] is None for row in headers)
 
 
-def test_most_transactions_cross_no_border(disorder: Path) -> None:
-    capture = cdcwb.load(disorder, split_size=50_000)
-    plan, form = capture._tables.plan, capture._tables.format  # type: ignore[union-attr]
-    crossing = [form.crossing(plan, split) for split in range(len(plan.splits))]  # type: ignore[attr-defined]
-    names = set().union(*crossing)
-    whole = [row for row in rows(capture, "transactions") if row["transaction_id"] not in names]
-    assert len(plan.splits) > 3
-    assert 0 < len(names) < len(whole)
+@pytest.mark.parametrize(("format", "options"), [("gbase8s", {}), ("goldengate", {"lobs": False, "undo": 0})])
+def test_changes_of_transactions_in_several_splits_are_not_shuffled(
+    format: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    long: dict[str, Any] = {"transaction_size": 300, "concurrency": 1}
+    synth.generate(format, changes=1_500, seed=5, to=tmp_path, overwrite=True, **long, **options)
+    capture = cdcwb.load(tmp_path / "capture", split_size=30_000)
+    tables = cast(Live, capture._tables)
+    assert tables._shares
+    assert len(tables.plan.splits) > 3
+    assert "Exchange" not in capture.changes._jdf.queryExecution().executedPlan().toString()
+    (truth,) = (tmp_path / "truth").glob("changes.parquet")
+    assert capture.changes.count() == pq.read_table(truth).num_rows
