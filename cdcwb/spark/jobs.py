@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.source import announced, known
-from cdcwb.spark.worker import spare_collector
+from cdcwb.spark.worker import spare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def _worker(
     """What every partition runs. Its rows are the numbers of its groups, or the groups themselves."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spare_collector()
+        spare()
         announced(listing)
         for batch in batches:
             columns = [column.to_pylist() for column in batch.columns]

@@ -43,7 +43,7 @@ from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.formats.trail import read_apart, read_trail, read_trail_changes, read_trail_checked, read_trail_sections
 from cdcwb.spark.exchange import SENT, send
 from cdcwb.spark.packing import pack, packed_schema
-from cdcwb.spark.worker import spare_collector
+from cdcwb.spark.worker import spare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -274,7 +274,7 @@ class Reader(DataSourceReader):
         def read(split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
             return self._read(partial(fmt.read, _portioned(every, splits.others[split]), split), wanted)
 
-        spare_collector()
+        spare()
         for split in range(splits.first, splits.stop):
             if self.request is not None:
                 yield from fmt.read_table(plan, split, self.request)
@@ -285,7 +285,7 @@ class Reader(DataSourceReader):
     def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches for the rows of one partition of a DataFrame."""
         fmt, plan = cast(RowFormat, get_format(self.format)), self.plan()
-        spare_collector()
+        spare()
         if self.request is not None:
             yield from fmt.read_table_rows(plan, rows, self.request)
             return

@@ -1,4 +1,5 @@
-"""Spark's workers: what is loaded is out of the garbage collector's way, and their daemon forks without threads."""
+"""Spark's workers: what is loaded is out of the garbage collector's way, archives are not read again, and their daemon
+forks without threads."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from pyspark.serializers import read_int
@@ -17,14 +19,14 @@ from cdcwb.spark.daemon import INTERPRETER, use_interpreter
 
 SCRIPT = """
 import gc
-from cdcwb.spark.worker import spare_collector
-spare_collector()
+from cdcwb.spark.worker import spare
+spare()
 first = gc.get_freeze_count()
 assert first > 1000, first
-spare_collector()
+spare()
 assert gc.get_freeze_count() == first  # nothing was loaded in between
 import wave
-spare_collector()
+spare()
 assert gc.get_freeze_count() > first
 assert len(gc.get_objects()) < first / 4
 """
@@ -32,6 +34,37 @@ assert len(gc.get_objects()) < first / 4
 
 def test_what_is_loaded_is_set_aside_once_for_every_time_that_modules_came_in() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+ARCHIVES = """
+import importlib, sys, zipfile, zipimport
+from cdcwb.spark.worker import spare
+spare()
+
+def write(*names):
+    with zipfile.ZipFile(sys.argv[1], "w") as archive:
+        for name in names:
+            archive.writestr(f"inside/{name}.py", "")
+
+write("__init__", "first")
+sys.path.insert(0, sys.argv[1])
+import inside.first
+importlib.invalidate_caches()
+read, reads = zipimport._read_directory, []
+zipimport._read_directory = lambda path: reads.append(path) or read(path)
+importlib.invalidate_caches()
+assert not reads
+write("__init__", "first", "second")
+importlib.invalidate_caches()
+assert reads
+import inside.second
+"""
+
+
+def test_an_archive_on_the_path_is_read_again_only_if_it_has_changed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ARCHIVES, str(tmp_path / "modules.zip")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
