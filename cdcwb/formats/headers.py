@@ -24,6 +24,7 @@ from cdcwb.model import Kind, Outcome
 
 __all__ = [
     "CHANGES",
+    "COMMITTED",
     "NARROW",
     "NO_PATCH",
     "NO_PATCHES",
@@ -58,9 +59,10 @@ CHANGES: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
 OUTCOMES: Final = pa.array([str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN)])
 """The outcomes of transactions."""
 
+COMMITTED: Final = 0
 ROLLED_BACK: Final = 1
 OPEN: Final = 2
-"""The indexes in :data:`OUTCOMES` of transactions that are rolled back, or open."""
+"""The indexes in :data:`OUTCOMES` of transactions that are committed, rolled back, or open."""
 
 _NARROW: Final = (
     *("file_index", "offset", "length", "kind", "operation", "position", "transaction_id", "changed_at"),
@@ -271,7 +273,7 @@ class Headers:
             np.bincount(self.number[self.are(kind)], minlength=len(self.names)) > 0
             for kind in (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK)
         )
-        return np.where(begins & commits, 0, np.where(begins & rolls_back, 1, 2))
+        return np.where(begins & commits, COMMITTED, np.where(begins & rolls_back, ROLLED_BACK, OPEN))
 
     @cached_property
     def runs(self) -> Runs:

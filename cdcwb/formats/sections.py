@@ -20,7 +20,17 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.groups import Groups, distinct, labels, one_chunk
 from cdcwb.formats.halves import as_array
-from cdcwb.formats.headers import NO_PATCHES, OPEN, OUTCOMES, PATCHED, PATCHED_RUNS, ROLLED_BACK, Headers, Patches
+from cdcwb.formats.headers import (
+    COMMITTED,
+    NO_PATCHES,
+    OPEN,
+    OUTCOMES,
+    PATCHED,
+    PATCHED_RUNS,
+    ROLLED_BACK,
+    Headers,
+    Patches,
+)
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.model import Completeness, Kind, Operation
 
@@ -224,7 +234,7 @@ def _outcomes(groups: Groups) -> Ints:
     begins, commits, rolls_back = (
         as_array(groups.some(as_array(groups.column(name)))) for name in ("begins", "commits", "rolls_back")
     )
-    return np.where(begins & commits, 0, np.where(begins & rolls_back, 1, OPEN))
+    return np.where(begins & commits, COMMITTED, np.where(begins & rolls_back, ROLLED_BACK, OPEN))
 
 
 def _touched(groups: Groups, runs: pa.Table) -> dict[str, pa.Array]:
