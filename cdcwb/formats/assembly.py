@@ -34,6 +34,7 @@ from cdcwb.formats.headers import (
     Patch,
     Read,
     changed,
+    locations,
     narrow,
 )
 from cdcwb.formats.requests import with_problems
@@ -107,28 +108,22 @@ def _later_halves(headers: Headers, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         return
     read = headers.patch.read
     assert read is not None
-    places, splits = _places(later), later["other_split"].to_numpy()
+    places, splits = locations(later), later["other_split"].to_numpy()
     found = []
     for split in np.unique(splits).tolist():
         left = places[splits == split]
         names = later["transaction_id"].filter(pa.array(splits == split)).to_pylist()
         for rows in read(split, replace(_of_changes(wanted), transactions=frozenset(names))):
-            here = np.isin(_places(rows), left)
+            here = np.isin(locations(rows), left)
             found.append(rows.filter(pa.array(here)))
-            left = np.setdiff1d(left, _places(found[-1]))
+            left = np.setdiff1d(left, locations(found[-1]))
             if not len(left):
                 break
         else:
             raise changed()
     (rows,) = pa.Table.from_batches(found).combine_chunks().to_batches()
-    order = np.argsort(_places(rows))
-    yield rows.take(pa.array(order[np.searchsorted(_places(rows), places, sorter=order)]))
-
-
-def _places(rows: pa.RecordBatch) -> Ints:
-    """A number for the location of each row."""
-    found: Ints = (rows["file_index"].to_numpy().astype(np.int64) << 44) + rows["offset"].to_numpy()
-    return found
+    order = np.argsort(locations(rows))
+    yield rows.take(pa.array(order[np.searchsorted(locations(rows), places, sorter=order)]))
 
 
 def read_checked(read: Read, wanted: Wanted, split: int, crossing: frozenset[str], patch: Patch = NO_PATCH) -> Named:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Wanted
+from cdcwb.formats.groups import one_chunk
 from cdcwb.formats.halves import as_array
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.model import Kind, Outcome
@@ -25,6 +26,7 @@ from cdcwb.model import Kind, Outcome
 __all__ = [
     "CHANGES",
     "COMMITTED",
+    "LOCATION",
     "NARROW",
     "NO_PATCH",
     "NO_PATCHES",
@@ -41,7 +43,10 @@ __all__ = [
     "Read",
     "Runs",
     "changed",
+    "location",
+    "locations",
     "narrow",
+    "outcome",
 ]
 
 Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
@@ -63,6 +68,9 @@ COMMITTED: Final = 0
 ROLLED_BACK: Final = 1
 OPEN: Final = 2
 """The indexes in :data:`OUTCOMES` of transactions that are committed, rolled back, or open."""
+
+LOCATION: Final = ("file_index", "offset")
+"""The columns with the location of an event."""
 
 _NARROW: Final = (
     *("file_index", "offset", "length", "kind", "operation", "position", "transaction_id", "changed_at"),
@@ -167,6 +175,23 @@ def changed() -> CaptureError:
     return CaptureError("the files changed between two passes over them; load the capture again")
 
 
+def outcome(begins: Bools, commits: Bools, rolls_back: Bools) -> Ints:
+    """The outcome of transactions with these records, as an index in :data:`OUTCOMES`."""
+    return np.where(begins & commits, COMMITTED, np.where(begins & rolls_back, ROLLED_BACK, OPEN))
+
+
+def locations(events: pa.RecordBatch | pa.StructArray) -> Ints:
+    """A number for the location of each event."""
+    fields = (events.field(name) if isinstance(events, pa.StructArray) else events[name] for name in LOCATION)
+    found: Ints = location(*(field.to_numpy().astype(np.int64) for field in fields))
+    return found
+
+
+def location(file_index: Any, offset: Any, **_: Any) -> Any:
+    """A number for the location of an event."""
+    return (file_index << 44) + offset
+
+
 def narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
     """The columns of headers that are read (:data:`NARROW`); with ``users``, the user of each transaction."""
     columns = batch.select(list(_NARROW)).columns
@@ -245,8 +270,7 @@ class Headers:
 
     def column(self, name: str) -> pa.Array:
         """One of their columns."""
-        chunks = self.events[name].chunks
-        return chunks[0] if chunks else pa.array([], self.events[name].type)
+        return one_chunk(self.events[name])
 
     def are(self, *kinds: str) -> Bools:
         """A mask of events of these kinds."""
@@ -273,7 +297,7 @@ class Headers:
             np.bincount(self.number[self.are(kind)], minlength=len(self.names)) > 0
             for kind in (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK)
         )
-        return np.where(begins & commits, COMMITTED, np.where(begins & rolls_back, ROLLED_BACK, OPEN))
+        return outcome(begins, commits, rolls_back)
 
     @cached_property
     def runs(self) -> Runs:

@@ -21,7 +21,6 @@ from cdcwb import model
 from cdcwb.formats.groups import Groups, distinct, labels, one_chunk
 from cdcwb.formats.halves import as_array
 from cdcwb.formats.headers import (
-    COMMITTED,
     NO_PATCHES,
     OPEN,
     OUTCOMES,
@@ -30,6 +29,7 @@ from cdcwb.formats.headers import (
     ROLLED_BACK,
     Headers,
     Patches,
+    outcome,
 )
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.model import Completeness, Kind, Operation
@@ -234,7 +234,7 @@ def _outcomes(groups: Groups) -> Ints:
     begins, commits, rolls_back = (
         as_array(groups.some(as_array(groups.column(name)))) for name in ("begins", "commits", "rolls_back")
     )
-    return np.where(begins & commits, COMMITTED, np.where(begins & rolls_back, ROLLED_BACK, OPEN))
+    return outcome(begins, commits, rolls_back)
 
 
 def _touched(groups: Groups, runs: pa.Table) -> dict[str, pa.Array]:

@@ -32,7 +32,20 @@ from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.delivered import ENDS, read_ends
 from cdcwb.formats.groups import Groups, labels
 from cdcwb.formats.halves import as_array
-from cdcwb.formats.headers import CHANGES, NARROW, NO_PATCH, ROLLED_BACK, Headers, Named, Patch, Read, narrow
+from cdcwb.formats.headers import (
+    CHANGES,
+    LOCATION,
+    NARROW,
+    NO_PATCH,
+    ROLLED_BACK,
+    Headers,
+    Named,
+    Patch,
+    Read,
+    location,
+    locations,
+    narrow,
+)
 from cdcwb.formats.requests import having
 from cdcwb.formats.sections import APART, sections_of
 from cdcwb.formats.summaries import OF_ENDS
@@ -43,7 +56,6 @@ __all__ = ["outcomes", "read_apart", "read_trail", "read_trail_changes", "read_t
 Ints = npt.NDArray[np.int64]
 
 _KINDS: Final = frozenset((*CHANGES, str(Kind.FRAGMENT)))
-_LOCATION: Final = ("file_index", "offset")
 _OF_FRAGMENTS: Final = ("transaction_id", "headers", *(field.name for field in model.SOURCE_EVENT))
 
 
@@ -83,11 +95,8 @@ def _divided(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> tuple
     for rows in batches:
         fragments.append(rows.select(list(_OF_FRAGMENTS)).filter(pc.equal(rows["kind"], str(Kind.FRAGMENT))))
         events.append(rows.select(list(columns)).filter(pc.is_in(rows["kind"], pa.array(CHANGES))))
-    schemas = (pa.schema(map(model.EVENTS.field, names)) for names in (columns, _OF_FRAGMENTS))
-    one, other = (
-        pa.Table.from_batches(some, schema) for some, schema in zip((events, fragments), schemas, strict=True)
-    )
-    return one, other
+    of_events, of_fragments = (pa.schema(map(model.EVENTS.field, names)) for names in (columns, _OF_FRAGMENTS))
+    return pa.Table.from_batches(events, of_events), pa.Table.from_batches(fragments, of_fragments)
 
 
 def read_trail_sections(read: Read, wanted: Wanted, split: int, shared: frozenset[str]) -> Named:
@@ -106,7 +115,7 @@ def read_trail_sections(read: Read, wanted: Wanted, split: int, shared: frozense
     for rows in events.combine_chunks().to_batches():
         yield "apart", rows.filter(_undoes(rows["headers"])).select(APART.names)
         waiting = runs.filter(pc.greater(runs["head"], 0))  # the change of these may begin in an earlier split
-        inside = _names(rows).filter(pa.array(~np.isin(_numbers(rows), _numbers(waiting))))
+        inside = _names(rows).filter(pa.array(~np.isin(locations(rows), locations(waiting))))
     lost = fragments.filter(pc.invert(pc.is_in(_continued(fragments), inside))).select(APART.names)
     yield from (("apart", rows) for rows in lost.to_batches())
 
@@ -144,13 +153,13 @@ def _with_fragments(changes: pa.RecordBatch, events: pa.RecordBatch, fragments: 
     for name, place in zip(continued.to_pylist(), places, strict=True):
         if name is not None:
             by_name[name].append(place)
-    number = _numbers(events)[heads]
+    number = locations(events)[heads]
     of_head = dict(zip(number.tolist(), names.take(pa.array(heads)).to_pylist(), strict=True))
     sources = changes["source_events"]
     of = pc.list_parent_indices(sources).to_numpy()
-    at = np.unique(of[np.isin(_numbers(pc.list_flatten(sources)), number)])
+    at = np.unique(of[np.isin(locations(pc.list_flatten(sources)), number)])
     more = [
-        [one for event in mine for one in (event, *by_name.get(of_head.get(_number(**event), ""), ()))]
+        [one for event in mine for one in (event, *by_name.get(of_head.get(location(**event), ""), ()))]
         for mine in sources.take(pa.array(at)).to_pylist()
     ]
     return with_columns(changes, {"source_events": spliced(sources, at, pa.array(more, sources.type))})
@@ -163,24 +172,13 @@ def _continued(fragments: pa.Table) -> pa.ChunkedArray:
 
 def _names(events: pa.RecordBatch) -> pa.Array:
     """The names by which fragments refer to events."""
-    location = pc.binary_join_element_wise(*(events[name].cast(pa.string()) for name in _LOCATION), ":")
+    location = pc.binary_join_element_wise(*(events[name].cast(pa.string()) for name in LOCATION), ":")
     again = pa.array(having(events["problems"], Problem.SAME_POSITION))
     return _named(events["transaction_id"], pc.if_else(again, location, pc.coalesce(events["position"], location)))
 
 
 def _named(transactions: pa.Array, names: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pc.fill_null(transactions, ""), names, "\0")
-
-
-def _number(file_index: Any, offset: Any, **_: Any) -> Any:
-    """A number for the location of an event."""
-    return (file_index << 44) + offset
-
-
-def _numbers(events: pa.RecordBatch | pa.StructArray) -> Ints:
-    fields = (events.field(name) if isinstance(events, pa.StructArray) else events[name] for name in _LOCATION)
-    found: Ints = _number(*(field.to_numpy().astype(np.int64) for field in fields))
-    return found
 
 
 # --- undo -------------------------------------------------------------------------------------------------------------
@@ -207,7 +205,7 @@ def _with_outcomes(changes: pa.RecordBatch) -> pa.RecordBatch:
     some = changes.take(pa.array(at))
     tables, flags = labels(some["schema_name"], some["table_name"]).to_pylist(), undoes.take(pa.array(at)).to_pylist()
     images = ("key", "before", "after")
-    rows = some.select(["transaction_id", *_LOCATION, "position", "operation", *images]).to_pylist()
+    rows = some.select(["transaction_id", *LOCATION, "position", "operation", *images]).to_pylist()
     each: dict[str, list[Change]] = defaultdict(list)
     for number, row, table, flag in zip(at.tolist(), rows, tables, flags, strict=True):
         maps = {name: None if row[name] is None else dict(row[name]) for name in images}
