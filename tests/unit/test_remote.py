@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cdcwb_synth as synth
-from benchmarks.remote import bytes_of, measure
+from benchmarks.remote import PER_PASS, bytes_of, measure
 from cdcwb import saved
 from cdcwb.capture import check_capture, open_small
 from cdcwb.cli import main
@@ -143,6 +143,30 @@ def test_each_pass_over_a_capture_in_splits_transfers_it_once(name: str, server:
     assert passes.detection < MARGIN
     assert passes.first_pass < size + MARGIN
     assert passes.reading < size + MARGIN // 2
+
+
+FORMS: dict[str, tuple[str, int, dict[str, object]]] = {
+    "XML export": ("goldengate", 6_000, {"form": "formatxml"}),
+    "SQL dump": ("idm-event-log", 16_000, {"container": "sql"}),
+}
+"""Forms that are not cut at any line: format, changes and options."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_pass_over_a_form_that_is_not_cut_at_lines_transfers_it_once(
+    form: str, server: Server, tmp_path: Path
+) -> None:
+    name, changes, options = FORMS[form]
+    made = synth.generate(name, changes=changes, seed=1, to=tmp_path / "made", **options) / "capture"
+    bucket, size = re.sub(r"[^a-z]", "-", f"form-{form.lower()}"), bytes_of(made)
+    assert size > MARGIN
+    passes = measure(server, bucket, made, 1 << 20)
+    assert passes.detection < MARGIN
+    assert passes.first_pass <= PER_PASS * size
+    assert passes.reading <= PER_PASS * size
+    local = read(made, format=name, split_size=1 << 20).drop_columns("file")
+    assert read(f"s3://{bucket}", format=name, split_size=1 << 20).drop_columns("file").equals(local)
+    assert read(made, format=name).drop_columns("file").equals(local)
 
 
 def test_a_compressed_file_is_transferred_as_far_as_it_is_unpacked(server: Server, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from cdcwb.formats.json_values import MARK
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.container import SPLIT_SIZE
 from cdcwb.formats.requests import select
+from cdcwb.formats.source import is_remote
 from cdcwb.words import plural
 
 __all__ = [
@@ -396,10 +397,11 @@ def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
 
 def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
     """Ranges ``[start, stop)`` of a file, in its unit, that can be read separately; together they are the complete
-    file. XML is split at the start of an operation or a transaction, which needs a pass over the complete file."""
+    file. XML is split at the start of an operation or a transaction, which needs a pass over the complete file; a
+    remote file is not split."""
     if file.container is not None:
         return containers.parts(file.container, split_size)
-    if file.compression is not None or file.size <= split_size:
+    if file.compression is not None or file.size <= split_size or is_remote(file.path):
         return [(0, file.size)] if file.size else []
     with open_source(file.path, "binary") as source:
         starts = boundaries(_view(source), split_size)
@@ -472,7 +474,8 @@ def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | No
         return row["raw"] or b"", row
     if not 0 <= offset < file.size:
         raise CaptureError(f"the file has {plural(file.size, 'byte')}", path=file.path, offset=offset)
-    start = max(one for one, _ in [(0, 0), *parts(file, _NEAR)] if one <= offset)
+    with open_source(file.path, "binary") as source:
+        start = max(one for one in boundaries(_view(source), _NEAR) if one <= offset)
     for events in read(file, file_index, start, file.size, to_utc):
         last = events.num_rows - 1
         if offset < events.column("offset")[last].as_py() + events.column("length")[last].as_py():

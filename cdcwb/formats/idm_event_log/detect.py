@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -163,6 +163,10 @@ def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Pr
             return None
         if quick or (source.compression is None and source.length < _HEAD):
             return _of_dump(path, options, source, quick)
+        with suppress(OptionError):  # a table that an option names may follow
+            found = _of_dump(path, options, source, quick)
+            if found.assignment.confidence >= SURE and len(found.file.sample) == _SAMPLE:
+                return found  # no table that follows is preferred to it
     with closing(open_source(path, "binary", _DEEP)) as source:
         return _of_dump(path, options, source, quick)
 
@@ -229,7 +233,7 @@ def _chosen(tables: _Tables, options: Options) -> tuple[str, Assignment, tuple[s
         if last is not None:
             raise last
         return "", Assignment({}, "nothing", "no statement has rows", 0.0), (), "no statement has rows"
-    why = f"the only one with rows of {plural(len(tables), 'table')}" if len(tables) == 1 else (
+    why = "the only table with rows in the part that was looked at" if len(tables) == 1 else (
         f"its columns are those of an event log; the dump has rows of {joined(sorted(tables)[:8])}"
     )  # fmt: skip
     return best[1], best[2], best[3], why

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
+from cdcwb.formats.source import is_remote
 from cdcwb.formats.tabular.delimited import Bytewise, likely_start
 from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, FileProbe, Layout
 from cdcwb.formats.tabular.parts import Part, csv_parts, read_parts
@@ -86,7 +87,8 @@ F = TypeVar("F", bound=Scan)
 
 def cut(files: Sequence[FileEntry], split_size: int, chained: Collection[str] = (CSV,)) -> list[Stretch]:
     """The stretches of all files, in order: pieces of ``split_size`` bytes of uncompressed text of the kinds
-    ``chained`` and of lines of JSON, row groups of about as many bytes of Parquet, complete files otherwise."""
+    ``chained`` and of lines of JSON, row groups of about as many bytes of Parquet, complete files otherwise. A remote
+    text of another kind than delimited text is one stretch, because its records are found in the complete text."""
     stretches: list[Stretch] = []
     for index, entry in enumerate(files):
         cuts = _cuts(entry.probe, split_size, chained)
@@ -101,7 +103,8 @@ def _cuts(file: FileProbe, split_size: int, chained: Collection[str]) -> list[tu
         return _row_group_cuts(file.groups, split_size)
     if file.kind == EXCEL:
         return [(0, EVERYTHING)]
-    can_cut = file.compression is None and (file.kind in chained or file.settings.get("kind") == "lines")
+    by_records = file.kind in chained and (file.kind == CSV or not is_remote(file.path))
+    can_cut = file.compression is None and (by_records or file.settings.get("kind") == "lines")
     if not can_cut or file.size <= split_size:
         return [(0, EVERYTHING if file.compression is not None else file.size)]
     return [(start, min(start + split_size, file.size)) for start in range(0, file.size, split_size)]
