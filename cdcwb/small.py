@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import finished, read_sections
-from cdcwb.formats.base import EVERYTHING, Assembling, Halved, Halving, Joining, Trailing, Wanted
+from cdcwb.formats.assembly import finished
+from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Trailing, Wanted
 from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across, find, problem_rows
+from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across, find, problem_rows, sections
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.headers import CHANGES, NO_PATCHES, Patches, Read
+from cdcwb.formats.headers import CHANGES, Patches, Read
 from cdcwb.formats.requests import select
 from cdcwb.formats.sections import patches
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of
@@ -204,7 +204,8 @@ class Small:
 
     def problems(self) -> Batches:
         """One row per problem."""
-        yield from self._trail() if isinstance(self._format, Trailing) else self._found()
+        form, plan = self._format, self._plan
+        yield from self._found() if not isinstance(form, Trailing) or form.in_splits(plan) else self._trail()
         yield pa.RecordBatch.from_pylist(self._format.problems(self._plan), model.PROBLEMS)
 
     def _found(self) -> Batches:
@@ -218,7 +219,7 @@ class Small:
                 form, plan, split, partial(read, plan, split), Wanted(), known.patch(split, partial(form.read, plan))
             ):
                 found[name].append(rows)
-        events = found.pop(EVENTS, [])
+        events = [rows for name in EVENTS for rows in found.pop(name, [])]
         yield from found.pop(PROBLEMS, [])
         tables = {name: pa.Table.from_batches(rows) for name, rows in found.items()}
         yield from across(form, tables, lambda wanted: (rows for one in events for rows in select(one, wanted)))
@@ -226,10 +227,7 @@ class Small:
     def _patches(self) -> Patches:
         """What splits need to know of others."""
         form, plan = self._format, self._plan
-        if not isinstance(form, Assembling):
-            return NO_PATCHES
-        read = partial(form.read, plan)
-        each = (read_sections(partial(read, at), Wanted(), at, form.crossing(plan, at)) for at in self._splits)
+        each = (sections(form, plan, at, partial(form.read, plan, at), Wanted()) for at in self._splits)
         return patches(chain.from_iterable(each))
 
     def _trail(self) -> Batches:

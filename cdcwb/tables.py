@@ -107,7 +107,7 @@ class Live(Planned):
     @property
     def in_splits(self) -> bool:
         """Whether changes are assembled in the splits, which is cheaper than from decoded events."""
-        return self.assembles_in_splits or self.delivers_changes or self.joins_rows
+        return self.assembles_in_splits or self.delivers_changes or self.joins_rows or self.reads_trail
 
     @property
     def assembles_in_splits(self) -> bool:
@@ -176,16 +176,12 @@ class Live(Planned):
         few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
         return conform(add_ends(self._changes_of_splits(part, images), of_splits, few), "changes")
 
-    def _summaries(self, counts: bool) -> DataFrame:
-        """The transactions of a source of committed changes, with missing events; with ``counts``, also the numbers of
-        changes."""
+    def _summaries(self) -> DataFrame:
+        """The transactions of a source of committed changes, with missing events and the numbers of changes."""
         from cdcwb.spark import committed
-        from cdcwb.spark.assemble import summaries_of
 
-        if not self.delivers_changes and not self.reads_trail:
-            return summaries_of(self.events(False), self.changes(False) if counts else None, self.format)
         part = "trail_parts" if self.reads_trail else "counted"
-        if counts and self._something_crosses:
+        if self._something_crosses:
             parts = self._read(part=part, images="false", mode=self.mode, **self._patching)
             return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)))
         return committed.summaries_sent(self._sent(part, images=False))
@@ -216,7 +212,7 @@ class Live(Planned):
         from cdcwb.spark.assemble import assemble_transactions, conform, joined_transactions
 
         if self.delivers_changes or self.reads_trail:
-            return conform(self._summaries(counts=True), "transactions")
+            return conform(self._summaries(), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), lambda: self.changes(False), self.format)
         if not self._shares:
@@ -242,7 +238,7 @@ class Live(Planned):
         """One row per problem."""
         import pyarrow as pa
 
-        from cdcwb.spark.assemble import assemble_problems, problems_of
+        from cdcwb.spark.assemble import assemble_problems, problems_of, summaries_of
 
         others = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
         if self.in_splits:
@@ -252,13 +248,10 @@ class Live(Planned):
             return assemble_problems(events, events, events, None, others, self.format)
         # halves that are joined by position are compared with their masks
         images = self.format.pairing is Pairing.POSITION
-        if self.reads_trail:  # the problems of other changes are among those of events
-            changes = self._changes_of_crossing(images) if self._something_crosses else None
-        else:
-            changes = self.changes(images)
+        changes = self.changes(images)
         ends = None
         if not isinstance(self.format, Halving):  # change tables do not mark the end of a transaction
-            ends = self.transactions() if self.format.commits else self._summaries(counts=False)
+            ends = self.transactions() if self.format.commits else summaries_of(self.events(False), None, self.format)
         headers = self.events(False, columns=_OF_TIMES)
         return assemble_problems(self._events_with_problems(), changes, headers, ends, others, self.format)
 
@@ -270,8 +263,7 @@ class Live(Planned):
         if type(self) not in (Live, LiveRows):
             return self.events(True, mode="PERMISSIVE")
         options = {"images": str(self.with_images).lower(), "columns": ",".join(OF_EVENTS), "problems": "true"}
-        options |= {"part": "checked", **self._patching} if self.reads_trail else {"part": ""}
-        return unpack(self._read(packed="true", mode="PERMISSIVE", **options), columns=OF_EVENTS)
+        return unpack(self._read(packed="true", mode="PERMISSIVE", part="", **options), columns=OF_EVENTS)
 
     def _sent(self, part: str, images: bool) -> DataFrame:
         """A part of the splits, sent as batches (:mod:`cdcwb.spark.exchange`)."""

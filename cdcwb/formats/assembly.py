@@ -45,7 +45,6 @@ __all__ = [
     "Became",
     "assembled",
     "ended",
-    "events_with_problems",
     "finished",
     "joined",
     "open_ones",
@@ -130,9 +129,11 @@ def read_checked(read: Read, wanted: Wanted, split: int, crossing: frozenset[str
     """What one pass over a split shows: ``checked``, the events with problems, and changes with problems of their
     halves, as batches of :data:`cdcwb.model.EVENTS`; ``open``, the transactions without begin or end
     (:data:`cdcwb.model.TRANSACTIONS`); and the sections of the transactions ``crossing``."""
+    columns = None if wanted.columns is None else wanted.columns.union(NARROW.names[:-1])
     rows: list[pa.RecordBatch] = []
-    for batch in events_with_problems(read, wanted, rows):
-        yield "checked", batch
+    for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
+        yield "checked", with_problems(batch)
+        rows.append(narrow(batch, False))
     headers = Headers.of(pa.Table.from_batches(rows, NARROW), patch)
     if wrongly_halved(headers):  # rare enough to read the split once more
         for changes in read_changes(read, replace(wanted, images=False), patch):
@@ -141,14 +142,6 @@ def read_checked(read: Read, wanted: Wanted, split: int, crossing: frozenset[str
     names = headers.names.filter(pa.array(is_open)).to_pylist()
     yield "open", _transactions(headers.of_transactions(frozenset(names) - crossing))
     yield from _sections(headers, split, crossing)
-
-
-def events_with_problems(read: Read, wanted: Wanted, rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The events of a split with problems; ``rows`` receives the headers of all (:data:`NARROW`)."""
-    columns = None if wanted.columns is None else wanted.columns.union(NARROW.names[:-1])
-    for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
-        yield with_problems(batch)
-        rows.append(narrow(batch, False))
 
 
 def wrongly_halved(headers: Headers) -> bool:

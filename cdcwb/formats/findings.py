@@ -1,6 +1,6 @@
 """Problems of a capture in one pass over its splits. A split yields its problems, and few rows to be compared with
-those of other splits: parts and sections of transactions, change sequences, spellings of keys, and halves of updates at
-positions that splits share. :func:`across` has the problems that only these rows together show.
+those of other splits: parts and sections of transactions, change sequences, spellings of keys, and events that are
+assembled with those of other splits. :func:`across` has the problems that only these rows together show.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import open_ones, read_checked
-from cdcwb.formats.base import Assembling, Format, Halved, Halving, Joining, Wanted
+from cdcwb.formats.assembly import open_ones, read_checked, read_sections
+from cdcwb.formats.base import Assembling, Format, Halved, Halving, Joining, Trailing, Wanted
 from cdcwb.formats.clock import frozen_times, merged, of_sequences
 from cdcwb.formats.delivered import read_problems
 from cdcwb.formats.groups import labels
@@ -24,15 +24,17 @@ from cdcwb.formats.headers import NO_PATCH, Named, Patch, Read
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.sections import RUNS, transactions_of
 from cdcwb.formats.summaries import OF_PARTS, incomplete, read_parts, summarised
+from cdcwb.formats.trail import read_trail_checked, read_trail_sections
 from cdcwb.model import Problem
 
-__all__ = ["EVENTS", "OF_EVENTS", "ONLY_ASSEMBLED", "PROBLEMS", "across", "find", "key_of", "problem_rows"]
+__all__ = ["EVENTS", "OF_EVENTS", "ONLY_ASSEMBLED", "PROBLEMS", "across", "find", "key_of", "problem_rows", "sections"]
 
 PROBLEMS: Final = "problems"
 """The name of problems, as rows of :data:`cdcwb.model.PROBLEMS`."""
 
-EVENTS: Final = "events"
-"""The name of halves of updates at positions that splits share."""
+EVENTS: Final = ("elsewhere", "apart")
+"""The names of events that are assembled with those of other splits: halves of updates at positions that splits share,
+and the events of transactions of a trail (:mod:`cdcwb.formats.trail`)."""
 
 ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
 """Problems of changes that none of their events has. A mask is compared with both images here if they are in two
@@ -45,8 +47,8 @@ OF_EVENTS: Final = (
 """The columns of events for their problems."""
 
 _KEYS: Final = {
-    EVENTS: "position",
     "problems": None,
+    "elsewhere": "position",
     "transactions": None,
     "sequences": "moment",
     "spellings": "table_name",
@@ -64,6 +66,8 @@ def find(form: Format, plan: Any, split: int, read: Read, wanted: Wanted, patch:
     reads its events; those of a DataFrame are in no split. ``patch`` is what the split needs to know of others."""
     if isinstance(form, Joining):
         found = form.read_checked(plan, split, replace(wanted, drop_malformed=False))
+    elif isinstance(form, Trailing):
+        found = read_trail_checked(read, replace(wanted, columns=frozenset(OF_EVENTS)), patch)
     elif isinstance(form, Assembling):
         columns = frozenset(OF_EVENTS)
         found = read_checked(read, replace(wanted, columns=columns), split, form.crossing(plan, split), patch)
@@ -94,22 +98,30 @@ def _of_delivered(read: Read, wanted: Wanted, halved: Halved | None) -> Named:
     columns = frozenset([*OF_EVENTS, *OF_PARTS]) if halved is None else None
     for batch in read_problems(events, replace(wanted, drop_malformed=False, columns=columns), halved or WHOLE):
         yield "checked", batch
-        yield from ((EVENTS, rows) for rows in shared)
+        yield from (("elsewhere", rows) for rows in shared)
         shared.clear()
     if halved is None:  # change tables do not mark the end of a transaction
         yield from (("parts", rows) for rows in read_parts(lambda _: iter(narrow), wanted))
     yield from (("sequences", rows) for rows in of_sequences(narrow).to_batches())
 
 
+def sections(form: Format, plan: Any, split: int, read: Read, wanted: Wanted) -> Named:
+    """What other splits need to know of a split (:func:`cdcwb.formats.sections.patches`). ``read`` reads its events."""
+    if isinstance(form, Assembling):
+        yield from read_sections(read, wanted, split, form.crossing(plan, split))
+    elif isinstance(form, Trailing):
+        yield from read_trail_sections(read, wanted, split, form.shared(plan)[split])
+
+
 def across(form: Format, found: Mapping[str, pa.Table], events: Read) -> Iterator[pa.RecordBatch]:
     """The problems that only the findings of all splits together show, as batches of :data:`cdcwb.model.PROBLEMS`.
-    ``events`` reads the halves of updates at positions that splits share."""
+    ``events`` reads those of :data:`EVENTS`."""
     rows = incomplete(summarised(found["parts"])) if "parts" in found else []
     rows += frozen_times(merged(found["sequences"])) if "sequences" in found else []
     if "spellings" in found and isinstance(form, Joining):
         yield problem_rows(form.key_spellings(found["spellings"]))
-    if isinstance(form, Halving):
-        for changes in Assembler(form, {}, [(events, Halved())]).changes():
+    if isinstance(form, (Halving, Trailing)):
+        for changes in Assembler(form, {}, [(events, Halved())]).delivered():
             yield problem_rows(changes, ONLY_ASSEMBLED)
     if "sections" in found:
         rows += open_ones(transactions_of(found["sections"], found.get("runs", RUNS.empty_table())))

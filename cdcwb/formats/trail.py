@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.assembly import (
     ended,
-    events_with_problems,
     paired,
     spliced,
     with_columns,
@@ -46,9 +45,9 @@ from cdcwb.formats.headers import (
     locations,
     narrow,
 )
-from cdcwb.formats.requests import having
+from cdcwb.formats.requests import having, select, with_problems
 from cdcwb.formats.sections import APART, sections_of
-from cdcwb.formats.summaries import OF_ENDS
+from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, read_parts
 from cdcwb.model import Kind, Operation, Outcome, Problem
 
 __all__ = ["outcomes", "read_apart", "read_trail", "read_trail_changes", "read_trail_checked", "read_trail_sections"]
@@ -120,14 +119,23 @@ def read_trail_sections(read: Read, wanted: Wanted, split: int, shared: frozense
     yield from (("apart", rows) for rows in lost.to_batches())
 
 
-def read_trail_checked(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Iterator[pa.RecordBatch]:
-    """The events of a split with problems, and its changes with problems of their halves, without those of the
-    transactions ``patch.apart``, as batches of :data:`cdcwb.model.EVENTS`."""
-    rows: list[pa.RecordBatch] = []
-    yield from events_with_problems(read, wanted, rows)
-    headers = pa.Table.from_batches([_without(batch, patch.apart) for batch in rows], NARROW)
+def read_trail_checked(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Named:
+    """What one pass over a split shows: ``checked``, the events with problems, and changes with problems of their
+    halves, as batches of :data:`cdcwb.model.EVENTS`; ``parts`` of transactions (:mod:`cdcwb.formats.summaries`); and
+    the events of the transactions ``patch.apart``, without images, which are read once more."""
+    columns = [*dict.fromkeys((*NARROW.names[:-1], *OF_PARTS, "headers"))]
+    needed = None if wanted.columns is None else wanted.columns.union(columns)
+    found: list[pa.RecordBatch] = []
+    for batch in read(replace(wanted, drop_malformed=False, columns=needed)):
+        yield "checked", with_problems(batch)
+        found.extend(select(batch.select(columns), wanted))
+    headers = pa.Table.from_batches([narrow(_without(batch, patch.apart), False) for batch in found], NARROW)
+    wanted = replace(wanted, images=False, columns=frozenset(OF_CHANGES))
     if wrongly_halved(Headers(headers, patch)):  # rare enough to read the split once more
-        yield from map(wrong_halves, read_trail_changes(read, replace(wanted, images=False), patch))
+        for changes in read_trail_changes(read, wanted, patch):
+            yield "checked", wrong_halves(changes)
+    yield from (("parts", rows) for rows in read_parts(lambda _: iter(found), wanted, trail=True, patch=patch))
+    yield from (("apart", rows) for rows in read_apart(read, wanted, patch))
 
 
 def read_apart(read: Read, wanted: Wanted, patch: Patch) -> Iterator[pa.RecordBatch]:

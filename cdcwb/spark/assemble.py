@@ -152,7 +152,7 @@ def problems_of(findings: DataFrame, form: Format) -> DataFrame:
 
         def events() -> Iterator[pa.RecordBatch]:
             for what, rows in exchange.received(batches):
-                if what == EVENTS:
+                if what in EVENTS:
                     yield rows.select(OF_CHANGES)
                 else:
                     found[what].append(rows)

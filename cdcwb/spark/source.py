@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.assembly import finished, read_changes, read_sections, read_transactions
+from cdcwb.formats.assembly import finished, read_changes, read_transactions
 from cdcwb.formats.base import (
     Assembling,
     Format,
@@ -33,14 +33,14 @@ from cdcwb.formats.base import (
 )
 from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import find, key_of
+from cdcwb.formats.findings import find, key_of, sections
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Named, Patch, Patches
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
-from cdcwb.formats.trail import read_apart, read_trail, read_trail_changes, read_trail_checked, read_trail_sections
+from cdcwb.formats.trail import read_apart, read_trail, read_trail_changes
 from cdcwb.spark.exchange import SENT, send
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare
@@ -84,12 +84,10 @@ assembled ``apart``, its ``trail_parts``, or its ``sections`` (:mod:`cdcwb.forma
 (:mod:`cdcwb.formats.findings`). With ``groups`` the batches are sent as those of :data:`cdcwb.spark.exchange.SENT`, in
 so many groups; ``findings``, ``transactions`` and ``sections`` always are. ``patches`` has what splits need to know of
 others (:func:`written_patches`). ``keys`` is the option of that name for changes, as JSON."""
-_IN_SECTIONS: Final = {"sections": read_sections, "transactions": read_transactions}
 _OF_TRAILS: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
     "trail": read_trail,
     "trail_delivered": read_trail_changes,
     "trail_ends": lambda read, wanted, _: read_ends(read, wanted, trail=True),
-    "checked": read_trail_checked,
     "apart": read_apart,
     "trail_parts": lambda read, wanted, patch: read_parts(read, wanted, trail=True, patch=patch),
 }
@@ -209,10 +207,10 @@ class Reader(DataSourceReader):
                 events = partial(fmt.read_together, plan, split)
             return find(fmt, plan, split, partial(self._read, events), self.wanted, patch)
         read = partial(self._read, events)
-        if part in _IN_SECTIONS and isinstance(fmt, Assembling):
-            return _IN_SECTIONS[part](read, self.wanted, split, fmt.crossing(plan, split))
-        if part == "sections" and isinstance(fmt, Trailing):
-            return read_trail_sections(read, self.wanted, split, fmt.shared(plan)[split])
+        if part == "sections":
+            return sections(fmt, plan, split, read, self.wanted)
+        if part == "transactions" and isinstance(fmt, Assembling):
+            return read_transactions(read, self.wanted, split, fmt.crossing(plan, split))
         return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, events, split, patch)))
 
     def _batches(self, fmt: Format, plan: Plan, events: Events, split: int, patch: Patch) -> Iterator[pa.RecordBatch]:

@@ -22,8 +22,8 @@ from tests.local import plan_of
 PARTS = {
     Assembling: ("changes", "transactions", "sections"),
     Halving: ("delivered", "elsewhere", "ends"),
-    Trailing: ("trail", "checked", "apart", "trail_delivered", "trail_parts", "sections"),
-    Joining: ("joined", "checked", "spellings"),
+    Trailing: ("trail", "apart", "trail_delivered", "trail_parts", "sections"),
+    Joining: ("joined",),
 }
 
 
@@ -37,8 +37,12 @@ def test_a_task_reads_its_own_splits_and_receives_no_others(
     received = []
     for split_size in (16_000, 4000):
         plan = plan_of(tmp_path / "capture", format=name, split_size=split_size)
-        for part in ["", *(part for kind, parts in PARTS.items() if isinstance(form, kind) for part in parts)]:
-            options = {"plan": plan.to_text(), **({"part": part} if part else {})}
+        for part in [
+            "",
+            "findings",
+            *(part for kind, parts in PARTS.items() if isinstance(form, kind) for part in parts),
+        ]:
+            options = {"plan": plan.to_text(), "groups": "3", **({"part": part} if part else {})}
             if part and isinstance(form, (Assembling, Trailing)):
                 options["patches"] = _patches(name, options["plan"])
             data_source = source._source_of(name)(options)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import cdcwb_synth as synth
 from cdcwb import model
@@ -16,11 +20,16 @@ from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.assembly import finished
 from cdcwb.formats.base import EVERYTHING, Trailing, Wanted
+from cdcwb.formats.findings import ONLY_ASSEMBLED, PROBLEMS, across, find, problem_rows
 from cdcwb.formats.halves import WHOLE
+from cdcwb.formats.requests import select
 from cdcwb.formats.sections import patches
-from cdcwb.formats.summaries import PARTS, read_parts, summarised
-from cdcwb.formats.trail import read_apart, read_trail, read_trail_checked, read_trail_sections
+from cdcwb.formats.summaries import PARTS, incomplete, read_parts, summarised
+from cdcwb.formats.trail import read_apart, read_trail, read_trail_sections
 from cdcwb.model import Outcome
+from cdcwb.planned import Planned
+from cdcwb.small import Small
+from tests.event_reader import reader
 from tests.local import plan_of, read
 
 HEADERS = Wanted(images=False)
@@ -42,7 +51,8 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def rows(*batches: pa.RecordBatch) -> list[dict[str, Any]]:
     found = [row for batch in batches for row in batch.to_pylist()]
-    return sorted(found, key=lambda row: repr([row.get(name) for name in ("file_index", "offset", "transaction_id")]))
+    names = ("file_index", "offset", "transaction_id", "code")
+    return sorted(found, key=lambda row: repr([row.get(name) for name in names]))
 
 
 def tables(path: Path, split_size: int) -> Tables:
@@ -63,7 +73,7 @@ def tables(path: Path, split_size: int) -> Tables:
     for name in set(PARTS.names) - {"transaction_id", "changes", "tables"}:
         nulls = pa.nulls(len(counts), PARTS.field(name).type)
         counts = counts.set_column(PARTS.get_field_index(name), PARTS.field(name), nulls)
-    problems = [batch for read, patch in every for batch in read_trail_checked(read, EVERYTHING, patch)]
+    problems = [*Small(Planned(form, plan, [], True, "PERMISSIVE", {})).problems()]
     together = pa.concat_tables([pa.Table.from_batches(parts, PARTS), counts]).combine_chunks()
     return {
         "changes": rows(*changes, *across),
@@ -82,3 +92,55 @@ def test_a_trail_is_the_same_wherever_it_is_cut(path: Path) -> None:
     for size in [64, *starts[::4], *(start + 100 for start in starts[2::4])]:
         found = tables(path, size)
         assert {name: found[name] == expected[name] for name in found} == dict.fromkeys(found, True), size
+
+
+_RECORD = st.tuples(
+    st.integers(0, 3),
+    st.sampled_from(["change", "before", "after", "before", "after", "fragment", "malformed"]),
+    st.sampled_from(["orders", "goods"]),
+    st.sampled_from(["0", "1", "2", "3", None]),
+    st.booleans(),
+)
+
+
+def records_of(drawn: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    found = []
+    for number, (transaction, kind, table, place, undoes) in enumerate(sorted(drawn, key=itemgetter(0))):
+        row: dict[str, Any] = dict.fromkeys(model.EVENTS.names)
+        headers = {"TransInd": place, "UndoFlag": "1" if undoes else None}
+        headers["continues"] = f"{10 * (number - 1)}" if kind == "fragment" else None
+        row |= {"format": "goldengate", "file": "a.txt", "file_index": 0, "offset": 10 * number, "length": 10}
+        row |= {"kind": kind, "position": f"{10 * number}", "transaction_id": f"1.{transaction}", "table_name": table}
+        row |= {"operation": "UPDATE", "last_in_transaction": place in ("2", "3") if place else None}
+        row["headers"] = [(name, text) for name, text in headers.items() if text is not None]
+        row["problems"] = [{"code": "value", "detail": f"of {number}"}] if number % 5 == 0 else None
+        found.append(row)
+    return found
+
+
+@given(st.lists(_RECORD, max_size=30), st.lists(st.integers(0, 30), max_size=5), st.integers(1, 31))
+def test_problems_do_not_depend_on_where_a_trail_is_cut(
+    drawn: list[tuple[Any, ...]], cuts: list[int], size: int
+) -> None:
+    records, form = records_of(drawn), get_format("goldengate")
+    edges = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
+    parts = [records[one:two] for one, two in pairwise(edges)]
+    times = Counter(name for part in parts for name in {row["transaction_id"] for row in part})
+    shared = frozenset(name for name, splits in times.items() if splits > 1)
+    reads = [reader(part, size) for part in parts]
+    known = patches(chain.from_iterable(read_trail_sections(r, EVERYTHING, at, shared) for at, r in enumerate(reads)))
+    found: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for at, split in enumerate(reads):
+        patch = known.patch(at, lambda split, wanted: reads[split](wanted))
+        for name, batch in find(form, None, at, split, EVERYTHING, patch):
+            found[name].append(batch)
+    whole = reader(records, size)
+    source = Assembler(form, {}, [(whole, WHOLE)])
+    expected = [
+        *map(problem_rows, whole(EVERYTHING)),
+        *(problem_rows(changes, ONLY_ASSEMBLED) for changes in source.delivered()),
+        pa.RecordBatch.from_pylist(incomplete(summarised(source.parts())), model.PROBLEMS),
+    ]
+    several = {"parts": pa.Table.from_batches(found["parts"])} if found["parts"] else {}
+    together = across(form, several, lambda wanted: (rows for part in found["apart"] for rows in select(part, wanted)))
+    assert rows(*found[PROBLEMS], *together) == rows(*expected)
