@@ -10,13 +10,20 @@ import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from cdcwb.formats.gbase8s.first_pass import buffer_size, explained, repeats
-from cdcwb.formats.gbase8s.framing import Segments, iter_segments, walk_reads
+import cdcwb_synth as synth
+from cdcwb.formats.base import Wanted, run_here
+from cdcwb.formats.gbase8s.events import read_events
+from cdcwb.formats.gbase8s.first_pass import buffer_size, explained, make_plan, repeats
+from cdcwb.formats.gbase8s.framing import EMPTY, REACH, Edges, ReadBuffer, Reads, Segments, iter_segments, walk_reads
+from cdcwb.formats.gbase8s.layout import COMMON_HEADER
+from cdcwb.formats.gbase8s.plan import Options, pieces_of
 from tests import wire
 from tests.local import ledger, plan_of, read
 
@@ -216,6 +223,170 @@ def test_many_reads_that_differ_in_their_last_byte_take_no_time() -> None:
     walked = walk_reads(data, np.arange(0, len(data), len(reads[0])))
     assert int(walked.record.sum()) == 80_000
     assert time.process_time() - began < 20
+
+
+# --- splits -----------------------------------------------------------------------------------------------------------
+
+
+def hostile(rng: random.Random, size: int) -> list[bytes]:
+    """Read buffers with records that come again, pieces of records, zero bytes, lost reads, and records over several
+    reads."""
+    known = [wire.timeout(), wire.goods(), wire.begin(5, 0x10), wire.commit(5, 0x50), wire.discard(5, 0x10)]
+    content, waiting, sequence, out = bytearray(size), b"", 0x100, []
+    for _ in range(rng.randrange(2, 40)):
+        while len(waiting) < size and rng.random() < 0.8:
+            sequence += 0x10
+            piece = [rng.choice(known), rng.choice(known)[: rng.randrange(1, 60)], bytes(rng.randrange(40))]
+            new = [
+                wire.begin(5, sequence),
+                wire.commit(5, sequence),
+                wire.insert(5, sequence, 4, "y" * rng.randrange(90)),
+            ]
+            waiting += rng.choice([rng.choice(new), piece[0], rng.choice([piece[0], *piece])])
+        count = min(rng.choice([size, rng.randrange(size + 1)]), len(waiting))
+        content[:count] = waiting[:count]
+        waiting = waiting[count:] if rng.random() < 0.95 else b""
+        out.append(bytes(content))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_any_splits_of_read_buffers_give_what_one_gives(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    size = rng.choice([64, 96, 128, 200, 333])
+    reads = hostile(rng, size)
+    at = rng.randrange(len(reads) + 1)
+    end = [reads[-1][: rng.randrange(1, size)]] if rng.random() < 0.5 else []  # a file need not end with a full read
+    (tmp_path / "1.bin").write_bytes(b"".join([*reads[:at], *end]))
+    (tmp_path / "2.bin").write_bytes(b"".join(reads[at:]))
+    whole = read(tmp_path, buffer_size=size, split_size=1 << 20)
+    assert sum(ledger(whole).values()) == sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert read(tmp_path, buffer_size=size, split_size=64).equals(whole)
+    assert read(tmp_path, buffer_size=size, split_size=3 * size).equals(whole)
+
+
+def test_what_a_split_took_for_granted_is_compared_with_what_the_reads_before_it_left() -> None:
+    # the second read has a commit where the first one had the same bytes: inside a text, or as a record
+    true = wire.commit(5, 0x90)
+    holder = wire.insert(5, 0x50, 3, true + b"!")
+    place = holder.index(true)
+    before = wire.timeout(0x70)
+    filling = wire.record(77, bytes(place - len(before) - 16))
+    for first, is_record in ((holder, False), (wire.record(78, bytes(place - 16)) + true, True)):
+        data = np.frombuffer(first + before + filling + true, np.uint8)
+        edges = Edges([0, len(data)], lambda _: (0, len(first)))  # noqa: B023
+
+        def read_bytes(start: int, stop: int, data: Any = data) -> Any:
+            return data[start:stop]
+
+        def walk(buffer: ReadBuffer, stop: int, edges: Edges = edges, read_bytes: Any = read_bytes) -> Any:
+            reads = Reads(read_bytes, edges, buffer)
+            segments = list(reads.segments(buffer.end, stop))
+            return [bool(one) for some in segments for one in some.record], reads.done()
+
+        _, reading = walk(EMPTY, len(first))
+        left = reading.after(EMPTY)
+        assert left.reads == ((0, len(first)),)
+        assert (place in (left.records or ())) == is_record
+        unknown, without, with_it = (left._replace(records=r) for r in (None, frozenset(), frozenset([0, place])))
+        records, reading = walk(unknown, len(data))
+        assert (records, reading.relied_on, reading.missed) == ([True, True, False], {place}, set())
+        assert reading.follows(left) == is_record
+        records, reading = walk(without, len(data))
+        assert (records, reading.relied_on, reading.missed) == ([True, True, True], set(), {place})
+        assert reading.follows(left) != is_record
+        assert walk(with_it, len(data))[1].follows(left) == is_record
+        assert not reading.follows(ReadBuffer(((0, 40),), frozenset()))
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["binary", "hex"])
+def test_files_that_are_reads_of_any_length_are_splits(text: bool, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    reads = [one[: rng.randrange(40, 200)] for one in hostile(rng, 200)]
+    for at, one in enumerate(reads):
+        (tmp_path / f"{at:03}.txt").write_bytes(one.hex().encode() if text else one)
+    assert len(plan_of(tmp_path, reads="line").splits) == len(reads) > 4
+    table = read(tmp_path, reads="line")
+    assert table.filter(pc.is_valid(table["record_type"]))["raw"].to_pylist() == found(reads)[0]
+    assert len(ledger(table)) == len(reads)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_splits_that_a_new_file_changes_have_another_provenance(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    size = rng.choice([64, 128, 333])
+    reads = hostile(rng, size)
+    at = rng.randrange(1, len(reads))
+    events, pieces = [], []
+    for name, some in (("1.bin", reads[:at]), ("2.bin", reads[at:])):
+        (tmp_path / name).write_bytes(b"".join(some))
+        plan = plan_of(tmp_path, buffer_size=size, split_size=size)
+        events.append([list(read_events(plan, split, Wanted())) for split in range(len(plan.splits))])
+        pieces.append(list(pieces_of(plan)))
+    for one, other, before, after in zip(*events, *pieces, strict=False):
+        assert one == other or before != after
+
+
+def test_a_new_file_leaves_the_provenance_of_earlier_reads_as_it_is(tmp_path: Path) -> None:
+    data = b"".join([wire.begin(1, 0x10), *[wire.insert(1, 0x50 + n, n, "elm") for n in range(100)]])
+    for name, part in (("1.bin", data[:2048]), ("2.bin", data[2048:4096])):
+        (tmp_path / name).write_bytes(b"".join(buffers(full_reads(part))))
+    before: list[Any] = []
+    after: list[Any] = []
+    for pieces in (before, after):
+        plan = plan_of(tmp_path, buffer_size=SIZE, split_size=SIZE)
+        pieces += pieces_of(plan)
+        (tmp_path / "3.bin").write_bytes(buffers([wire.timeout()])[0])
+    assert len(before) == 16
+    assert before[:14] == after[:14]  # the next one reaches to the end of the last read
+
+
+def test_each_split_is_scanned_once_and_its_own_bytes_are_read(tmp_path: Path) -> None:
+    synth.generate("gbase8s", changes=2_000, seed=7, to=tmp_path / "made", shape="buffers", buffer_size=4096)
+    [file] = (tmp_path / "made" / "capture").iterdir()
+    rounds: list[int] = []
+
+    def run(function: Any, tasks: Any) -> list[Any]:
+        rounds.append(len(tasks))
+        return run_here(function, tasks)
+
+    plan = make_plan([str(file)], Options.parse({"split_size": 1 << 20}), run)
+    assert plan.buffer_size == 4096
+    assert rounds == [1, len(plan.splits)]
+    assert len(plan.splits) > 4
+    for split in plan.splits[1:]:
+        assert split.buffer is not None
+        with plan.stream() as stream:
+            wanted: list[tuple[int, int]] = []
+            original = stream.read
+
+            def note(start: int, stop: int, original: Any = original, wanted: Any = wanted) -> Any:
+                wanted.append((start, stop))
+                return original(start, stop)
+
+            stream.read = note  # type: ignore[method-assign]
+            list(stream.segments(split.start, split.stop, stream.reads(split.buffer)))
+        assert min(start for start, _ in wanted) == split.buffer.reads[0][0] >= split.start - 4096
+        assert max(stop for _, stop in wanted) <= split.stop + REACH + COMMON_HEADER
+
+
+def test_an_older_read_that_was_longer_is_found_again(tmp_path: Path) -> None:
+    # every read after the first is short: what is behind them all is from the first
+    first = wire.goods() + wire.begin(1, 0x10) + wire.insert(1, 0x50, 3, "x" * 900) + wire.commit(1, 0x90)
+    short = [wire.begin(at, 0x1000 + at) for at in range(2, 400)]
+    for at, one in enumerate([first, *short]):
+        (tmp_path / f"{at:04}.bin").write_bytes(one)
+    rounds: list[int] = []
+
+    def run(function: Any, tasks: Any) -> list[Any]:
+        rounds.append(len(tasks))
+        return run_here(function, tasks)
+
+    options = Options.parse({"reads": "line", "split_size": 400})
+    plan = make_plan(sorted(map(str, tmp_path.iterdir())), options, run)
+    assert len(rounds) <= 4, "splits whose buffer was inferred wrong are all scanned again at once"
+    assert all(split.buffer.reads[0] == (0, len(first)) for split in plan.splits[1:])
+    assert read(tmp_path, reads="line", split_size=400).equals(read(tmp_path, reads="line"))
 
 
 # --- how it is detected, from files -----------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ class Chunk:
 
 def read_chunks(state: SplitState) -> Iterator[Chunk]:
     """Yields the segments of a split, some thousands at a time, with their transactions and table versions."""
-    for segments in state.stream.segments(state.split.start, state.split.stop):
+    split, stream = state.split, state.stream
+    for segments in stream.segments(split.start, split.stop, stream.reads(split.buffer)):
         for first in range(0, len(segments.start), CHUNK):
             last = min(first + CHUNK, len(segments.start))
             records = first + np.flatnonzero(segments.record[first:last])
@@ -83,7 +84,7 @@ class SplitState:
         self.text_end = dict.fromkeys(split.closes, 0)  # the end of the last event of each text file
         for index in split.closes:
             covered = min(max(split.start - stream.starts[index], 0), plan.files[index].length)
-            if covered and plan.mode == "stream":  # the rest of a record that begins in an earlier split
+            if covered:  # the rest of a record that begins in an earlier split
                 self.text_end[index] = stream.span(index, 0, covered)[1]
 
     # --- records ------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from cdcwb.formats.base import Run, run_here
 from cdcwb.formats.files import open_source
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, Headers, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import (
+    EMPTY,
     KEY,
     REACH,
     SEQUENCED,
@@ -30,6 +31,8 @@ from cdcwb.formats.gbase8s.framing import (
     WINDOW,
     Bytes,
     Ints,
+    ReadBuffer,
+    Reading,
     Segments,
     first_chain,
     header_at,
@@ -128,7 +131,7 @@ class Scan:
     segment. ``order``: votes of row records whose size words fit into the payload as little-endian, or as big-endian.
     ``prefixes``: by label, number of size words and variable column, votes of values whose size word is their length
     plus one byte, or plus two. ``opened``, ``settled``: as in :func:`fold`. ``first_malformed``: wire offset, file
-    index, offset and reason.
+    index, offset and reason. ``reading``: what its reads did with the read buffer.
     """
 
     start: int
@@ -141,11 +144,18 @@ class Scan:
     settled: set[int] = field(default_factory=set)
     highest_commit: int = -1
     first_malformed: tuple[int, int, int, str] | None = None
+    reading: Reading | None = None
+
+    def follows(self, buffer: ReadBuffer | None) -> bool:
+        """Whether the result is the same after reads that left ``buffer``."""
+        return buffer is None or (self.reading is not None and self.reading.follows(buffer))
 
 
 def find_start(stream: Stream, start: int, stop: int) -> int:
     """The start of the first record of a split, inferred from its own bytes; the end of the preceding split is
     decisive."""
+    if stream.mode == "reads" and header_at(stream.read(start, start + COMMON_HEADER), 0) == STRONG:
+        return start  # stale bytes may follow the record, and begin another chain
     position = start
     while position < min(stop, stream.length):
         buffer = stream.read(position, min(position + WINDOW, stop + REACH))
@@ -159,17 +169,42 @@ def find_start(stream: Stream, start: int, stop: int) -> int:
     return stop
 
 
-def scan_split(
-    files: list[FileEntry], mode: str, buffer_size: int | None, charset: str, task: tuple[int, int, bool]
-) -> Scan:
-    """Scans ``[start, stop)`` of the stream; unless ``exact``, from the first offset at which a record seems to begin.
-    ``task``: start, stop, exact."""
-    start, stop, exact = task
+_LOOK_BACK: Final = 64
+"""Reads before a split of which the longest may be in the read buffer."""
+
+
+def find_buffer(stream: Stream, start: int) -> ReadBuffer:
+    """The content of the read buffer at the start of a split, inferred from the reads before."""
+    reads: list[tuple[int, int]] = []
+    edge, longest = start, 0
+    for _ in range(_LOOK_BACK):
+        if edge == 0 or longest == stream.buffer_size:
+            break
+        first = stream.edges.before(edge)
+        if edge - first > longest:
+            reads.append((first, edge))
+            longest = edge - first
+        edge = first
+    return ReadBuffer(tuple(reversed(reads)), None if reads else frozenset())
+
+
+Task = tuple[int, int, bool, ReadBuffer | None]
+"""Start, stop, whether a record begins at the start, and the content of the read buffer; None: unknown, or without read
+buffers."""
+
+
+def scan_split(files: list[FileEntry], mode: str, buffer_size: int | None, charset: str, task: Task) -> Scan:
+    """Scans ``[start, stop)`` of the stream; unless a record begins at the start, from the first offset at which one
+    seems to begin."""
+    start, stop, exact, buffer = task
     with Stream(files, mode, buffer_size) as stream:
+        if mode == "reads" and buffer is None:
+            buffer = find_buffer(stream, start)
         first = start if exact else find_start(stream, start, stop)
         scan = Scan(first, first)
+        reads = stream.reads(buffer)
         looked_at = 0
-        for segments in stream.segments(first, stop):
+        for segments in stream.segments(first, stop, reads):
             if len(segments.start) == 0:
                 continue
             scan.end = segments.base + int(segments.end[-1])
@@ -187,6 +222,7 @@ def scan_split(
                 scan.schemas.append(Version(int(headers.label[record]), 0, text, counts, "record", *location))
             if looked_at < _EVIDENCE_ROWS:
                 looked_at += _note_evidence(scan, stream, segments, headers)
+        scan.reading = reads.done() if reads is not None else None
         return scan
 
 
@@ -272,7 +308,7 @@ def detect_reads(stream: Stream, reads: str, size: int | None) -> Conclusion:
     sample = stream.read(0, max((segments.base + int(segments.end[-1]) for segments in framed), default=0))
     known = len(sample) - COMMON_HEADER
     files = [first for first, entry in zip(stream.starts, stream.files, strict=False) if entry.length and first < known]
-    starts = [start for start in stream.read_starts(len(sample)) if start < known]
+    starts = _edges(stream, known)
     shape = stream.files[0].shape
     unit = {"binary": "file", "hex": "line"}.get(shape, "dump")
     hits = sum(header_at(sample, start) == STRONG for start in starts)
@@ -290,10 +326,22 @@ def detect_reads(stream: Stream, reads: str, size: int | None) -> Conclusion:
         evidence = f"the bytes that follow records equal those {read_size} bytes earlier"
     elif stale := _stale(sample, None):
         mode, value = "inferred", "inferred"
-        evidence = f"{stale} bytes that follow records equal those of an earlier read at the same offset of the buffer"
+        evidence = (
+            f"{stale} bytes that follow records equal those of an earlier read at the same offset of the buffer; the "
+            "size of the buffer is not known, so one task reads the capture"
+        )
     else:
         mode, value, evidence = "stream", "none", "no repeating read buffer was found"
     return mode, read_size, [detected_row(setting, value, evidence, False)]
+
+
+def _edges(stream: Stream, upto: int) -> list[int]:
+    """The offsets of reads before ``upto``."""
+    starts, at = [], 0
+    while at < upto:
+        starts.append(at)
+        at = stream.edges.after(at)
+    return starts
 
 
 def _stale(sample: Bytes, starts: Ints | None) -> int:
@@ -381,17 +429,18 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     files = run(probe, [(path, options.shape) for path in paths])
     with Stream(files) as stream:
         mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
-    cuts = _cut(files, mode, options.split_size)
-    scans = _scan_all(partial(scan_split, files, mode, size, options.charset), cuts, run)
+    cuts = _cut(files, mode, options.split_size, size)
+    scans, buffers = _scan_all(partial(scan_split, files, mode, size, options.charset), cuts, run, mode == "reads")
     versions, in_force = _versions(scans, options)
     settings, rows = _settings(scans, versions, options)
     detected = [_shape_row(files, options), *reading, *rows, *named]
     splits: list[SplitEntry] = []
     still_open: dict[int, str] = {}
-    for (_, stop, closes), scan, now in zip(cuts, scans, in_force, strict=True):
-        # apparent damage may be resolved by the rest of the stream; complete records are final
-        reach = scan.end + COMMON_HEADER if scan.first_malformed is None else -1
-        splits.append(SplitEntry(scan.start, stop, still_open, now, closes, reach))
+    for (_, stop, closes), scan, now, buffer in zip(cuts, scans, in_force, buffers, strict=True):
+        reach = scan.end + COMMON_HEADER if scan.reading is None else scan.reading.reach
+        if scan.first_malformed is not None:  # may be resolved by the rest of the stream; complete records are final
+            reach = -1
+        splits.append(SplitEntry(scan.start, stop, still_open, now, closes, reach, buffer))
         still_open = fold(still_open, scan.opened, scan.settled)
     malformed = [scan.first_malformed for scan in scans if scan.first_malformed is not None]
     if options.mode == "FAILFAST" and malformed:
@@ -405,9 +454,9 @@ def detect(files: list[FileEntry], options: Options, near: int) -> Plan:
     stream's first :data:`HEAD` bytes and from those that precede ``near``."""
     with Stream(files) as stream:
         mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
-        tasks = [(0, min(HEAD, stream.length), True)]
+        tasks: list[Task] = [(0, min(HEAD, stream.length), True, None)]
     if mode == "stream" and near >= HEAD:
-        tasks.append((max(HEAD, near - HEAD), near + 1, False))
+        tasks.append((max(HEAD, near - HEAD), near + 1, False, None))
     scans = [scan_split(files, mode, size, options.charset, task) for task in tasks]
     versions, _ = _versions(scans, options)
     settings, rows = _settings(scans, versions, options)
@@ -424,10 +473,12 @@ def _shape_row(files: list[FileEntry], options: Options) -> dict[str, Any]:
     return detected_row("shape", ", ".join(shapes), evidence, options.shape != "auto")
 
 
-def _cut(files: list[FileEntry], mode: str, split_size: int | None) -> list[tuple[int, int, list[int]]]:
-    """Runs of the stream, with the text files whose notes belong to each. Only uncompressed binary files are split;
-    consecutive small files are one run."""
-    if mode != "stream":
+def _cut(
+    files: list[FileEntry], mode: str, split_size: int | None, buffer_size: int | None = None
+) -> list[tuple[int, int, list[int]]]:
+    """Runs of the stream, with the text files whose notes belong to each. Only uncompressed binary files are split,
+    between reads of a fixed size; consecutive small files are one run."""
+    if mode == "inferred":
         texts = [index for index, entry in enumerate(files) if entry.shape != "binary"]
         return [(0, sum(entry.length for entry in files), texts)]
     cuts: list[tuple[int, int, list[int]]] = []
@@ -435,9 +486,10 @@ def _cut(files: list[FileEntry], mode: str, split_size: int | None) -> list[tupl
     first = 0
     for index, entry in enumerate(files):
         size, closes = max(entry.length, 1), [index] if entry.shape != "binary" else []
-        if entry.shape == "binary" and entry.compression is None:
+        if entry.shape == "binary" and entry.compression is None and (mode == "stream" or buffer_size is not None):
             least, most = _SPLIT_SIZES
             size = split_size or min(most, max(least, entry.length // 4))
+            size = -(-size // (buffer_size or 1)) * (buffer_size or 1)
         if cuts and first + entry.length - cuts[-1][0] <= together:
             cuts[-1] = (cuts[-1][0], first + entry.length, cuts[-1][2] + closes)
         else:
@@ -447,23 +499,30 @@ def _cut(files: list[FileEntry], mode: str, split_size: int | None) -> list[tupl
     return cuts
 
 
-def _scan_all(scan: Callable[[Any], Scan], cuts: list[tuple[int, int, list[int]]], run: Run) -> list[Scan]:
-    """Scans all splits in parallel, and again those that did not begin at the end of the preceding split."""
-    tasks = [(start, stop, at == 0) for at, (start, stop, _) in enumerate(cuts)]
+def _scan_all(
+    scan: Callable[[Any], Scan], cuts: list[tuple[int, int, list[int]]], run: Run, buffered: bool
+) -> tuple[list[Scan], list[ReadBuffer | None]]:
+    """Scans all splits in parallel, and again those that did not begin at the end of the preceding split, or, if there
+    are read buffers, with the content that it left. Also returns that content."""
+    tasks: list[Task] = [(start, stop, at == 0, None) for at, (start, stop, _) in enumerate(cuts)]
     scans: list[Scan] = run(scan, tasks)
     while True:
         again: list[int] = []
-        expected = 0
+        buffers: list[ReadBuffer | None] = []
+        expected, buffer = 0, EMPTY if buffered else None
         for at, (start, stop, _) in enumerate(cuts):
             begin = max(start, expected)
-            if begin >= stop:
+            buffers.append(buffer)
+            if begin >= stop and not buffered:
                 scans[at] = Scan(begin, begin)
-            elif scans[at].start != begin:
+            elif scans[at].start != begin or not scans[at].follows(buffer):
                 again.append(at)
-                tasks[at] = (begin, stop, True)
+                tasks[at] = (begin, stop, True, buffer)
+            if buffer is not None and (reading := scans[at].reading) is not None:
+                buffer = reading.after(buffer)
             expected = max(begin, scans[at].end)
         if not again:
-            return scans
+            return scans, buffers
         for at, rescan in zip(again, run(scan, [tasks[at] for at in again]), strict=True):
             scans[at] = rescan
 

@@ -16,16 +16,16 @@ the bytes alone, never on how a stream is cut into windows, splits or tasks.
 
 A capture may also hold complete read buffers, their unused tails included (§1.2). A client reads into one buffer again
 and again. What a read does not overwrite still holds what earlier reads left at that offset of the buffer: stale bytes,
-which may even begin with an old, complete record (a ghost). :func:`iter_reads` goes read by read and keeps the image of
-the buffer as the reads before left it. Bytes that equal the image at their offset are stale, even where they would
+which may even begin with an old, complete record (a ghost). :class:`Reads` goes read by read and keeps the image of the
+buffer as the reads before left it. Bytes that equal the image at their offset are stale, even where they would
 frame as a record, unless no record with that sequence was there before.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -37,8 +37,8 @@ from cdcwb.formats.kernels import kernel
 from cdcwb.model import Problem
 
 __all__ = [
-    "GAP_PIECE", "KEY", "SEQUENCED", "STRONG", "Reason", "Segments", "cut_gaps", "first_chain", "header_at",
-    "iter_reads", "iter_segments", "record_end", "strong_starts", "walk_reads",
+    "EMPTY", "GAP_PIECE", "KEY", "SEQUENCED", "STRONG", "Edges", "ReadBuffer", "Reading", "Reads", "Reason", "Segments",
+    "cut_gaps", "first_chain", "header_at", "iter_segments", "record_end", "strong_starts", "walk_reads",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -304,54 +304,152 @@ KEY: Final = 24
 
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
 _STALE: Final = Reason(None, "stale bytes of an earlier read at this offset of the buffer")
+_NONE, _RECORD_HERE, _BEFORE = 0, 1, 2  # of an offset of the buffer: a record was read there, or may have been before
 
 
-def iter_reads(read: Read, starts: Ints, length: int, window: int = WINDOW) -> Iterator[Segments]:
-    """The records, stale tails and damage of a capture of ``length`` bytes that consists of read buffers, window by
-    window. ``starts`` are the ascending offsets of reads. A window has complete reads; it grows if it is too small for
-    a read or a record.
-    """
-    walk = _Reads(read, length, [0, *(int(start) for start in starts if 0 < start < length), length])
-    at, size = 0, window
-    while at < len(walk.edges) - 1 and length:
-        upto = max(bisect_right(walk.edges, walk.edges[at] + size) - 1, at + 1)
-        walk.load(walk.edges[at], walk.edges[upto])
-        done = at
-        while done < upto and walk.take(walk.edges[done], walk.edges[done + 1]):
-            done += 1
-        if done == at:
-            size = max(2 * size, walk.edges[upto] - walk.edges[at] + COMMON_HEADER)
-            continue
-        yield walk.segments()
-        at, size = done, window
+class Edges:
+    """The offsets of a stream at which its reads begin, and its end. ``starts``: those of its files, and the end;
+    ``inside`` gives the ascending offsets in a file at which reads begin, of which the first is 0."""
+
+    def __init__(self, starts: Sequence[int], inside: Callable[[int], Sequence[int]]) -> None:
+        self.starts, self._inside = starts, inside
+        self._known: tuple[int, Sequence[int]] = -1, ()
+
+    def _of_file(self, at: int) -> tuple[int, int, Sequence[int]]:
+        """Start and end of the file with the byte at ``at``, and the offsets at which its reads begin."""
+        file = bisect_right(self.starts, at, hi=len(self.starts) - 1) - 1
+        if self._known[0] != file:
+            self._known = file, self._inside(file)
+        return self.starts[file], self.starts[file + 1], self._known[1]
+
+    def after(self, at: int) -> int:
+        """The first of them after ``at``."""
+        first, last, inside = self._of_file(at)
+        place = bisect_right(inside, at - first)
+        return first + inside[place] if place < len(inside) else last
+
+    def before(self, at: int) -> int:
+        """The last of them before ``at``."""
+        if at > self.starts[-1]:
+            return self.starts[-1]
+        first, _, inside = self._of_file(at - 1)
+        return first + inside[bisect_left(inside, at - first) - 1]
+
+
+class ReadBuffer(NamedTuple):
+    """The content of the buffer between two reads. ``reads``: the latest read, preceded by those that were longer than
+    all after them, as pairs (start, end) in the stream. ``records``: the offsets in the buffer at which records were
+    read that are still there; None: unknown."""
+
+    reads: tuple[tuple[int, int], ...] = ()
+    records: frozenset[int] | None = frozenset()
+
+    @property
+    def end(self) -> int:
+        """The offset in the stream at which the next read begins."""
+        return self.reads[-1][1] if self.reads else 0
+
+    def image(self, read: Read) -> bytearray:
+        """The bytes in the buffer, up to :data:`_MAX_IMAGE`."""
+        image = bytearray()
+        for first, last in reversed(self.reads):
+            image += read(first + len(image), min(last, first + _MAX_IMAGE)).tobytes()
+        return image
+
+
+EMPTY: Final = ReadBuffer()
+"""The buffer before the first read."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What reads did with the buffer. ``before``: the reads that were in it. ``reads``, ``records``: as those of
+    :class:`ReadBuffer`, of these reads only. ``replaced``: what precedes this offset of the buffer is replaced.
+    ``relied_on``, ``missed``: the offsets at which it mattered that a record had been read before, or that none had.
+    ``reach``: bytes of the stream from this offset on have no influence on them; -1 if unknown."""
+
+    before: tuple[tuple[int, int], ...]
+    reads: list[tuple[int, int]] = field(default_factory=list)
+    records: frozenset[int] = frozenset()
+    replaced: int = 0
+    relied_on: set[int] = field(default_factory=set)
+    missed: set[int] = field(default_factory=set)
+    reach: int = 0
+
+    def follows(self, buffer: ReadBuffer) -> bool:
+        """Whether these reads are the same after ``buffer``, whose records are known."""
+        records = buffer.records or frozenset()
+        return self.before == buffer.reads and self.relied_on <= records and not self.missed & records
+
+    def after(self, buffer: ReadBuffer) -> ReadBuffer:
+        """The buffer after these reads, from the one before them."""
+        longest = max((last - first for first, last in self.reads), default=0)
+        longer = (read for read in buffer.reads if read[1] - read[0] > longest)
+        kept = (at for at in buffer.records or () if at >= self.replaced)
+        return ReadBuffer((*longer, *self.reads), self.records.union(kept))
 
 
 def walk_reads(buffer: Bytes, starts: Ints | None) -> Segments:
-    """Like :func:`iter_reads`, for a complete stream in one buffer; with ``starts`` None a read begins wherever a
-    record follows unframed bytes."""
+    """Like :meth:`Reads.segments`, for a complete stream in one buffer, with the ascending offsets of its reads; None:
+    a read begins wherever a record follows unframed bytes."""
+    inside = [0, *(start for start in ([] if starts is None else starts.tolist()) if 0 < start < len(buffer))]
+    reads = Reads(lambda start, stop: buffer[start:stop], Edges([0, len(buffer)], lambda _: inside))
     if starts is not None and len(buffer):
-        (segments,) = iter_reads(lambda start, stop: buffer[start:stop], starts, len(buffer), len(buffer))
+        (segments,) = reads.segments(0, len(buffer), len(buffer))
         return segments
-    walk = _Reads(lambda start, stop: buffer[start:stop], len(buffer), [0, len(buffer)])
-    walk.load(0, len(buffer))
-    walk.inferred()
-    return walk.segments()
+    reads.load(0, len(buffer))
+    reads.inferred()
+    return reads.window()
 
 
 class _TooShortError(Exception):
     """The window ends inside a record, or before it is clear whether it is one."""
 
 
-class _Reads:
-    """Walks through the reads of a stream. All offsets count from the stream's start."""
+class Reads:
+    """Walks through the reads of a stream, from the one that follows ``buffer``. All offsets count from the stream's
+    start."""
 
-    def __init__(self, read: Read, length: int, edges: list[int]) -> None:
-        self.read, self.length = read, length
-        self.edges = edges  # the offsets of reads, and the end
-        self.image = bytearray()  # of the read buffer
-        self.seen: dict[int, bytes] = {}  # the record that was last read at each offset of it
+    def __init__(self, read: Read, edges: Edges, buffer: ReadBuffer = EMPTY) -> None:
+        self.read, self.edges, self.length = read, edges, edges.starts[-1]
+        self.first = buffer.end
+        self.image = buffer.image(read)
+        self.known = bytearray([_BEFORE if buffer.records is None else _NONE]) * len(self.image)  # of each offset in it
+        for at in buffer.records or ():
+            self.known[at] = _BEFORE
+        self.reading = Reading(buffer.reads)
         self.position = 0  # the bytes that precede it belong to a segment
+        self.furthest = 0  # the end of every candidate so far is at or before it
         self.same_from = -1  # offset in the current read from which it equals the buffer; -1: its end is unknown
+
+    def segments(self, start: int, stop: int, window: int = WINDOW) -> Iterator[Segments]:
+        """The records, stale tails and damage of the reads that begin before ``stop``, window by window; what precedes
+        ``start`` belongs to the last record before. A window has complete reads; it grows if it is too small for a read
+        or a record. The last segment may end after ``stop``.
+        """
+        at, size, reach = self.first, window, REACH
+        self.position = start
+        while at < min(stop, self.length):
+            upto = self.edges.before(min(at + size, stop + reach, self.length) + 1)
+            upto = max(upto, self.edges.after(at))
+            self.load(at, upto)
+            done = at
+            while done < min(upto, stop) and self.take(done, edge := self.edges.after(done)):
+                done = edge
+            if done == at:
+                longer = upto - at + COMMON_HEADER
+                size, reach = max(2 * size, longer), max(2 * reach, longer)
+                continue
+            yield self.window()
+            at, size, reach = done, window, REACH
+
+    def done(self) -> Reading:
+        """What the reads did with the buffer."""
+        here = np.flatnonzero(np.frombuffer(self.known, np.uint8) == _RECORD_HERE)
+        self.reading.records = frozenset(here.tolist())
+        furthest = max(self.furthest, self.position, 1)
+        self.reading.reach = -1 if furthest > self.length else self.edges.after(furthest - 1) + COMMON_HEADER
+        return self.reading
 
     def load(self, first: int, last: int) -> None:
         """Makes the bytes ``[first, last)`` the window."""
@@ -361,7 +459,7 @@ class _Reads:
         self.data = self.bytes.tobytes()
         self.found: list[tuple[int, int, Reason | None]] = []  # start, end, and the reason if it is not a record
 
-    def segments(self) -> Segments:
+    def window(self) -> Segments:
         """The segments of the window."""
         spans = [s for s in self.found if s[0] < s[1]]
         start, end = np.array([s[:2] for s in spans], np.int64).reshape(-1, 2).T - self.base
@@ -382,15 +480,23 @@ class _Reads:
             self.position = position
             del self.found[before:]
             return False
+        self._overwrite(data, self.same_from)
         for at in genuine:
-            key = self._at(at, at + KEY)
-            if len(key) == KEY:
-                self.seen[at - first] = key
-        self._overwrite(data)
+            if at + KEY <= min(last, first + _MAX_IMAGE):
+                self.known[at - first] = _RECORD_HERE
+        reading = self.reading
+        reading.replaced = max(reading.replaced, self.same_from)
+        while reading.reads and reading.reads[-1][1] - reading.reads[-1][0] <= last - first:
+            reading.reads.pop()
+        reading.reads.append((first, last))
         return True
 
-    def _overwrite(self, data: bytes) -> None:
-        self.image[: min(len(data), _MAX_IMAGE)] = data[:_MAX_IMAGE]
+    def _overwrite(self, data: bytes, upto: int) -> None:
+        """Puts a read into the buffer; what was there is different before ``upto``."""
+        data = data[:_MAX_IMAGE]
+        self.known[:upto] = bytes(upto)
+        self.known += bytes(max(len(data) - len(self.known), 0))
+        self.image[: len(data)] = data
 
     def _records(self, first: int, last: int) -> list[int]:
         """The records of one read."""
@@ -423,7 +529,7 @@ class _Reads:
                 continue
             last = self._next_strong(self.position + 1, self.length)
             self._tail(self.position, first, last)
-            self._overwrite(self._at(first, last))
+            self._overwrite(self._at(first, last), 0)
             self.position = first = last
 
     def _tail(self, position: int, first: int, last: int) -> int:
@@ -446,6 +552,7 @@ class _Reads:
 
     def _is_record(self, kind: int, position: int, end: int, first: int, last: int) -> bool:
         """Whether a candidate is a record of the read ``[first, last)``."""
+        self.furthest = max(self.furthest, end)
         if kind == GAP or (end > last and (end > self.length or kind == WEAK)):
             return False
         holds_another = self._next_strong(position + 1, end) < end
@@ -460,11 +567,10 @@ class _Reads:
 
     def _ends_later(self, end: int) -> bool:
         """Whether a record, the end, or stale bytes follow a record that continues in a later read."""
-        read = bisect_left(self.edges, end)
-        first, last = self.edges[read - 1], self.edges[read]
+        first, last = self.edges.before(end), self.edges.after(end - 1)
         if end == last or self._begins(end):
             return True
-        full = self.edges[read - 2]  # the preceding read is full of that record, so it is the content of the buffer
+        full = self.edges.before(first)  # the preceding read is full of that record, so it is the content of the buffer
         at = full + end - first
         size = min(last - end, first - at)
         return size > 0 and self._at(end, end + size) == self._at(at, at + size)
@@ -477,7 +583,12 @@ class _Reads:
         record = self._at(position, position + KEY)
         if record[15] not in SEQUENCED or any(record[12:15]) or not any(record[16:24]):  # no sequence that could be new
             return at > 0  # a read has at least one record
-        return self.seen.get(at) == record
+        if position + KEY > last:  # the sequence number continues in the next read
+            return False
+        known = self.known[at]
+        if known != _RECORD_HERE and at >= self.reading.replaced:
+            (self.reading.relied_on if known == _BEFORE else self.reading.missed).add(at)
+        return known != _NONE
 
     def _is_stale(self, start: int, first: int, last: int) -> bool:
         """Whether the bytes from ``start`` to the end of the read ``[first, last)`` equal those of earlier reads; bytes

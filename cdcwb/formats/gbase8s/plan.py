@@ -21,7 +21,19 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.base import Piece, PlanText
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.gbase8s.decode import Headers, counts_of
-from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, Segments, cut_gaps, iter_reads, iter_segments, walk_reads
+from cdcwb.formats.gbase8s.framing import (
+    EMPTY,
+    Bools,
+    Bytes,
+    Edges,
+    Ints,
+    ReadBuffer,
+    Reads,
+    Segments,
+    cut_gaps,
+    iter_segments,
+    walk_reads,
+)
 from cdcwb.formats.gbase8s.layout import Settings
 from cdcwb.formats.gbase8s.schema import TableSchema, read_side_file, schema_text, table_schema
 from cdcwb.formats.requests import detected_row
@@ -233,7 +245,8 @@ class SplitEntry:
 
     ``open_before``: transactions open at its start (id -> name). ``in_force``: label -> number of the version in force
     at the start. ``closes``: indices of the text files whose notes (text between the digits of records) belong to this
-    split. ``reach``: bytes of the stream from this offset on have no influence on it; -1 if unknown.
+    split. ``reach``: bytes of the stream from this offset on have no influence on it; -1 if unknown. ``buffer``: what
+    earlier reads left in the read buffer; None if there is none.
     """
 
     start: int
@@ -242,6 +255,7 @@ class SplitEntry:
     in_force: dict[int, int] = field(default_factory=dict)
     closes: list[int] = field(default_factory=list)
     reach: int = -1
+    buffer: ReadBuffer | None = None
 
 
 @dataclass(slots=True)
@@ -282,6 +296,7 @@ class Stream:
             self.starts.append(self.starts[-1] + entry.length)
         self.length = self.starts[-1]
         self.boundaries: Ints = np.array(self.starts[1:-1], dtype=np.int64)
+        self.edges = Edges(self.starts, self._read_starts)
         self._open: dict[int, Source] = {}
 
     def source(self, index: int) -> Source:
@@ -316,38 +331,34 @@ class Stream:
         joined.flags.writeable = False  # a kernel would be compiled for each of the two types
         return joined
 
-    def segments(self, start: int, stop: int) -> Iterator[Segments]:
-        """The segments that begin in ``[start, stop)`` of the stream; in the modes with reads, all of them."""
+    def segments(self, start: int, stop: int, reads: Reads | None = None) -> Iterator[Segments]:
+        """The segments that begin in ``[start, stop)`` of the stream; without known starts of read buffers, all of
+        them. ``reads`` are those from :meth:`reads`; None: from the stream's start."""
         if self.mode == "stream":
             yield from iter_segments(self.read, start, stop, self.length, boundaries=self.boundaries)
         elif self.mode == "inferred":
             yield cut_gaps(walk_reads(self.read(0, self.length), None), self.boundaries)
         else:
-            for segments in iter_reads(self.read, np.array(self.read_starts(self.length)), self.length):
+            for segments in (reads or Reads(self.read, self.edges)).segments(start, stop):
                 yield cut_gaps(segments, self.boundaries)
 
-    def read_starts(self, upto: int) -> list[int]:
-        """The offsets of reads in files that begin before ``upto``: at each file's start and its lines, dump restarts
-        or multiples of the buffer size."""
-        starts: set[int] = set()
-        for index, entry in enumerate(self.files):
-            first = self.starts[index]
-            if first >= upto and starts:
-                break
-            if not entry.length:
-                continue
-            inside: Iterable[int] = ()
-            if self.buffer_size is not None:
-                inside = range(self.buffer_size, entry.length, self.buffer_size)
-            else:
-                source = self.source(index)
-                restarts = getattr(source, "read_starts", None)
-                if restarts is not None and len(restarts) > 1:
-                    inside = restarts
-                elif source.line_starts is not None and source.shape == "hex":
-                    inside = source.line_starts
-            starts.update((first, *(first + int(at) for at in inside)))
-        return sorted(starts)
+    def reads(self, buffer: ReadBuffer | None) -> Reads | None:
+        """The reads that follow the content of a read buffer."""
+        return Reads(self.read, self.edges, buffer) if buffer is not None else None
+
+    def _read_starts(self, index: int) -> Sequence[int]:
+        """The offsets at which reads begin in a file: its start and its lines, dump restarts or multiples of the buffer
+        size."""
+        entry = self.files[index]
+        if self.buffer_size is not None:
+            return range(0, max(entry.length, 1), self.buffer_size)
+        if entry.shape == "binary":
+            return range(1)
+        source = self.source(index)
+        starts = source.read_starts
+        if (starts is None or len(starts) < 2) and source.shape == "hex":
+            starts = source.line_starts
+        return range(1) if starts is None or len(starts) == 0 else starts.tolist()
 
     def location(self, start: int, end: int) -> tuple[int, int, int]:
         """File index, offset and length of a run of the stream in its first decompressed file."""
@@ -379,8 +390,10 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
     starts = Stream(plan.files).starts
     for split in plan.splits:
         first, last = 0, len(plan.files) - 1
-        if plan.mode == "stream":  # else the starts of reads depend on the complete stream
-            first = min([bisect.bisect_right(starts, split.start, hi=last + 1) - 1, *split.closes])
+        buffer = split.buffer or EMPTY
+        if plan.mode != "inferred":  # that depends on the complete stream
+            begin = min([split.start, *(read for read, _ in buffer.reads)])
+            first = min([bisect.bisect_right(starts, begin, hi=last + 1) - 1, *split.closes])
             if 0 <= split.reach <= starts[-1]:
                 last = max([first, bisect.bisect_left(starts, split.reach, hi=last + 1) - 1, *split.closes])
         base, involved = starts[first], plan.files[first : last + 1]
@@ -394,6 +407,7 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
             "stop": split.stop - base,
             "open_before": sorted(split.open_before.items()),
             "in_force": sorted(split.in_force.items()),
+            "buffer": [[(begin - base, end - base) for begin, end in buffer.reads], sorted(buffer.records or ())],
             "closes": [plan.files[index].path for index in split.closes],
             "versions": [
                 (v.label, v.number, v.text, *v.counts, v.origin) for v in plan.versions if v.file_index <= last
