@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import from_matrix
-from cdcwb.formats.moments import moments
+from cdcwb.formats.moments import MICROSECONDS
 
 __all__ = ["SEQUENCE", "UNKNOWN_UNTIL", "sequence_times"]
 
@@ -28,12 +27,13 @@ def sequence_times(sequences: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.
     """
     right = pc.fill_null(pc.equal(pc.binary_length(sequences), SEQUENCE), False).to_numpy(zero_copy_only=False)
     digits = _characters(sequences.filter(pa.array(right))).reshape(-1, SEQUENCE) - ord("0")
-    plain = (digits < 10).all(axis=1)
+    others = digits > 9
+    plain = ~others.any(axis=1) if others.any() else np.ones(len(digits), np.bool_)
     right[np.flatnonzero(right)[~plain]] = False
     wrong = ~right & pc.is_valid(sequences).to_numpy(zero_copy_only=False)
     numbers = digits[plain, :_OF_TIME].astype(np.int64) @ _POWERS
     times, place = np.unique(numbers, return_inverse=True)  # changes of one transaction mostly have one time
-    parsed, failed = moments(_texts(times))
+    parsed, failed = _moments(times)
     found = parsed.take(pa.array(place))
     where = np.flatnonzero(right)
     wrong[where[failed[place]]] = True
@@ -46,18 +46,20 @@ def sequence_times(sequences: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.
 
 _OF_TIME: Final = 16
 _POWERS: Final = 10 ** np.arange(_OF_TIME - 1, -1, -1, dtype=np.int64)
-_PARTS: Final = ((0, 4), (4, 2), (6, 2), (8, 2), (10, 2), (12, 2), (14, 2))
+_DAY: Final = 86_400
 
 
-def _texts(times: npt.NDArray[np.int64]) -> pa.StringArray:
-    """ISO 8601 texts of times given as numbers of 16 digits."""
-    digits = (times[:, None] // _POWERS % 10 + ord("0")).astype(np.uint8)
-    text = np.full((len(times), 22), ord("0"), dtype=np.uint8)
-    for at, (first, size) in zip((0, 5, 8, 11, 14, 17, 20), _PARTS, strict=True):
-        text[:, at : at + size] = digits[:, first : first + size]
-    for at, mark in ((4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, ".")):
-        text[:, at] = ord(mark)
-    return from_matrix(text, 0, 22)
+def _moments(times: npt.NDArray[np.int64]) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Times given as numbers of 16 digits, and a mask of invalid ones, which are null."""
+    date, clock = np.divmod(times, 10**8)
+    year, month, day = date // 10_000, date // 100 % 100, date % 100
+    hour, minute, second, hundredth = (clock // 100**at % 100 for at in (3, 2, 1, 0))
+    first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = first.astype("datetime64[D]") + (day - 1)
+    valid = (year > 0) & (month > 0) & (month < 13) & (days.astype("datetime64[M]") == first)
+    valid &= (hour < 24) & (minute < 60) & (second < 60)
+    seconds = days.astype(np.int64) * _DAY + (hour * 60 + minute) * 60 + second
+    return pa.array(seconds * 1_000_000 + hundredth * 10_000, MICROSECONDS, mask=~valid), ~valid
 
 
 def _characters(texts: pa.StringArray) -> npt.NDArray[np.uint8]:
