@@ -110,7 +110,7 @@ def test_records_are_messages_in_the_binary_form_of_the_containers_schema(codec:
     records = [envelope(number) for number in range(60)]
     path = put(tmp_path, container(ENVELOPE, records, codec))
     found = probe(path, {})
-    assert (found.kind, found.unit, found.count, found.problem) == ("avro", "row", 60, None)
+    assert (found.kind, found.unit, found.problem) == ("avro", "row", None)
     assert json.loads(found.schema or "")["name"] == "MessageEnvelope"
     got = rows(path)
     assert [row.value for row in got] == [encoded(ENVELOPE, record) for record in records]
@@ -209,7 +209,7 @@ def test_a_container_that_is_cut_off(tmp_path: Path) -> None:
     assert (found[-1].reason or "").endswith("is cut off")
     for size in (3, 4, 5, 30, 100):
         short = put(tmp_path, data[:size])
-        assert sum(row.length for row in rows(short)) == probe(short, {}).extent
+        assert sum(row.length for row in rows(short)) == (size if probe(short, {}).unit == "byte" else 1)
 
 
 def test_names_that_break_avros_rules_are_read(tmp_path: Path) -> None:
@@ -443,5 +443,5 @@ def test_a_container_of_bytes_that_are_no_records_holds_a_message_in_each(tmp_pa
         fastavro.writer(file, fastavro.parse_schema(schema), [*values, None] if isinstance(schema, list) else values)
     container = probe(str(path), {})
     assert container.schema is None
-    found = [value for batch in read(container, 0, container.count or 0) for value in batch.value.to_pylist()]
+    found = [value for batch in read(container, 0, container.extent) for value in batch.value.to_pylist()]
     assert found == [JSON] * 3 + ([None] if isinstance(schema, list) else [])

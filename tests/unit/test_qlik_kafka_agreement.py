@@ -323,7 +323,7 @@ def check(path: Path, **options: Any) -> tuple[list[str], int]:
     table = table_of(plan)
     closed = ledger(table)
     for container in plan.containers:
-        assert closed.get(container.path, 0) == container.extent
+        assert closed.get(container.path, 0) == (container.extent if container.count is None else container.count)
     states = states_of(plan)
     assert len(states) == table.num_rows
     rows = table.to_pylist()

@@ -147,6 +147,7 @@ def test_each_pass_over_a_capture_in_splits_transfers_it_once(name: str, server:
 
 FORMS: dict[str, tuple[str, int, dict[str, object]]] = {
     "XML export": ("goldengate", 6_000, {"form": "formatxml"}),
+    "Avro container": ("qlik-kafka", 24_000, {"container": "avro", "partitions": 1}),
     "SQL dump": ("idm-event-log", 16_000, {"container": "sql"}),
 }
 """Forms that are not cut at any line: format, changes and options."""
@@ -160,7 +161,7 @@ def test_each_pass_over_a_form_that_is_not_cut_at_lines_transfers_it_once(
     made = synth.generate(name, changes=changes, seed=1, to=tmp_path / "made", **options) / "capture"
     bucket, size = re.sub(r"[^a-z]", "-", f"form-{form.lower()}"), bytes_of(made)
     assert size > MARGIN
-    passes = measure(server, bucket, made, 1 << 20)
+    passes = measure(server, bucket, made, 4 << 20)
     assert passes.detection < MARGIN
     assert passes.first_pass <= PER_PASS * size
     assert passes.reading <= PER_PASS * size

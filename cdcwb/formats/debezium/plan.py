@@ -9,7 +9,7 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -44,11 +44,11 @@ from cdcwb.formats.messages.format import (
     TableColumn,
     Task,
     file_notes,
+    first_pass,
     given_options,
     plan_tasks,
-    planned,
 )
-from cdcwb.formats.messages.reading import container_rows
+from cdcwb.formats.messages.reading import container_rows, grouped, probe_all
 from cdcwb.formats.messages.registry import read_registry
 from cdcwb.formats.messages.rows import messages_of
 from cdcwb.formats.requests import detected_row
@@ -315,12 +315,14 @@ def _scan_task(given: tuple[Task, dict[int, str], str]) -> _Scan:
 def make_plan(paths: Sequence[str], options: Options, run: Run) -> Plan:
     """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks. Raises
     CaptureError for files that cannot be read."""
-    found, splits = planned(paths, options.container, run)
-    plan, tasks = Plan(containers=found, splits=splits, unavailable=options.unavailable), plan_tasks(found, splits)
+    found, schemas = probe_all(paths, options.container, run), {}
     if options.registry:
-        plan.schemas = read_registry(options.registry, sorted(set().union(*run(_ids_of_task, tasks))))
+        tasks = plan_tasks(found, grouped(found, containers.Options.parse(options.container).split_size))
+        schemas = read_registry(options.registry, sorted(set().union(*run(_ids_of_task, tasks))))
+    found, splits, results = first_pass(_scan_task, found, options.container, run, schemas, options.unavailable)
+    plan = Plan(containers=found, splits=splits, schemas=schemas, unavailable=options.unavailable)
     whole = _Scan()
-    for one in run(_scan_task, [(task, plan.schemas, options.unavailable) for task in tasks]):
+    for one in results:
         whole.add(one)
     plan.detected, plan.notes = container_rows(found, options.container), file_notes(found)
     _conclude(plan, whole, options)
@@ -362,6 +364,8 @@ class _RowScan:
 def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
     """Fills in versions, facts and what was detected."""
     plan.versions = _versions(whole)
+    for version in plan.versions if plan.containers else ():
+        version.offset = plan.containers[version.file_index].row(version.offset)
     plan.facts = {
         "bytes": sum(one.size for one in plan.containers if one.unit == "byte"),
         "records": whole.total("all", "records"),
@@ -409,6 +413,6 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
         pieces = []
         for index, start, stop in parts:
             container = plan.containers[index]
-            context = {"container": asdict(container), "start": start, "stop": stop, **shared}
+            context = {**container.context(start, stop), **shared}
             pieces.append(Piece((container.path,), json.dumps(context)))
         yield pieces

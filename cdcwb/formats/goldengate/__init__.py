@@ -123,7 +123,7 @@ class GoldenGate(BaseFormat):
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the beginnings of the first files."""
-        given = {name: value for name, value in options.items() if name in exports.OPTIONS}
+        given = {name: value for name, value in options.items() if name in exports.OPTIONS and name != "split_size"}
         reasons: list[str] = []
         for path in paths[:_FILES]:
             try:

@@ -176,7 +176,8 @@ class TableFacts:
 class Summary:
     """The summary of a stretch of an export. ``tables`` by label. ``first`` and ``last`` are the lowest and the highest
     position, None without any. ``records`` counts changes, ``timed`` those with a printed time, ``zoned`` those whose
-    time has a zone of its own. ``malformed``: location, length and sentence of the first malformed stretch.
+    time has a zone of its own. ``malformed``: location, length and sentence of the first malformed stretch. ``bounds``:
+    those of a part of an Avro container.
     """
 
     tables: dict[str, TableFacts] = field(default_factory=dict)
@@ -186,6 +187,7 @@ class Summary:
     timed: int = 0
     zoned: int = 0
     malformed: tuple[int, int, str] | None = None
+    bounds: containers.Bounds | None = None
 
     def add(self, other: Summary) -> None:
         """Merges the summary of a later stretch."""
@@ -249,17 +251,16 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 class ExportFile:
     """One file with an export.
 
-    ``kind`` is json or xml. ``unit`` of offsets: ``byte`` of the decompressed file, or ``row`` (``count`` of them; None
-    for bytes). ``size``: bytes of the decompressed file; ``problem``: the problem of the file itself; ``evidence``: why
-    it is an export, in a sentence. JSON: ``container`` of the messages; ``literals``: they are in Python bytes
-    literals. XML: ``encoding`` is that declared in the file, None without one.
+    ``kind`` is json or xml. ``unit`` of offsets: ``byte`` of the decompressed file, or ``row``. ``size``: bytes of the
+    decompressed file; ``problem``: the problem of the file itself; ``evidence``: why it is an export, in a sentence.
+    JSON: ``container`` of the messages; ``literals``: they are in Python bytes literals. XML: ``encoding`` is that
+    declared in the file, None without one.
     """
 
     path: str
     kind: str
     size: int
     unit: str = "byte"
-    count: int | None = None
     compression: str | None = None
     problem: str | None = None
     evidence: str = ""
@@ -383,7 +384,6 @@ def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
         "json",
         container.size,
         container.unit,
-        container.count,
         container.compression,
         container.problem,
         container.evidence,
@@ -415,7 +415,10 @@ def _view(source: Source) -> memoryview:
 def scan(file: ExportFile, start: int, stop: int) -> Summary:
     """The summary of a part: tables with their columns, counts and positions."""
     if file.container is not None:
-        return scan_messages(containers.read(file.container, start, stop), file.literals)
+        summary = scan_messages(containers.read(file.container, start, stop), file.literals)
+        if file.container.kind == "avro":
+            summary.bounds = containers.bounds_of(file.container, start, stop)
+        return summary
     summary = Summary()
     with open_source(file.path, "binary") as source:
         reader = XmlReader(_view(source), (file.path, 0, file.unit), file.encoding)

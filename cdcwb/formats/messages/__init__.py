@@ -9,7 +9,7 @@ from __future__ import annotations
 from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
 from cdcwb.formats.messages.container import OPTIONS, Container, Options
 from cdcwb.formats.messages.probe import probe
-from cdcwb.formats.messages.reading import BATCH, locate, parts, read
+from cdcwb.formats.messages.reading import BATCH, Bounds, bounds_of, locate, parts, read, settled
 from cdcwb.formats.messages.rows import from_arrow, kafka_columns
 
 __all__ = [
@@ -19,13 +19,16 @@ __all__ = [
     "MESSAGE",
     "OPTIONS",
     "TRUNCATED",
+    "Bounds",
     "Container",
     "Messages",
     "Options",
+    "bounds_of",
     "from_arrow",
     "kafka_columns",
     "locate",
     "parts",
     "probe",
     "read",
+    "settled",
 ]

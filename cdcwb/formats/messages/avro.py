@@ -110,42 +110,42 @@ _SCHEMA: Final = "avro.schema"
 _CODEC: Final = "avro.codec"
 _MOST_ROWS: Final = 10_000_000  # of a block; more are damage
 _UNPACKED: Final = 256 << 20  # bytes of a block; one that unpacks to more is damage
-_STEP: Final = 1 << 20
+_STEP: Final = 1 << 18  # bytes that are transferred or searched at once
 _META: Final = 16 << 20  # bytes of a metadata value
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block: its first row, how many it has, its packed records ``[start, stop)``, and what is wrong with it."""
+    """A block: its first row, how many it has, its packed records ``[start, stop)``, where the next block begins, and
+    what is wrong with it."""
 
     row: int
     count: int
     start: int
     stop: int
+    end: int
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
-    meta: dict[str, bytes]
-    sync: bytes
-    behind: int
-
-
 class AvroFile:
-    """One container: its schema, its codec, and its blocks. ``problem``: why its records cannot be told apart."""
+    """One container: its schema, its codec, and its blocks. ``problem``: why its records cannot be told apart;
+    ``is_readable``: it has a header, else it is one damaged row. Only the header and the blocks that are asked for are
+    read."""
 
     def __init__(self, source: Source) -> None:
-        """Raises CaptureError for a file whose header is damaged."""
         self.source = source
-        self.data = source.read(0, source.length).data
-        header = self._header()
-        self.sync = header.sync
-        self.behind = header.behind
-        self.schema = header.meta.get(_SCHEMA, b"").decode("utf-8", "replace")
-        self.codec = header.meta.get(_CODEC, b"null").decode("ascii", "replace") or "null"
+        self.schema = self.codec = ""
         self.problem: str | None = None
         self.records: RecordSchema | None = None
+        self.behind = 0  # the header
+        self.sync = b""
+        try:
+            meta = self._header()
+        except CaptureError as reason:
+            self.problem = reason.message
+            return
+        self.schema = meta.get(_SCHEMA, b"").decode("utf-8", "replace")
+        self.codec = meta.get(_CODEC, b"null").decode("ascii", "replace") or "null"
         try:
             self.records = record_schema(self.schema)
         except CaptureError as reason:
@@ -153,7 +153,19 @@ class AvroFile:
         if self.codec not in _UNPACK:
             self.problem = f"the codec {self.codec!r} is not read ({', '.join(_UNPACK)} are)"
 
-    def _header(self) -> _Header:
+    @property
+    def is_readable(self) -> bool:
+        """Whether it has a header."""
+        return bool(self.sync)
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """The bytes from ``start`` to ``stop``, as far as there are any."""
+        view: memoryview = self.source.read(start, stop).data
+        return view
+
+    def _header(self) -> dict[str, bytes]:
+        if self.read(0, len(MAGIC)).tobytes() != MAGIC:
+            raise CaptureError("is not an Avro container: it does not begin with Obj and 1")
         meta: dict[str, bytes] = {}
         at = len(MAGIC)
         while True:
@@ -166,57 +178,79 @@ class AvroFile:
             for _ in range(count):
                 name, at = self._bytes(at)
                 meta[name.decode("utf-8", "replace")], at = self._bytes(at)
-        sync = bytes(self.data[at : at + _SYNC])
+        sync = bytes(self.read(at, at + _SYNC))
         if len(sync) < _SYNC:
             raise CaptureError("the header of the Avro container is cut off", offset=at)
-        return _Header(meta, sync, at + _SYNC)
+        self.sync, self.behind = sync, at + _SYNC
+        return meta
 
     def _number(self, at: int) -> tuple[int, int]:
-        value, behind = _zigzag(self.data, at)
+        value, behind = self._zigzag(at)
         if behind == at:
             raise CaptureError("the header of the Avro container is damaged: a number was expected", offset=at)
         return value, behind
 
     def _bytes(self, at: int) -> tuple[bytes, int]:
         size, at = self._number(at)
-        if not 0 <= size <= min(_META, len(self.data) - at):
+        if not 0 <= size <= min(_META, self.source.length - at):
             raise CaptureError(f"the header of the Avro container is damaged: a text of {size} bytes", offset=at)
-        return bytes(self.data[at : at + size]), at + size
+        return bytes(self.read(at, at + size)), at + size
 
-    def blocks(self) -> Iterator[Block]:
-        """All blocks and the stretches of damage between them, in order."""
-        at, row = self.behind, 0
-        while at < len(self.data):
-            count, start = _zigzag(self.data, at)
-            size, start = _zigzag(self.data, start) if start > at else (-1, at)
-            stop = start + size
+    def _zigzag(self, at: int) -> tuple[int, int]:
+        """A long and the place behind it; the place itself where there is none."""
+        value = shift = 0
+        for place, byte in enumerate(self.read(at, at + 10), at + 1):
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1), place
+            shift += 7
+        return 0, at
+
+    def begin(self, start: int, stop: int) -> int:
+        """The offset of the first block that begins in ``[start, stop)``, inferred from the sync markers there;
+        ``stop`` or more if there is none."""
+        at = max(start, self.behind)
+        return self._next_sync(at - _SYNC, stop) if self.is_readable and at < stop else at
+
+    def blocks(self, start: int, stop: int, row: int = 0) -> Iterator[Block]:
+        """The blocks that begin in ``[start, stop)`` and the stretches of damage between them, in order. ``row``: the
+        number of the first row."""
+        at, length = self.begin(start, stop), self.source.length
+        ahead = at
+        if not self.is_readable:
+            yield Block(row, 1, 0, length, length, self.problem)
+            return
+        while at < stop:
+            if at >= ahead:
+                ahead = min(at + _STEP, stop)
+                self.read(at, ahead)  # one transfer, not one for each block
+            count, first = self._zigzag(at)
+            size, first = self._zigzag(first) if first > at else (-1, at)
+            end = first + size
             believed = 0 < count <= _MOST_ROWS and size >= 0
-            if believed and self.data[stop : stop + _SYNC] == self.sync:
-                yield Block(row, count, start, stop, None)
-                row, at = row + count, stop + _SYNC
-                continue
-            if count == 0 and size == 0 and self.data[stop : stop + _SYNC] == self.sync:
-                at = stop + _SYNC  # an empty block
-                continue
-            behind = self._next_sync(at)
-            cut = believed and stop + _SYNC > len(self.data) and behind == len(self.data)
-            reason = "is cut off" if cut else "does not end with the sync marker"
-            count = count if believed and count <= behind - at else 1
-            yield Block(row, count, at, behind, f"the Avro block at offset {at} {reason}")
-            row, at = row + count, behind
+            if (believed or count == size == 0) and self.read(end, end + _SYNC) == self.sync:
+                block = Block(row, count, first, end, end + _SYNC, None)
+            else:
+                behind = self._next_sync(at, length)
+                cut = believed and end + _SYNC > length and behind == length
+                reason = "is cut off" if cut else "does not end with the sync marker"
+                count = count if believed and count <= behind - at else 1
+                block = Block(row, count, at, behind, behind, f"the Avro block at offset {at} {reason}")
+            yield block
+            row, at = row + block.count, block.end
 
-    def _next_sync(self, at: int) -> int:
-        """The place behind the next sync marker; the file's end where there is none."""
-        while at < len(self.data):
-            found = bytes(self.data[at : at + _STEP + _SYNC]).find(self.sync)
+    def _next_sync(self, at: int, stop: int) -> int:
+        """The place behind the first sync marker in ``[at, stop)``; ``stop`` where there is none."""
+        while at < stop:
+            found = bytes(self.read(at, min(at + _STEP + _SYNC, stop))).find(self.sync)
             if found >= 0:
                 return at + found + _SYNC
             at += _STEP
-        return len(self.data)
+        return stop
 
     def unpack(self, block: Block) -> bytes:
         """The records of a block. Raises CaptureError for a damaged one."""
-        packed = self.data[block.start : block.stop]
+        packed = self.read(block.start, block.stop)
         try:
             plain = _UNPACK[self.codec](packed)
         except Exception as reason:  # every codec has errors of its own
@@ -224,18 +258,6 @@ class AvroFile:
         if len(plain) > _UNPACKED:
             raise CaptureError(f"the Avro block at offset {block.start} unpacks to more than {_UNPACKED:,} bytes")
         return plain
-
-
-def _zigzag(data: memoryview, at: int) -> tuple[int, int]:
-    """A long and the place behind it; the place itself where there is none."""
-    value = shift = 0
-    for place in range(at, min(at + 10, len(data))):
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), place + 1
-        shift += 7
-    return 0, at
 
 
 def _snappy(packed: memoryview) -> bytes:
@@ -287,16 +309,12 @@ def topic_columns(records: RecordSchema | None) -> dict[str, str]:
     return columns if (kind == "bytes" and beside) or (kind == "string" and beside > 1) else {}
 
 
-def read_avro(file: AvroFile, start: int, stop: int, batch: int) -> Iterator[Messages]:
-    """The rows ``[start, stop)`` of a container."""
+def read_avro(file: AvroFile, blocks: Iterable[Block], batch: int, skip: int = 0) -> Iterator[Messages]:
+    """The rows of blocks that follow each other, without the first ``skip`` of each."""
     waiting: list[_Run] = []
     count = size = 0
-    for block in file.blocks():
-        if block.row + block.count <= start:
-            continue
-        if block.row >= stop:
-            break
-        for run in _block(file, block, stop).cut(max(start - block.row, 0), batch):
+    for block in blocks:
+        for run in _block(file, block).cut(skip, batch):
             if waiting and (count + len(run) > batch or size + run.size > BYTES):
                 yield _messages(file, waiting)
                 waiting, count, size = [], 0, 0
@@ -335,9 +353,9 @@ class _Run:
             begin = stop
 
 
-def _block(file: AvroFile, block: Block, stop: int) -> _Run:
-    """The rows of a block that come before the row ``stop``; the first that cannot be read has all the bytes left."""
-    count = min(block.count, stop - block.row)
+def _block(file: AvroFile, block: Block) -> _Run:
+    """The rows of a block; the first that cannot be read has all the bytes left."""
+    count = block.count
     bounds, plain, reason = [0], b"", block.reason or file.problem
     if reason is None:
         try:
@@ -348,11 +366,11 @@ def _block(file: AvroFile, block: Block, stop: int) -> _Run:
         reason = _walk(file.records, plain, count, bounds)
         if reason is not None:
             reason = f"record {len(bounds) - 1} of the Avro block at offset {block.start} is damaged ({reason})"
-        elif count == block.count and bounds[-1] < len(plain):
+        elif bounds[-1] < len(plain):
             left = len(plain) - bounds.pop()
             reason = f"{left} bytes follow the last record of the Avro block at offset {block.start}"
     else:
-        plain = bytes(file.data[block.start : min(block.stop, block.start + LONGEST)])
+        plain = bytes(file.read(block.start, min(block.stop, block.start + LONGEST)))
     bad = len(bounds) - 1
     bounds += [len(plain)] * (count - bad)
     return _Run(block.row, plain, np.array(bounds, dtype=np.int64), bad, reason)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 
-__all__ = ["OPTIONS", "PREFIXES", "SPLIT_SIZE", "Container", "Options", "escaped", "unescaped"]
+__all__ = ["OPTIONS", "PREFIXES", "SPLIT_SIZE", "Container", "Options", "escaped", "in_parts", "unescaped"]
 
 
 CONTAINERS: Final = ("lines", "documents", "message", "prefixed", "avro", "parquet")
@@ -44,6 +44,7 @@ class Options:
     encoding: str | None = None
     prefix: str | None = None
     pairs: bool | None = None
+    split_size: int = SPLIT_SIZE
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
@@ -60,6 +61,7 @@ class Options:
             encoding=None if encoding == "auto" else encoding,
             prefix=None if prefix == "auto" else prefix,
             pairs=None if pairs == "auto" else opt.as_bool("pairs", pairs),
+            split_size=opt.as_whole("split_size", values.get("split_size", SPLIT_SIZE), 64),
         )
 
 
@@ -72,6 +74,9 @@ class Container:
     where the unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read,
     ``evidence`` why, in a sentence.
     ``schema`` is the text of the Avro schema that the file itself brings.
+    ``starts`` are the bytes at which the parts of an Avro container begin, ``rows`` the numbers of their first rows.
+    Both are known after the first pass, as ``count`` is; until then parts begin at any byte, and rows have provisional
+    numbers, whose order is the same.
     """
 
     path: str
@@ -84,11 +89,26 @@ class Container:
     settings: dict[str, str] = field(default_factory=dict)
     evidence: str = ""
     schema: str | None = None
+    starts: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
 
     @property
     def extent(self) -> int:
-        """Its size: bytes, or rows."""
-        return self.size if self.count is None else self.count
+        """Its size in the unit of its parts: bytes, or rows of a Parquet file."""
+        return self.size if self.count is None or self.kind == "avro" else self.count
+
+    def row(self, number: int) -> int:
+        """The number of a row of an Avro container from its provisional one; of another container the same number."""
+        return self.rows[number // _ROWS] + number % _ROWS if self.kind == "avro" else number
+
+    def in_one_part(self) -> Container:
+        """The same Avro container to be read in one part."""
+        return replace(self, starts=[0], rows=[0])
+
+    def context(self, start: int, stop: int) -> dict[str, Any]:
+        """Everything that the messages of a part depend on, besides the bytes of the file."""
+        first = [row for at, row in zip(self.starts, self.rows, strict=True) if at == start][-1:]
+        return {"container": {**asdict(self), "starts": [], "rows": first}, "start": start, "stop": stop}
 
     def to_dict(self) -> dict[str, Any]:
         """As a dictionary that JSON can hold."""
@@ -98,6 +118,15 @@ class Container:
     def from_dict(cls, raw: Mapping[str, Any]) -> Container:
         """The container that :meth:`to_dict` gave."""
         return cls(**raw)
+
+
+_ROWS: Final = 1 << 40  # no part has more
+
+
+def in_parts(container: Container, split_size: int) -> Container:
+    """The same Avro container in parts of ``split_size`` bytes, for the first pass."""
+    starts = list(range(0, container.size, split_size))
+    return replace(container, starts=starts, rows=[part * _ROWS for part in range(len(starts))])
 
 
 def escaped(data: bytes) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import pickle
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -17,9 +18,9 @@ from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import BaseFormat, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.messages.batch import BYTES, Messages, joined
-from cdcwb.formats.messages.container import OPTIONS, SPLIT_SIZE, Container, Options
+from cdcwb.formats.messages.container import OPTIONS, Container, Options
 from cdcwb.formats.messages.probe import probe
-from cdcwb.formats.messages.reading import BATCH, Part, file_rows, grouped, parts, probe_all, read
+from cdcwb.formats.messages.reading import BATCH, Bounds, Part, bounds_of, file_rows, grouped, parts, read, settled
 from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions, where_of
 from cdcwb.formats.requests import problem_row, select
 from cdcwb.model import Kind, Problem
@@ -32,9 +33,9 @@ __all__ = [
     "TableVersion",
     "Task",
     "file_notes",
+    "first_pass",
     "given_options",
     "plan_tasks",
-    "planned",
 ]
 
 MESSAGE_OPTIONS: Final[dict[str, str]] = {
@@ -162,10 +163,33 @@ class MessagePlan:
         return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=cls)
 
 
-def planned(paths: Sequence[str], options: Mapping[str, Any], run: Run) -> tuple[list[Container], list[list[Part]]]:
-    """What each file is, and what is read at once. Raises CaptureError for a file that cannot be read."""
-    found = probe_all(paths, options, run)
-    return found, grouped(found, opt.as_whole("split_size", options.get("split_size", SPLIT_SIZE), 64))
+def first_pass(
+    scan: Callable[..., Any], found: list[Container], options: Mapping[str, Any], run: Run, *given: Any
+) -> tuple[list[Container], list[list[Part]], list[Any]]:
+    """Runs ``scan`` over tuples of a task and what is ``given``; ``options`` are those of the containers. Returns the
+    containers and the splits as they are read from now on, and the results in order, in which the rows of Avro
+    containers have provisional numbers (:meth:`Container.row`).
+    """
+    split_size = Options.parse(options).split_size
+    splits = grouped(found, split_size)
+    bounds: dict[int, list[Bounds]] = {}
+    results = []
+    for result, of_parts in run(partial(_scanned, scan), [(task, *given) for task in plan_tasks(found, splits)]):
+        results.append(result)
+        for index, one in of_parts:
+            bounds.setdefault(index, []).append(one)
+    exact = {index: settled(found[index], some) for index, some in bounds.items()}
+    if None in exact.values():
+        again = [one.in_one_part() if exact.get(at, one) is None else one for at, one in enumerate(found)]
+        return first_pass(scan, again, options, run, *given)
+    found = [exact.get(at) or one for at, one in enumerate(found)]
+    return found, grouped(found, split_size), results
+
+
+def _scanned(scan: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Bounds]]]:
+    """The result of a task, and the bounds of its parts of Avro containers, whose bytes were just transferred."""
+    avro = [(one, part) for one, part in given[0] if one.kind == "avro"]
+    return scan(given), [(index, bounds_of(one, start, stop)) for one, (index, start, stop) in avro]
 
 
 def plan_tasks(found: Sequence[Container], splits: Sequence[Sequence[Part]]) -> list[Task]:
@@ -196,7 +220,7 @@ class MessageFormat(BaseFormat):
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the first messages of the first files."""
-        given = {name: value for name, value in options.items() if name in OPTIONS}
+        given = {name: value for name, value in options.items() if name in OPTIONS and name != "split_size"}
         reason = f"no message of {self.owner} was found"
         for path in paths[:_FILES]:
             try:

@@ -18,7 +18,7 @@ from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.messages import avro, rows
 from cdcwb.formats.messages.avro import topic_columns
 from cdcwb.formats.messages.batch import LONGEST, MESSAGE
-from cdcwb.formats.messages.container import Container, Options, escaped
+from cdcwb.formats.messages.container import Container, Options, escaped, in_parts
 from cdcwb.formats.messages.documents import first_documents
 from cdcwb.formats.messages.layout import (
     NO_HEADERS,
@@ -379,7 +379,7 @@ def _probe(source: Source, options: Options) -> Container:
     head = source.read(0, _HEAD).tobytes()
     kind = options.container
     if kind == "avro" or (kind is None and head.startswith(avro.MAGIC)):
-        return _avro(source)
+        return _avro(source, options.split_size)
     if kind == "parquet" or (kind is None and head.startswith(rows.MAGIC)):
         return _parquet(source)
     found = _bytes(source, head, options)
@@ -389,32 +389,24 @@ def _probe(source: Source, options: Options) -> Container:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _avro(source: Source) -> Container:
-    try:
-        if source.read(0, len(avro.MAGIC)).tobytes() != avro.MAGIC:
-            raise CaptureError("is not an Avro container: it does not begin with Obj and 1")
-        file = avro.AvroFile(source)
-    except CaptureError as reason:
-        return Container(source.path, "avro", "row", source.size, 1, problem=reason.message, evidence="begins with Obj")
-    count = number = 0
-    for block in file.blocks():
-        number += 1
-        count = block.row + block.count
+def _avro(source: Source, split_size: int) -> Container:
+    file = avro.AvroFile(source)
     topic = topic_columns(file.records)
-    evidence = f"begins with Obj and 1; {plural(number, 'block')} with the codec {file.codec}"
+    evidence = f"begins with Obj and 1; its blocks have the codec {file.codec}"
     evidence += f"; its records are rows of a topic ({', '.join(topic)})" if topic else "; its records are the messages"
     settings = {"codec": file.codec, "records": "topic" if topic else "messages"}
-    return Container(
+    found = Container(
         source.path,
         "avro",
         "row",
         source.size,
-        count,
         problem=file.problem,
-        settings=settings,
-        evidence=evidence,
-        schema=None if topic else file.schema,
+        settings=settings if file.is_readable else {},
+        evidence=evidence if file.is_readable else "begins with Obj",
+        schema=None if topic or not file.is_readable else file.schema,
     )
+    is_cut = source.compression is None and file.is_readable
+    return in_parts(found, split_size) if is_cut else found.in_one_part()
 
 
 def _parquet(source: Source) -> Container:

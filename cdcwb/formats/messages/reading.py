@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.messages.avro import MAGIC, AvroFile, read_avro
+from cdcwb.formats.messages.avro import AvroFile, read_avro
 from cdcwb.formats.messages.batch import LONGEST, Found, Messages, Segments
 from cdcwb.formats.messages.container import OPTIONS, SPLIT_SIZE, Container, unescaped
 from cdcwb.formats.messages.documents import iter_documents
@@ -24,7 +25,9 @@ from cdcwb.model import OffsetUnit
 
 __all__ = [
     "BATCH",
+    "Bounds",
     "Part",
+    "bounds_of",
     "container_rows",
     "file_rows",
     "grouped",
@@ -32,6 +35,7 @@ __all__ = [
     "parts",
     "probe_all",
     "read",
+    "settled",
 ]
 
 
@@ -44,32 +48,28 @@ _BLANK: Final = b" \t\r\n"
 
 
 def parts(container: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
-    """Runs ``[start, stop)`` of a container, in its unit, that can be read apart; together they are all of it.
+    """Runs ``[start, stop)`` of a container that can be read separately, in bytes, or in rows of a Parquet file;
+    together they are all of it.
 
-    A part owns the messages that begin in it. Only what can be found from any place is cut: lines anywhere, rows
-    between blocks or row groups of about ``split_size`` bytes.
+    A part owns the messages, or blocks, that begin in it. Only what can be found from any place is cut: lines anywhere,
+    Avro containers as their ``starts`` say, rows between row groups of about ``split_size`` bytes.
     """
     whole = [(0, container.extent)] if container.extent else []
+    if container.kind == "avro":
+        return list(zip(container.starts, [*container.starts[1:], container.size], strict=True))
     if container.compression is not None:
         return whole
     if container.kind == "lines":
         return [(at, min(at + split_size, container.size)) for at in range(0, container.size, split_size)]
-    if container.kind in ("avro", "parquet"):
+    if container.kind == "parquet":
         source = _open(container)
         try:
-            return _cut(_runs(container, source), container.extent, split_size)
+            return _cut(ParquetRows(source).groups(), container.extent, split_size)
         except CaptureError:
             return whole
         finally:
             source.close()
     return whole
-
-
-def _runs(container: Container, source: Source) -> list[tuple[int, int]]:
-    """First row and bytes of every run of rows that is read at once."""
-    if container.kind == "parquet":
-        return ParquetRows(source).groups()
-    return [(block.row, block.stop - block.start) for block in _avro(source).blocks()]
 
 
 def _cut(runs: list[tuple[int, int]], count: int, split_size: int) -> list[tuple[int, int]]:
@@ -89,10 +89,37 @@ def _open(container: Container) -> Source:
     return open_source(container.path, "binary")
 
 
-def _avro(source: Source) -> AvroFile:
-    if source.read(0, len(MAGIC)).tobytes() != MAGIC:
-        raise CaptureError("is not an Avro container: it does not begin with Obj and 1")
-    return AvroFile(source)
+class Bounds(NamedTuple):
+    """Of a part of an Avro container: where its first block begins, where its last one ends, and its rows."""
+
+    begin: int
+    end: int
+    rows: int
+
+
+def bounds_of(container: Container, start: int, stop: int) -> Bounds:
+    """The bounds of a part, found by walking along its blocks."""
+    with _open(container) as source:
+        file = AvroFile(source)
+        begin = end = file.begin(start, stop)
+        rows = 0
+        for block in file.blocks(start, stop):
+            end, rows = block.end, block.row + block.count
+    return Bounds(begin, end, rows)
+
+
+def settled(container: Container, found: Sequence[Bounds]) -> Container | None:
+    """An Avro container with the starts and rows that the first pass found; None where a part did not begin at the end
+    of the one before, since a block has the sync marker in it."""
+    starts, rows, count = [], [], 0
+    at = found[0].begin if found else 0
+    for one, (_, stop) in zip(found, parts(container), strict=True):
+        if min(one.begin, stop) != min(at, stop):
+            return None
+        starts.append(at)
+        rows.append(count)
+        at, count = max(at, one.end), count + one.rows
+    return replace(container, starts=starts, rows=rows, count=count)
 
 
 def read(
@@ -105,8 +132,12 @@ def read(
     """
     source = open_source(container.path, "binary", limit if container.compression is not None else None)
     try:
+        if container.kind == "avro":
+            file, row = AvroFile(source), dict(zip(container.starts, container.rows, strict=True)).get(start, 0)
+            yield from read_avro(file, file.blocks(start, min(stop, source.length), row), batch)
+            return
         if container.unit != "byte":
-            yield from _rows(container, source, start, min(stop, container.extent), batch)
+            yield from _rows(source, start, min(stop, container.extent), batch)
             return
         for segments in _segments(container, source, start, stop, batch):
             for part in segments.cut(batch):
@@ -122,6 +153,8 @@ def locate(container: Container, offset: int) -> Messages:
         if row is None:
             raise CaptureError(f"the file has no message with offset {offset}", path=container.path, offset=offset)
         return next(read(container, row, row + 1))
+    if container.kind == "avro":
+        return _row_at(container, offset)
     if not 0 <= offset < container.extent:
         unit = "bytes" if container.unit == "byte" else "rows"
         raise CaptureError(f"the file has {container.extent} {unit}", path=container.path, offset=offset)
@@ -140,6 +173,16 @@ def locate(container: Container, offset: int) -> Messages:
     finally:
         source.close()
     raise CaptureError("the file became shorter while it was read", path=container.path, offset=offset)
+
+
+def _row_at(container: Container, number: int) -> Messages:
+    with _open(container) as source:
+        file, rows = AvroFile(source), 0
+        for block in file.blocks(0, source.length):
+            rows = block.row + block.count
+            if block.row <= number < rows:
+                return next(read_avro(file, [block], 1, number - block.row))
+    raise CaptureError(f"the file has {rows} rows", path=container.path, offset=number)
 
 
 def _row_of(container: Container, offset: int) -> int | None:
@@ -195,15 +238,11 @@ def _messages(container: Container, source: Source, segments: Segments) -> Messa
     return plain_messages(source, segments)
 
 
-def _rows(container: Container, source: Source, start: int, stop: int, batch: int) -> Iterator[Messages]:
+def _rows(source: Source, start: int, stop: int, batch: int) -> Iterator[Messages]:
     if start >= stop:
         return
     try:
-        if container.kind == "parquet":
-            rows = ParquetRows(source)
-            yield from rows.read(start, stop, batch)
-        else:
-            yield from read_avro(_avro(source), start, stop, batch)
+        yield from ParquetRows(source).read(start, stop, batch)
     except CaptureError as reason:
         yield malformed_rows(start, stop, reason.message, source.read(0, LONGEST).tobytes())
 
@@ -223,9 +262,8 @@ def grouped(found: Sequence[Container], split_size: int) -> list[list[Part]]:
     groups: list[list[Part]] = []
     room = 0.0
     for index, container in enumerate(found):
-        whole = container.size if container.unit == "byte" else max(container.count or 0, 1)
         for start, stop in parts(container, split_size):
-            size = container.size * (stop - start) / max(whole, 1)
+            size = container.size * (stop - start) / max(container.extent, 1)
             if not groups or size > room or len(groups[-1]) >= _MOST_FILES:
                 groups.append([])
                 room = min(_TOGETHER, split_size)

@@ -30,11 +30,11 @@ from cdcwb.formats.messages.format import (
     MessagePlan,
     Task,
     file_notes,
+    first_pass,
     given_options,
     plan_tasks,
-    planned,
 )
-from cdcwb.formats.messages.reading import Part, container_rows
+from cdcwb.formats.messages.reading import Part, container_rows, probe_all
 from cdcwb.formats.messages.registry import read_registry
 from cdcwb.formats.messages.rows import messages_of
 from cdcwb.formats.qlik_kafka.events import FORMAT
@@ -157,11 +157,11 @@ def _scan(given: tuple[Task, Settings]) -> tuple[Scan, list[tuple[int, Asked]]]:
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
     """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks. Raises
     CaptureError for files that cannot be read."""
-    found, splits = planned(paths, options.container, run)
-    tasks = plan_tasks(found, splits)
+    found = probe_all(paths, options.container, run)
+    found, splits, results = first_pass(_scan, found, options.container, run, options.settings)
     whole = Scan()
     asked = [Asked() for _ in found]
-    for one, told in run(_scan, [(task, options.settings) for task in tasks]):
+    for one, told in results:
         whole.add(one)
         for index, of_part in told:
             asked[index].add(of_part)
@@ -170,7 +170,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     plan.detected[:0] = container_rows(found, options.container)
     if options.mask_order is None and _has_avro(whole, found):
         text = plan.to_text()
-        votes = run(_vote, [(task, text) for task in tasks])
+        votes = run(_vote, [(task, text) for task in plan_tasks(found, splits)])
         _decide_order(plan, [vote for some in votes for vote in some])
     return plan
 
@@ -215,6 +215,9 @@ def _plan(found: list[Container], splits: list[list[Part]], whole: Scan, options
     schemas = [(at, one.schema) for at, one in enumerate(found) if one.schema is not None]
     clashes = _clashes(whole, found)
     versions, notes = find_versions(whole, beside, texts, schemas, options.avro_schema, places)
+    for version in versions:
+        if found and version.has_event:
+            version.offset = found[version.file_index].row(version.offset)
     settings = replace(options.settings, places=places)
     unresolved = sorted(set(whole.schema_ids) - {one.schema_id for one in versions if one.schema_id})
     facts = {
@@ -244,6 +247,8 @@ def _clashes(whole: Scan, found: Sequence[Container]) -> list[dict[str, Any]]:
     notes = []
     for (file, offset, length), version in whole.clashing:
         (first_file, first_offset, _), _ = whole.metadata[version.table_version]
+        if found:
+            offset, first_offset = found[file].row(offset), found[first_file].row(first_offset)
         at = f"offset {first_offset}" + (f" of {found[first_file].path}" if found and first_file != file else "")
         sentence = (
             f"expected the columns that schema id {version.table_version} has in the metadata message at {at}, found "
@@ -340,9 +345,7 @@ class _Contexts:
         index, start, stop = part
         container = self.plan.containers[index]
         context: dict[str, Any] = {
-            "container": asdict(container),
-            "start": start,
-            "stop": stop,
+            **container.context(start, stop),
             "settings": asdict(self.plan.settings),
             "versions": self._found(index, container.schema),
         }

@@ -35,6 +35,7 @@ from cdcwb.formats.goldengate.plan.scanning import (
     places,
     probe,
     scan_task,
+    settle,
     widths,
 )
 from cdcwb.formats.goldengate.plan.trails import (
@@ -530,11 +531,14 @@ def make_plan(
     probed = run(probe, [(paths[at : at + _FILES], options) for at in range(0, len(paths), _FILES)])
     files: list[FileEntry] = [entry for some in probed for entry in some]
     size = options.split_size
-    parts = [part for index, entry in enumerate(files) for part in parts_of(entry, index, size, window)]
-    plan = Plan(files, options.settings, _grouped(parts, files, size))
-    parts = list(plan.parts)
-    jobs = [Job(files[part.file], part) for part in parts]
-    scans = in_splits(run, plan, jobs, options)
+    while True:
+        parts = [part for index, entry in enumerate(files) for part in parts_of(entry, index, size, window)]
+        plan = Plan(files, options.settings, _grouped(parts, files, size))
+        parts = list(plan.parts)
+        jobs = [Job(files[part.file], part) for part in parts]
+        scans = in_splits(run, plan, jobs, options)
+        if settle(files, parts, scans):
+            break
     if options.mode == "FAILFAST":
         _fail_fast(files, parts, scans)
     decide_bodies(plan, parts, scans, options)

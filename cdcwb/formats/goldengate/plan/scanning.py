@@ -6,7 +6,7 @@ byte order.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats import messages as containers
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.goldengate import exports
@@ -72,6 +73,7 @@ __all__ = [
     "probe",
     "refusal",
     "scan_task",
+    "settle",
     "widths",
 ]
 
@@ -342,7 +344,7 @@ def _probed(path: str, options: Options) -> FileEntry:
             shape = "export"
     if shape == LOGDUMP:
         return entry
-    found = exports.probe(path, options.container)
+    found = exports.probe(path, options.container | {"split_size": options.split_size})
     return FileEntry(path, found.kind, found.size, found.compression, found.problem, export=found)
 
 
@@ -410,6 +412,27 @@ def parts_of(entry: FileEntry, index: int, split_size: int, window: tuple[int, i
         while places[-1] < high:
             places.append(_boundary_near(source, min(places[-1] + split_size, entry.size), reach, look))
     return [Part(index, start, stop) for start, stop in pairwise(places)]
+
+
+def settle(files: Sequence[FileEntry], parts: Sequence[Part], scans: Sequence[Any]) -> bool:
+    """Gives Avro containers, their parts and their scans the row numbers that the scans found; false if one has to be
+    scanned again, in one part."""
+    is_settled = True
+    for index, entry in enumerate(files):
+        export = entry.export
+        if export is None or export.container is None or export.container.kind != "avro":
+            continue
+        mine = [(part, one) for part, one in zip(parts, scans, strict=True) if part.file == index]
+        exact = containers.settled(export.container, [one.bounds for _, one in mine])
+        if exact is None:
+            is_settled, exact = False, export.container.in_one_part()
+        else:
+            for (part, one), bounds in zip(mine, containers.parts(exact), strict=True):
+                part.start, part.stop = bounds
+                if one.malformed is not None:
+                    one.malformed = (exact.row(one.malformed[0]), *one.malformed[1:])
+        entry.export = replace(export, container=exact)
+    return is_settled
 
 
 @dataclass(frozen=True, slots=True)
