@@ -18,17 +18,17 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.assembly import finished
-from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Trailing, Wanted
+from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Wanted
 from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across, find, problem_rows, sections
+from cdcwb.formats.findings import EVENTS, PROBLEMS, across, find, in_splits, sections
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.headers import CHANGES, Patches, Read
-from cdcwb.formats.requests import select
+from cdcwb.formats.requests import problem_rows, select
 from cdcwb.formats.sections import patches
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of
-from cdcwb.formats.summaries import incomplete, summarised
+from cdcwb.formats.summaries import summarised
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 from cdcwb.standard_input import is_spool
@@ -181,12 +181,7 @@ class Small:
         if self._format.commits:
             yield from self._assembler.transactions()
         elif not isinstance(self._format, Joining):
-            yield self._summaries.select(model.TRANSACTIONS.names)
-
-    @cached_property
-    def _summaries(self) -> pa.RecordBatch:
-        """The transactions of a source of committed changes, with what shows whether they are complete."""
-        return summarised(self.parts())
+            yield summarised(self.parts()).select(model.TRANSACTIONS.names)
 
     def table_versions(self) -> Batches:
         """One row per version of a table."""
@@ -205,37 +200,26 @@ class Small:
     def problems(self) -> Batches:
         """One row per problem."""
         form, plan = self._format, self._plan
-        yield from self._found() if not isinstance(form, Trailing) or form.in_splits(plan) else self._trail()
-        yield pa.RecordBatch.from_pylist(self._format.problems(self._plan), model.PROBLEMS)
-
-    def _found(self) -> Batches:
-        """The problems of events, and those that only the findings of all splits together show."""
-        form, plan = self._format, self._plan
         found: dict[str, Any] = defaultdict(list)
-        known = self._patches()
+        assembles, known = in_splits(form, plan), self._patches()
+        every = form.read_together if isinstance(form, Halving) else form.read
         for split in self._splits:
-            read = form.read_together if isinstance(form, Halving) else form.read
-            for name, rows in find(
-                form, plan, split, partial(read, plan, split), Wanted(), known.patch(split, partial(form.read, plan))
-            ):
+            read, patch = partial(every, plan, split), known.patch(split, partial(form.read, plan))
+            for name, rows in find(form, plan, split if assembles else None, read, Wanted(), patch):
                 found[name].append(rows)
         events = [rows for name in EVENTS for rows in found.pop(name, [])]
         yield from found.pop(PROBLEMS, [])
         tables = {name: pa.Table.from_batches(rows) for name, rows in found.items()}
         yield from across(form, tables, lambda wanted: (rows for one in events for rows in select(one, wanted)))
+        if not assembles:
+            yield from self._assembler.problems(Wanted(images=False))
+        yield pa.RecordBatch.from_pylist(form.problems(plan), model.PROBLEMS)
 
     def _patches(self) -> Patches:
         """What splits need to know of others."""
         form, plan = self._format, self._plan
         each = (sections(form, plan, at, partial(form.read, plan, at), Wanted()) for at in self._splits)
         return patches(chain.from_iterable(each))
-
-    def _trail(self) -> Batches:
-        """The problems of a trail."""
-        yield from self.problems_of_events()
-        for changes in self.delivered(Wanted(images=False)):
-            yield problem_rows(changes, ONLY_ASSEMBLED)
-        yield pa.RecordBatch.from_pylist(incomplete(self._summaries), model.PROBLEMS)
 
     def problems_of_events(self) -> Batches:
         """The problems of events without those of other records, as batches of :data:`cdcwb.model.PROBLEMS`."""

@@ -26,7 +26,6 @@ from cdcwb.formats.base import (
     Trailing,
 )
 from cdcwb.formats.continued import divide
-from cdcwb.formats.findings import OF_EVENTS
 from cdcwb.formats.headers import NO_PATCHES, Patches
 from cdcwb.formats.sections import patches
 from cdcwb.formats.source import known
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from cdcwb.spark.rows import RowsOf
 
 __all__ = ["Continued", "Decoded", "Live", "LiveRows", "Saved"]
-
-_OF_TIMES: Final = ("position", "transaction_id", "changed_at")
 
 BROADCAST_AT_MOST: Final = 1_000_000
 """Records up to which every task gets the ends of all transactions."""
@@ -238,32 +235,26 @@ class Live(Planned):
         """One row per problem."""
         import pyarrow as pa
 
-        from cdcwb.spark.assemble import assemble_problems, problems_of, summaries_of
+        from cdcwb.spark.assemble import assemble_problems, problems_of
+        from cdcwb.spark.objects import OF_RECORDS
 
         others = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
-        if self.in_splits:
-            return problems_of(self._sent("findings", self.with_images), self.format).unionByName(others)
-        if self.format.pairing is Pairing.OBJECT:
-            events = self.events(True, mode="PERMISSIVE")
-            return assemble_problems(events, events, events, None, others, self.format)
-        # halves that are joined by position are compared with their masks
-        images = self.format.pairing is Pairing.POSITION
-        changes = self.changes(images)
-        ends = None
-        if not isinstance(self.format, Halving):  # change tables do not mark the end of a transaction
-            ends = self.transactions() if self.format.commits else summaries_of(self.events(False), None, self.format)
-        headers = self.events(False, columns=_OF_TIMES)
-        return assemble_problems(self._events_with_problems(), changes, headers, ends, others, self.format)
+        problems = problems_of(self._findings(), self.format).unionByName(others)
+        if self.in_splits or self.format.pairing is Pairing.NONE:
+            return problems
+        # halves that are joined by position are compared with their masks, rows of an event log by their bytes
+        images = self.format.pairing is not Pairing.TRANSACTION
+        columns = OF_RECORDS if self.format.pairing is Pairing.OBJECT else OF_CHANGES
+        return problems.unionByName(assemble_problems(self.events(images, "PERMISSIVE", columns), self.format))
 
-    def _events_with_problems(self) -> DataFrame:
-        """The events that have problems, with the columns of ``problems``. Events that DROPMALFORMED drops are among
-        them."""
-        from cdcwb.spark.packing import unpack
+    def _findings(self) -> DataFrame:
+        """What shows the problems (:mod:`cdcwb.formats.findings`), sent as batches."""
+        from cdcwb.spark.assemble import findings_of
+        from cdcwb.spark.exchange import groups_of
 
-        if type(self) not in (Live, LiveRows):
-            return self.events(True, mode="PERMISSIVE")
-        options = {"images": str(self.with_images).lower(), "columns": ",".join(OF_EVENTS), "problems": "true"}
-        return unpack(self._read(packed="true", mode="PERMISSIVE", part="", **options), columns=OF_EVENTS)
+        if type(self) in (Live, LiveRows):
+            return self._sent("findings" if self.in_splits else "unassembled", self.with_images)
+        return findings_of(self.events(True), self.format, groups_of(self.facts))
 
     def _sent(self, part: str, images: bool) -> DataFrame:
         """A part of the splits, sent as batches (:mod:`cdcwb.spark.exchange`)."""

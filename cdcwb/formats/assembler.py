@@ -12,14 +12,23 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.assembly import ended, finished, read_changes, read_transactions, with_columns
+from cdcwb.formats.assembly import (
+    ONLY_ASSEMBLED,
+    ended,
+    finished,
+    open_ones,
+    read_changes,
+    read_transactions,
+    with_columns,
+)
 from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Trailing, Wanted
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.headers import Read
+from cdcwb.formats.requests import problem_rows
 from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.formats.trail import read_trail_changes
-from cdcwb.model import Outcome
+from cdcwb.model import PROBLEMS, Outcome
 
 __all__ = ["Assembler"]
 
@@ -78,6 +87,16 @@ class Assembler:
     def transactions(self) -> Batches:
         """Batches of :data:`cdcwb.model.TRANSACTIONS`, of a stream with begins and ends."""
         return (rows for _, rows in read_transactions(self._read, Wanted(images=False), 0, frozenset()))
+
+    def problems(self, wanted: Wanted = EVERYTHING) -> Batches:
+        """Batches of :data:`cdcwb.model.PROBLEMS`: those of changes that none of their events has, and those of
+        transactions without begin or end in a stream that has these."""
+        if not self._format.commits:
+            yield from (problem_rows(batch, ONLY_ASSEMBLED) for batch in self.delivered(wanted))
+            return
+        yield from (problem_rows(batch, ONLY_ASSEMBLED) for batch in read_changes(self._read, wanted))
+        for rows in self.transactions():
+            yield pa.RecordBatch.from_pylist(open_ones(rows), PROBLEMS)
 
     def parts(self) -> pa.Table:
         """The parts of transactions from records of committed work (:data:`cdcwb.formats.summaries.PARTS`)."""

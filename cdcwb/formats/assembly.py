@@ -42,6 +42,7 @@ from cdcwb.formats.sections import sections_of, transactions_of
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 
 __all__ = [
+    "ONLY_ASSEMBLED",
     "Became",
     "assembled",
     "ended",
@@ -55,12 +56,15 @@ __all__ = [
     "read_transactions",
     "spliced",
     "with_columns",
-    "wrong_halves",
     "wrongly_halved",
 ]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
+"""Problems of changes that none of their events has. A mask is compared with both images here if they are in two
+events; if they are in one, the format has compared them."""
 
 _UNDONE: Final = pa.array([str(Outcome.UNDONE)])
 
@@ -126,9 +130,9 @@ def _later_halves(headers: Headers, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def read_checked(read: Read, wanted: Wanted, split: int, crossing: frozenset[str], patch: Patch = NO_PATCH) -> Named:
-    """What one pass over a split shows: ``checked``, the events with problems, and changes with problems of their
-    halves, as batches of :data:`cdcwb.model.EVENTS`; ``open``, the transactions without begin or end
-    (:data:`cdcwb.model.TRANSACTIONS`); and the sections of the transactions ``crossing``."""
+    """What one pass over a split shows: ``checked``, the events with problems; ``changes``, if halves of updates may
+    have problems; ``open``, the transactions without begin or end (:data:`cdcwb.model.TRANSACTIONS`); and the sections
+    of the transactions ``crossing``."""
     columns = None if wanted.columns is None else wanted.columns.union(NARROW.names[:-1])
     rows: list[pa.RecordBatch] = []
     for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
@@ -137,7 +141,7 @@ def read_checked(read: Read, wanted: Wanted, split: int, crossing: frozenset[str
     headers = Headers.of(pa.Table.from_batches(rows, NARROW), patch)
     if wrongly_halved(headers):  # rare enough to read the split once more
         for changes in read_changes(read, replace(wanted, images=False), patch):
-            yield "checked", wrong_halves(changes)
+            yield "changes", changes
     is_open = headers.outcomes() == OPEN
     names = headers.names.filter(pa.array(is_open)).to_pylist()
     yield "open", _transactions(headers.of_transactions(frozenset(names) - crossing))
@@ -149,20 +153,6 @@ def wrongly_halved(headers: Headers) -> bool:
     halves, count = headers.halves(), len(headers.change)
     precedes = headers.are(Kind.AFTER)[headers.change] & (halves.partner[:count] > np.arange(count))
     return bool(halves.alone.any() or precedes.any())
-
-
-def wrong_halves(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """The changes whose halves contradict each other or are missing, as events with only these problems."""
-    rows = with_problems(changes)
-    codes = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
-    wrong = [[one for one in mine if one["code"] in codes] or None for mine in rows["problems"].to_pylist()]
-    names = rows.schema.names
-    columns = [
-        rows[field.name] if field.name in names else pa.nulls(rows.num_rows, field.type) for field in model.EVENTS
-    ]
-    columns[model.EVENTS.get_field_index("problems")] = pa.array(wrong, model.EVENTS.field("problems").type)
-    found = pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
-    return with_problems(found)
 
 
 def paired(rows: pa.RecordBatch, wanted: Wanted, patch: Patch = NO_PATCH) -> pa.RecordBatch:

@@ -477,6 +477,10 @@ class Joining(Protocol):
         rows; and ``spellings``, the first event of each spelling of a table's key."""
         ...
 
+    def read_checked_rows(self, read: Any, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The same of events in any order, which ``read`` reads, without the problems that need other rows."""
+        ...
+
     def key_spellings(self, rows: pa.Table) -> pa.RecordBatch:
         """The events with the problem of a key that is written in several ways, from the ``spellings`` of all
         splits."""

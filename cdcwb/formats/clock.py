@@ -18,9 +18,9 @@ from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.model import Problem
 
-__all__ = ["MOMENT", "SEQUENCES", "frozen_times", "merged", "of_sequences"]
+__all__ = ["SEQUENCES", "frozen_times", "merged", "of_sequences"]
 
-MOMENT: Final = 16
+_MOMENT: Final = 16
 """Digits of the time at the start of a change sequence."""
 
 SEQUENCES: Final = pa.schema(
@@ -46,7 +46,7 @@ def of_sequences(batches: Iterable[pa.RecordBatch]) -> pa.Table:
         known = pc.and_(pc.is_valid(sequence_times(batch["position"])[0]), pc.is_valid(batch["transaction_id"]))
         rows = batch.select(["position", "transaction_id", "changed_at"]).filter(known)
         position, transaction, at = rows.columns
-        moment = pc.utf8_slice_codeunits(position, 0, MOMENT)
+        moment = pc.utf8_slice_codeunits(position, 0, _MOMENT)
         columns = [moment, transaction, at, pa.array(np.ones(len(at), np.int64)), position, position]
         parts.append(pa.RecordBatch.from_arrays(columns, schema=SEQUENCES))
     return merged(pa.Table.from_batches(parts, SEQUENCES))
@@ -60,8 +60,8 @@ def merged(rows: pa.Table) -> pa.Table:
     both = pc.binary_join_element_wise(rows["moment"], rows["transaction_id"], "\0")
     groups = Groups(rows.append_column("both", both), by="both")
     columns = [
-        pc.utf8_slice_codeunits(groups.names, 0, MOMENT),
-        pc.utf8_slice_codeunits(groups.names, MOMENT + 1),
+        pc.utf8_slice_codeunits(groups.names, 0, _MOMENT),
+        pc.utf8_slice_codeunits(groups.names, _MOMENT + 1),
         groups.greatest(groups.column("at")),
         groups.sum(groups.column("events")),
         groups.least(groups.column("low")),

@@ -17,18 +17,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.assembly import Became, assembled, joined, wrong_halves
+from cdcwb.formats.assembly import Became, assembled, joined
 from cdcwb.formats.base import OF_CHANGES, Halved, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import HALVES, WHOLE, as_array, elsewhere, partners
-from cdcwb.formats.headers import CHANGES, Halves, Read
+from cdcwb.formats.headers import CHANGES, Halves, Named, Read
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import OF_ENDS, records_of
 from cdcwb.model import Kind
 
-__all__ = ["ENDS", "read_delivered", "read_elsewhere", "read_ends", "read_problems"]
+__all__ = ["ENDS", "read_checked_pairs", "read_delivered", "read_elsewhere", "read_ends"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -63,19 +63,15 @@ def read_elsewhere(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.Re
             yield rows.filter(pa.array(elsewhere(rows, halved)))
 
 
-def read_problems(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.RecordBatch]:
-    """The events of a split with problems, and its changes with problems of their halves, all as batches of
-    :data:`cdcwb.model.EVENTS`."""
+def read_checked_pairs(read: Read, wanted: Wanted, halved: Halved) -> Named:
+    """``checked``, the events of a split with problems; and its ``changes``, if it has halves of updates."""
     pairs = _Pairs(halved)
     for rows in read(wanted):
-        yield with_problems(rows)
-        if not halved.befores:
-            continue
-        of_changes = rows.filter(pc.is_in(rows["kind"], pa.array(CHANGES)))
-        for changes in pairs.add(of_changes):
-            yield wrong_halves(changes)
-    for changes in pairs.end():
-        yield wrong_halves(changes)
+        yield "checked", with_problems(rows)
+        if halved.befores:
+            of_changes = rows.filter(pc.is_in(rows["kind"], pa.array(CHANGES)))
+            yield from (("changes", changes) for changes in pairs.add(of_changes))
+    yield from (("changes", changes) for changes in pairs.end())
 
 
 class _Pairs:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.groups import labels
 from cdcwb.formats.options import nearest
 from cdcwb.model import Kind, Problem
 
@@ -24,6 +25,7 @@ __all__ = [
     "images_of",
     "no_table",
     "problem_row",
+    "problem_rows",
     "request_schema",
     "select",
     "versions_of",
@@ -91,6 +93,31 @@ def problem_row(code: Problem, sentence: str, **place: Any) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(model.PROBLEMS.names)
     row.update(severity=str(code.severity), code=str(code), sentence=sentence, **place)
     return row
+
+
+def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> pa.RecordBatch:
+    """The problems of events or changes, as a batch of :data:`cdcwb.model.PROBLEMS`. ``only``: with these codes."""
+    some = with_problems(rows)
+    place = pc.list_parent_indices(some["problems"])
+    code, sentence = pc.list_flatten(some["problems"]).flatten()
+    if only:
+        chosen = pc.is_in(code, pa.array(list(map(str, only))))
+        place, code, sentence = place.filter(chosen), code.filter(chosen), sentence.filter(chosen)
+    raw = some["raw"].to_pylist() if "raw" in some.schema.names else [None] * some.num_rows
+    first = pa.array([None if record is None else record[: model.FIRST_BYTES].hex() for record in raw], pa.string())
+    columns = {
+        "severity": _SEVERITIES.take(pc.index_in(code, _CODES)),
+        "code": code,
+        "sentence": sentence,
+        "first_bytes": first.take(place),
+        "table": labels(some["schema_name"], some["table_name"]).take(place),
+    }
+    arrays = [columns[one.name] if one.name in columns else some[one.name].take(place) for one in model.PROBLEMS]
+    return pa.RecordBatch.from_arrays(arrays, schema=model.PROBLEMS)
+
+
+_CODES: Final = pa.array(list(map(str, Problem)))
+_SEVERITIES: Final = pa.array([str(code.severity) for code in Problem])
 
 
 def detected_row(setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> dict[str, Any]:

@@ -24,7 +24,6 @@ from cdcwb.formats.assembly import (
     paired,
     spliced,
     with_columns,
-    wrong_halves,
     wrongly_halved,
 )
 from cdcwb.formats.base import OF_CHANGES, Wanted
@@ -120,9 +119,9 @@ def read_trail_sections(read: Read, wanted: Wanted, split: int, shared: frozense
 
 
 def read_trail_checked(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Named:
-    """What one pass over a split shows: ``checked``, the events with problems, and changes with problems of their
-    halves, as batches of :data:`cdcwb.model.EVENTS`; ``parts`` of transactions (:mod:`cdcwb.formats.summaries`); and
-    the events of the transactions ``patch.apart``, without images, which are read once more."""
+    """What one pass over a split shows: ``checked``, the events with problems; ``changes``, if halves of updates may
+    have problems; ``parts`` of transactions (:mod:`cdcwb.formats.summaries`); and the events of the transactions
+    ``patch.apart``, without images, which are read once more."""
     columns = [*dict.fromkeys((*NARROW.names[:-1], *OF_PARTS, "headers"))]
     needed = None if wanted.columns is None else wanted.columns.union(columns)
     found: list[pa.RecordBatch] = []
@@ -133,7 +132,7 @@ def read_trail_checked(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> N
     wanted = replace(wanted, images=False, columns=frozenset(OF_CHANGES))
     if wrongly_halved(Headers(headers, patch)):  # rare enough to read the split once more
         for changes in read_trail_changes(read, wanted, patch):
-            yield "checked", wrong_halves(changes)
+            yield "changes", changes
     yield from (("parts", rows) for rows in read_parts(lambda _: iter(found), wanted, trail=True, patch=patch))
     yield from (("apart", rows) for rows in read_apart(read, wanted, patch))
 

@@ -16,17 +16,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import open_ones
 from cdcwb.formats.base import OF_CHANGES, Format, Halved, Pairing, Wanted
-from cdcwb.formats.findings import EVENTS, ONLY_ASSEMBLED, PROBLEMS, across
+from cdcwb.formats.findings import EVENTS, OF_EVENTS, PROBLEMS, across, find, key_of
 from cdcwb.formats.halves import HALVES
 from cdcwb.formats.headers import CHANGES, Read
 from cdcwb.formats.requests import select
 from cdcwb.formats.sections import RUNS, SECTIONS, transactions_of
-from cdcwb.model import Kind, Problem
+from cdcwb.formats.summaries import OF_PARTS
+from cdcwb.model import Kind
 from cdcwb.spark import committed, exchange
-from cdcwb.spark.names import table_label
-from cdcwb.spark.objects import key_spellings, repeated_records
+from cdcwb.spark.objects import repeated_records
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,9 +35,9 @@ __all__ = [
     "assemble_problems",
     "assemble_transactions",
     "conform",
+    "findings_of",
     "joined_transactions",
     "problems_of",
-    "summaries_of",
 ]
 
 
@@ -60,7 +59,8 @@ def assemble_transactions(headers: DataFrame, changes: Callable[[], DataFrame], 
         return headers.sparkSession.createDataFrame([], from_arrow_schema(model.TRANSACTIONS))
     if form.commits:
         return _assemble(headers, {}, form, "transactions")
-    return conform(summaries_of(headers, changes(), form), "transactions")
+    parts = committed.parts(headers, trail=form.pairing is Pairing.TRANSACTION)
+    return conform(committed.summaries(parts, committed.parts_of(changes())), "transactions")
 
 
 _SECTIONS: Final = {"sections": SECTIONS, "runs": RUNS}
@@ -126,8 +126,8 @@ def _temporary_file(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
     with tempfile.TemporaryDirectory(prefix="cdcwb-") as folder:
         path = f"{folder}/events.arrow"
         with pa.ipc.new_file(path, schema) as writer:
-            for batch in batches:
-                writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+            for batch in exchange.typed(batches, schema):
+                writer.write_batch(batch)
 
         def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
             with pa.memory_map(path) as source:
@@ -153,7 +153,7 @@ def problems_of(findings: DataFrame, form: Format) -> DataFrame:
         def events() -> Iterator[pa.RecordBatch]:
             for what, rows in exchange.received(batches):
                 if what in EVENTS:
-                    yield rows.select(OF_CHANGES)
+                    yield rows
                 else:
                     found[what].append(rows)
 
@@ -165,67 +165,31 @@ def problems_of(findings: DataFrame, form: Format) -> DataFrame:
     return exchange.together(findings).mapInArrow(work, from_arrow_schema(model.PROBLEMS))
 
 
-def summaries_of(headers: DataFrame, changes: DataFrame | None, form: Format) -> DataFrame:
-    """The transactions of a source of committed changes, as rows of :data:`cdcwb.formats.summaries.SUMMARIES`, from
-    events without images and, for the numbers of changes, from ``changes``."""
-    parts = committed.parts(headers, trail=form.pairing is Pairing.TRANSACTION)
-    return committed.summaries(parts, None if changes is None else committed.parts_of(changes))
+def findings_of(events: DataFrame, form: Format, groups: int) -> DataFrame:
+    """The findings of events of any splits (:func:`cdcwb.formats.findings.find`), sent in so many groups."""
+    headers = form.pairing in (Pairing.TRANSACTION, Pairing.OBJECT)
+    columns = [*dict.fromkeys((*OF_EVENTS, *OF_PARTS, *(("headers", "key") if headers else ())))]
+    schema, name = pa.schema(map(model.EVENTS.field, columns)), form.name
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = find(get_format(name), None, None, lambda _: exchange.typed(batches, schema), Wanted())
+        for number, (what, rows) in enumerate(found):
+            yield from exchange.send(what, rows, key_of(what), groups, number)
+
+    rows = events.filter(F.col("problems").isNotNull()) if form.commits else events
+    first = F.substring("raw", 1, model.FIRST_BYTES).alias("raw")
+    rows = rows.select(*[first if column == "raw" else column for column in columns])
+    return rows.mapInArrow(work, from_arrow_schema(exchange.SENT))
 
 
-def assemble_problems(
-    events: DataFrame,
-    changes: DataFrame | None,
-    headers: DataFrame,
-    transactions: DataFrame | None,
-    others: DataFrame,
-    form: Format,
-) -> DataFrame:
-    """``problems``: those of events, those that assembly detects (of ``changes``; None: all are among the events),
-    incomplete transactions, and the rows ``others`` (of the capture, its files and schemas). ``headers`` are events
-    without images (of an event log: with their bytes); ``transactions`` those of the model or, of a source of committed
-    changes, summaries; None if completeness is unknown."""
-    severity = F.create_map(*[F.lit(text) for code in Problem for text in (str(code), str(code.severity))])
-    of_events = events.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
-    placed = of_events.select(*_PLACED)
+def assemble_problems(events: DataFrame, form: Format) -> DataFrame:
+    """The problems that several events of any splits show only together, besides those of :func:`problems_of`."""
     if form.pairing is Pairing.OBJECT:
-        among = [key_spellings(headers), *([] if changes is None else [repeated_records(headers)])]
-        for found_among in among:
-            placed = placed.unionByName(found_among.select(*_PLACED))
-    elif changes is not None and form.pairing is not Pairing.NONE:
-        of_changes = changes.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
-        of_changes = of_changes.filter(F.col("problem")["code"].isin(*map(str, ONLY_ASSEMBLED)))
-        placed = placed.unionByName(of_changes.withColumn("raw", F.lit(None).cast("binary")).select(*_PLACED))
-    rows = placed.select(
-        severity[F.col("problem.code")].alias("severity"),
-        F.col("problem.code").alias("code"),
-        F.col("problem.detail").alias("sentence"),
-        "file",
-        "offset",
-        "length",
-        F.lower(F.hex(F.substring("raw", 1, model.FIRST_BYTES))).alias("first_bytes"),
-        "transaction_id",
-        table_label().alias("table"),
-    )
-    problems = conform(rows, "problems")
-    if form.pairing is Pairing.OBJECT:
-        return problems.unionByName(others)
-    if transactions is not None and form.commits:
-        problems = problems.unionByName(_without_end(transactions))
-    elif transactions is not None:
-        problems = problems.unionByName(committed.missing_events(transactions))
-    if form.pairing is not Pairing.TRANSACTION:
-        problems = problems.unionByName(committed.frozen_times(headers))
-    return problems.unionByName(others)
+        return repeated_records(events)
+    if form.pairing is Pairing.TRANSACTION:  # by their order
+        types = events.schema
+        events = events.withColumns({name: F.lit(None).cast(types[name].dataType) for name in _NOT_FOR_ORDER})
+    return _assemble(events, {}, form, "problems")
 
 
-_PLACED = ("problem", "file", "offset", "length", "raw", "transaction_id", "schema_name", "table_name")
-
-
-def _without_end(transactions: DataFrame) -> DataFrame:
-    """Transactions whose begin or end is missing, as problems."""
-
-    def problems(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield pa.RecordBatch.from_pylist(open_ones(batch), schema=model.PROBLEMS)
-
-    return transactions.mapInArrow(problems, from_arrow_schema(model.PROBLEMS))
+_NOT_FOR_ORDER: Final = ("key", "before", "after", "headers", "changed_columns", "present_columns")

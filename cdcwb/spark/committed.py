@@ -15,12 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
-from cdcwb.formats import clock
-from cdcwb.formats.base import EVERYTHING, Wanted
-from cdcwb.formats.clock import MOMENT, SEQUENCES
-from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, incomplete, read_parts, summarised
+from cdcwb.formats.base import EVERYTHING
+from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, read_parts, summarised
 from cdcwb.model import Outcome
-from cdcwb.spark.exchange import received, together
+from cdcwb.spark.exchange import received, together, typed
 from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
@@ -28,16 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_ends",
-    "frozen_times",
-    "missing_events",
     "parts",
     "parts_of",
     "summaries",
     "summaries_sent",
 ]
-
-_TYPES = from_arrow_schema(PARTS)
-_SEQUENCE = r"^[0-9]{35}$"
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
@@ -73,13 +66,7 @@ def parts(headers: DataFrame, trail: bool) -> DataFrame:
     schema = pa.schema([model.EVENTS.field(name) for name in (*OF_PARTS, *(["headers"] if trail else []))])
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        def events(wanted: Wanted) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                yield pa.RecordBatch.from_arrays(
-                    [batch[field.name].cast(field.type) for field in schema], schema=schema
-                )
-
-        yield from read_parts(events, EVERYTHING, trail=trail)
+        yield from read_parts(lambda _: typed(batches, schema), EVERYTHING, trail=trail)
 
     return headers.select(*columns).mapInArrow(read, from_arrow_schema(PARTS)).drop("changes", "tables")
 
@@ -97,13 +84,10 @@ def parts_of(changes: DataFrame) -> DataFrame:
     )
 
 
-def summaries(parts: DataFrame, of_changes: DataFrame | None = None) -> DataFrame:
+def summaries(parts: DataFrame, of_changes: DataFrame) -> DataFrame:
     """The transactions as rows of :data:`cdcwb.formats.summaries.SUMMARIES`, from their ``parts`` and those of changes
     (:func:`parts_of`)."""
-    if of_changes is not None:
-        parts = parts.unionByName(of_changes, allowMissingColumns=True)
-    missing = [F.lit(None).cast(_TYPES[name].dataType).alias(name) for name in PARTS.names if name not in parts.columns]
-    parts = parts.select("*", *missing)
+    parts = parts.unionByName(of_changes, allowMissingColumns=True)
     grouped = parts.select(*PARTS.names).repartition("transaction_id")
     return grouped.mapInArrow(_summarise, from_arrow_schema(SUMMARIES))
 
@@ -118,39 +102,4 @@ def summaries_sent(parts: DataFrame) -> DataFrame:
 
 
 def _summarise(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield summarised(_table(batches, PARTS))
-
-
-def missing_events(summaries: DataFrame) -> DataFrame:
-    """The problems of incomplete transactions."""
-
-    def problems(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in _table(batches, SUMMARIES).to_batches():
-            yield pa.RecordBatch.from_pylist(incomplete(batch), schema=model.PROBLEMS)
-
-    return summaries.mapInArrow(problems, from_arrow_schema(model.PROBLEMS))
-
-
-def _table(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Spark's batches as a table with exactly this schema."""
-    rows = list(batches)
-    return pa.Table.from_batches(rows).cast(schema) if rows else schema.empty_table()
-
-
-def frozen_times(headers: DataFrame) -> DataFrame:
-    """The problems of change sequence times that do not advance (:mod:`cdcwb.formats.clock`)."""
-    each = (
-        headers.filter(F.col("position").rlike(_SEQUENCE) & F.col("transaction_id").isNotNull())
-        .groupBy(F.substring("position", 1, MOMENT).alias("moment"), "transaction_id")
-        .agg(
-            F.max("changed_at").alias("at"),
-            F.count(F.lit(1)).alias("events"),
-            F.min("position").alias("low"),
-            F.max("position").alias("high"),
-        )
-    )
-
-    def problems(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pylist(clock.frozen_times(_table(batches, SEQUENCES)), schema=model.PROBLEMS)
-
-    return each.repartition("moment").mapInArrow(problems, from_arrow_schema(model.PROBLEMS))
+    yield summarised(pa.Table.from_batches(typed(batches, PARTS), PARTS))

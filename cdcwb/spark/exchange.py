@@ -14,7 +14,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SENT", "collected", "groups_of", "received", "send", "together"]
+__all__ = ["SENT", "collected", "groups_of", "received", "send", "together", "typed"]
 
 SENT: Final = pa.schema([("name", pa.string()), ("group", pa.int32()), ("place", pa.int64()), ("batch", pa.binary())])
 """Batches. Rows that have to be compared are in one ``group``; ``place`` is the order of batches."""
@@ -54,6 +54,12 @@ def send(name: str, batch: pa.RecordBatch, key: str | None, groups: int, place: 
         pa.array(map(_written, parts.values()), pa.binary()),
     ]
     yield pa.RecordBatch.from_arrays(columns, schema=SENT)
+
+
+def typed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Spark's batches as ones of exactly this schema."""
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([batch[field.name].cast(field.type) for field in schema], schema=schema)
 
 
 def _written(batch: pa.RecordBatch) -> bytes:

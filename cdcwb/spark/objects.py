@@ -1,4 +1,4 @@
-"""Changes and problems of event logs, where rows belong together by object (docs/formats/idm-event-log.md §6.2, §6.4).
+"""Changes and repeated records of event logs, by object and record_id (docs/formats/idm-event-log.md §6.2, §6.4).
 
 Rows of one statement have the same object, verb, perpetrator and time, consecutive record_ids, and a different column
 each. Rows are sorted in slices, which are processed separately. A slice begins at a row that begins a statement; one
@@ -18,14 +18,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.formats.assembly import finished
-from cdcwb.formats.idm_event_log import changes as event_log
-from cdcwb.formats.idm_event_log.changes import OBJECT, SPELT, TYPES, WITH_SPELLING, first_rows, joined_rows
-from cdcwb.model import CHANGES, EVENTS, Kind, Problem
+from cdcwb.formats.findings import OF_EVENTS
+from cdcwb.formats.idm_event_log.changes import OBJECT, TYPES, first_rows, joined_rows, repeated_rows
+from cdcwb.formats.requests import problem_rows
+from cdcwb.model import CHANGES, EVENTS, PROBLEMS, Kind
+from cdcwb.spark.exchange import typed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["join_statements", "key_spellings", "repeated_records"]
+__all__ = ["OF_RECORDS", "join_statements", "repeated_records"]
+
+OF_RECORDS: Final = (*OF_EVENTS, "position")
+"""The columns of events for :func:`repeated_records`."""
 
 _RANGES: Final = 64  # slices by record id, if record ids do not ascend in capture order
 _SLICES: Final = 512  # slices by file, if record ids ascend in capture order
@@ -159,55 +164,14 @@ def _columns(rows: pa.RecordBatch, alone: Bools) -> Ints:
 
 
 def repeated_records(events: DataFrame) -> DataFrame:
-    """The rows whose record_id an earlier row of the capture has, with a ``problem``: a duplicate if their bytes are
-    equal, else a rule violation. Without the bytes no row counts as a duplicate."""
-    rows = _records(events).filter(F.col("_record").isNotNull()).select(*_PLACED, "position")
-    same = Window.partitionBy("position").orderBy("file_index", "offset")
-    numbered_rows = rows.withColumns(
-        {"_number": F.row_number().over(same), "_first": F.first(F.struct("file", "offset", "raw")).over(same)}
-    )
-    first = F.col("_first")
-    spot = _spot(first["offset"], first["file"], F.col("file"))
-    record_id = F.regexp_replace("position", "^0+", "")
-    copy = F.concat(F.lit("the row is a duplicate of the row at "), spot, F.lit(": record_id "), record_id)
-    broken = F.concat(
-        *(F.lit("expected a record_id that no other row has, found "), record_id),
-        *(F.lit(", which the row at "), spot, F.lit(" has")),
-    )
-    is_copy = F.coalesce(F.col("raw") == first["raw"], F.lit(False))
-    problem = F.struct(
-        F.when(is_copy, str(Problem.REPEATED)).otherwise(str(Problem.LOG_RULE)).alias("code"),
-        F.when(is_copy, F.concat(copy, F.lit(", and all bytes are equal"))).otherwise(broken).alias("detail"),
-    )
-    return numbered_rows.filter(F.col("_number") > 1).withColumn("problem", problem)
+    """The rows whose record_id an earlier row of the capture has, as ``problems``. Without the bytes no row counts as a
+    duplicate."""
+    schema, same = pa.schema(map(EVENTS.field, OF_RECORDS)), Window.partitionBy("position")
+    rows = _records(events).filter(F.col("_record").isNotNull())
+    several = rows.withColumn("_rows", F.count(F.lit(1)).over(same)).filter("_rows > 1").select(*OF_RECORDS)
+    ordered = several.repartition("position").sortWithinPartitions("position", "file_index", "offset")
 
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(problem_rows, repeated_rows(typed(batches, schema)))
 
-def key_spellings(events: DataFrame) -> DataFrame:
-    """One row for each key of a table that is written in several ways, with a ``problem``
-    (:mod:`cdcwb.formats.idm_event_log.changes`)."""
-    spelling = F.col("headers")["table_key"]
-    rows = _records(events).filter(spelling.isNotNull() & F.col("key").isNotNull())
-    complete = F.struct(*WITH_SPELLING.names)
-    firsts = (
-        rows.withColumn("spelling", spelling)
-        .groupBy("schema_name", "table_name", "spelling")
-        .agg(F.min_by(complete, F.struct("file_index", "offset")).alias("_first"))
-        .select("_first.*")
-    )
-
-    def spellings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts = list(batches)
-        if parts:
-            yield event_log.key_spellings(pa.Table.from_batches(parts).cast(WITH_SPELLING))
-
-    spelt = firsts.repartition("schema_name", "table_name").mapInArrow(spellings, from_arrow_schema(SPELT))
-    return spelt.withColumn("problem", F.col("problems")[0])
-
-
-_PLACED: Final = ("file_index", "offset", "file", "length", "raw", "transaction_id", "schema_name", "table_name")
-
-
-def _spot(offset: Column, file: Column, here: Column) -> Column:
-    """``offset 12``, or ``offset 12 of b.csv`` for another file."""
-    name = F.concat(F.lit(" of "), F.element_at(F.split(file, "/"), -1))
-    return F.concat(F.lit("offset "), offset.cast("string"), F.when(file == here, "").otherwise(name))
+    return ordered.mapInArrow(work, from_arrow_schema(PROBLEMS))

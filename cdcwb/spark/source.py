@@ -37,7 +37,6 @@ from cdcwb.formats.findings import find, key_of, sections
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Named, Patch, Patches
 from cdcwb.formats.options import as_bool, event_columns, nearest
-from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.formats.trail import read_apart, read_trail, read_trail_changes
@@ -64,7 +63,6 @@ READER_OPTIONS = (
     "part",
     "groups",
     "patches",
-    "problems",
     "keys",
     "table",
     "columns",
@@ -74,16 +72,17 @@ READER_OPTIONS = (
 """Options of every source, besides those of its format. Spark sets the first two from the arguments of its ``load``,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
 has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
-:func:`cdcwb.spark.packing.packed_schema`, with ``problems`` only rows that have any. ``part`` is the part of a split
-that is read instead of its events: the ``changes`` that begin in it, its ``transactions``, or its ``sections`` of those
-that cross its borders (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
-whose other half may be ``elsewhere``, the ``ends`` of transactions, or their ``counted`` numbers
-(:mod:`cdcwb.formats.delivered`); the changes of a ``trail`` that begin in it, the events of transactions that are
-assembled ``apart``, its ``trail_parts``, or its ``sections`` (:mod:`cdcwb.formats.trail`); the changes that are
-``joined`` from neighbouring rows (:class:`cdcwb.formats.base.Joining`); or its ``findings``
-(:mod:`cdcwb.formats.findings`). With ``groups`` the batches are sent as those of :data:`cdcwb.spark.exchange.SENT`, in
-so many groups; ``findings``, ``transactions`` and ``sections`` always are. ``patches`` has what splits need to know of
-others (:func:`written_patches`). ``keys`` is the option of that name for changes, as JSON."""
+:func:`cdcwb.spark.packing.packed_schema`. ``part`` is the part of a split that is read instead of its events: the
+``changes`` that begin in it, its ``transactions``, or its ``sections`` of those that cross its borders
+(:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates whose other half may be
+``elsewhere``, the ``ends`` of transactions, or their ``counted`` numbers (:mod:`cdcwb.formats.delivered`); the changes
+of a ``trail`` that begin in it, the events of transactions that are assembled ``apart``, its ``trail_parts``, or its
+``sections`` (:mod:`cdcwb.formats.trail`); the changes that are ``joined`` from neighbouring rows
+(:class:`cdcwb.formats.base.Joining`); or its ``findings``, which are ``unassembled`` if its changes are not assembled
+in it (:mod:`cdcwb.formats.findings`). With ``groups`` the batches are sent as those of
+:data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``sections`` always are.
+``patches`` has what splits need to know of others (:func:`written_patches`). ``keys`` is the option of that name for
+changes, as JSON."""
 _OF_TRAILS: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
     "trail": read_trail,
     "trail_delivered": read_trail_changes,
@@ -166,7 +165,6 @@ class Reader(DataSourceReader):
             as_bool("images", options.get("images", "true")), options.get("mode", "PERMISSIVE").upper(), self.columns
         )
         self.packed = _is_packed(options)
-        self.only_problems = as_bool("problems", options.get("problems", "false"))
         self.groups = int(options.get("groups", "0"))
         self._plan: Plan | None = None
         self._patches = _read_patches(options.get("patches", ""))
@@ -199,14 +197,16 @@ class Reader(DataSourceReader):
                 stop_at_malformed(batch)
             yield batch
 
-    def _found(self, fmt: Format, plan: Plan, events: Events, split: int, patch: Patch = NO_PATCH) -> Named:
+    def _found(self, fmt: Format, plan: Plan, events: Events, split: int | None, patch: Patch) -> Named:
         """The batches that the options select, with their names."""
         part = self.options.get("part", "")
-        if part == "findings":
-            if isinstance(fmt, Halving):
-                events = partial(fmt.read_together, plan, split)
-            return find(fmt, plan, split, partial(self._read, events), self.wanted, patch)
         read = partial(self._read, events)
+        if part in ("findings", "unassembled"):
+            if isinstance(fmt, Halving) and split is not None:
+                read = partial(self._read, partial(fmt.read_together, plan, split))
+            of = split if part == "findings" else None
+            return find(fmt, plan, of, events if isinstance(fmt, Joining) else read, self.wanted, patch)
+        split = split or 0
         if part == "sections":
             return sections(fmt, plan, split, read, self.wanted)
         if part == "transactions" and isinstance(fmt, Assembling):
@@ -232,8 +232,6 @@ class Reader(DataSourceReader):
 
     def _finished(self, fmt: Format, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that are wanted, changes in the schema of the model."""
-        if self.only_problems:
-            batches = (found for batch in batches if (found := with_problems(batch)).num_rows)
         if _model(self.options) is not model.CHANGES:
             return batches
         keys = json.loads(self.options.get("keys", "{}"))
@@ -293,7 +291,7 @@ class Reader(DataSourceReader):
         self, fmt: Format, plan: Plan, events: Events, split: int | None, patch: Patch = NO_PATCH
     ) -> Iterator[pa.RecordBatch]:
         """The batches that the options select, as they are passed to Spark; ``split`` is None for rows."""
-        for number, (name, batch) in enumerate(self._found(fmt, plan, events, split or 0, patch)):
+        for number, (name, batch) in enumerate(self._found(fmt, plan, events, split, patch)):
             if self.groups:
                 yield from send(name, batch, key_of(name), self.groups, (split or 0) << 32 | number)
             elif self.packed:

@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
+from cdcwb.formats.catalogue import get_format
 from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
-from cdcwb.spark.objects import join_statements, key_spellings, repeated_records
+from cdcwb.spark.assemble import findings_of, problems_of
+from cdcwb.spark.objects import join_statements, repeated_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -198,21 +200,19 @@ def test_a_row_of_an_unknown_type_parts_what_it_stands_between(spark: SparkSessi
 @pytest.mark.oldest
 def test_record_ids_that_come_again_are_named_with_their_first_place(spark: SparkSession) -> None:
     rows = [event(0, 5, 4), event(1, 6, 4), event(2, 5, 4), event(60, 5, 4)]
-    found = repeated_records(frame(spark, rows)).orderBy("file_index", "offset").collect()
-    assert [(row.file_index, row.offset, row.problem["code"]) for row in found] == [
-        (0, 200, "log_rule"),
-        (1, 1000, "log_rule"),
+    found = repeated_records(frame(spark, rows)).orderBy("file", "offset").collect()
+    assert [(row.file, row.offset, row.code) for row in found] == [
+        ("/logs/0.csv", 200, "log_rule"),
+        ("/logs/1.csv", 1000, "log_rule"),
     ]
-    assert found[0].problem["detail"] == (
-        "expected a record_id that no other row has, found 5, which the row at offset 0 has"
-    )
-    assert found[1].problem["detail"].endswith("which the row at offset 0 of 0.csv has")
+    assert found[0].sentence == ("expected a record_id that no other row has, found 5, which the row at offset 0 has")
+    assert found[1].sentence.endswith("which the row at offset 0 of 0.csv has")
 
 
 def test_a_row_that_comes_again_is_a_duplicate_only_where_all_its_bytes_are_equal(spark: SparkSession) -> None:
     rows = [event(number, 5, 4) | {"raw": raw} for number, raw in enumerate((b"one", b"one", b"two"))]
-    found = repeated_records(frame(spark, rows)).orderBy("file_index", "offset").collect()
-    assert [(row.offset, row.problem["code"], row.problem["detail"]) for row in found] == [
+    found = repeated_records(frame(spark, rows)).orderBy("file", "offset").collect()
+    assert [(row.offset, row.code, row.sentence) for row in found] == [
         (100, "repeated", "the row is a duplicate of the row at offset 0: record_id 5, and all bytes are equal"),
         (200, "log_rule", "expected a record_id that no other row has, found 5, which the row at offset 0 has"),
     ]
@@ -223,9 +223,10 @@ def test_keys_that_differ_in_spelling_alone_are_one_problem_a_group(spark: Spark
     keys = ["idu=1", "idu= 1", "idu=1", "IDU=1", "idu=2", 'idu="1"']
     rows = [event(number, number + 1, 6, key) for number, key in enumerate(keys)]
     rows.append(event(6, 7, 6, " idu=2", table_name="grp"))
-    (found,) = key_spellings(frame(spark, rows)).collect()
-    assert (found.offset, found.table_name, found.problem["code"]) == (100, "usr", "key_spelling")
-    assert found.problem["detail"] == (
+    form = get_format("idm-event-log")
+    (found,) = problems_of(findings_of(frame(spark, rows), form, 3), form).collect()
+    assert (found.offset, found.table, found.code) == (100, "usr", "key_spelling")
+    assert found.sentence == (
         "one key, written in 4 ways, which makes events run out of order: idu=1 (at offset 0), idu= 1 (at offset 100), "
         'IDU=1 (at offset 300), idu="1" (at offset 500)'
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +17,8 @@ from cdcwb.analysis.lesson import FORMATS
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import open_small
 from cdcwb.model import TABLES
+from cdcwb.small import Small
+from cdcwb.tables import Live
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -77,6 +79,19 @@ def test_captures_with_pieces_missing_and_repeated(
     disorder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved_both_ways(disorder, tmp_path, monkeypatch)
+
+
+def test_problems_do_not_depend_on_where_changes_are_assembled(
+    disorder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = cdcwb.load(disorder, split_size=20_000)
+    expected = rows(capture.problems.toArrow())
+    assert len(expected) > 4
+    assert rows(capture.decoded(tmp_path / "events").problems.toArrow()) == expected
+    monkeypatch.setattr(Live, "in_splits", False)
+    assert rows(capture.problems.toArrow()) == expected
+    monkeypatch.setattr(small, "in_splits", lambda *_: capture.format == "idm-event-log")  # it has no other way here
+    assert rows(Small(cast(Live, capture._tables)).table("problems")) == expected
 
 
 def test_changes_that_undo_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.assembly import read_changes, read_checked, read_sections, read_transactions
+from cdcwb.formats.assembly import ONLY_ASSEMBLED, read_changes, read_checked, read_sections, read_transactions
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.findings import key_of
 from cdcwb.formats.sections import RUNS, SECTIONS, patches, transactions_of
@@ -183,17 +183,19 @@ def test_one_pass_finds_the_problems_of_events_and_those_of_their_changes(
     drawn: list[tuple[Any, ...]], size: int
 ) -> None:
     rows = events_of(drawn)
-    parts: dict[str, list[Any]] = {"checked": [], "open": []}
+    parts: dict[str, list[Any]] = {"checked": [], "changes": [], "open": []}
     for name, batch in read_checked(reader(rows, size), EVERYTHING, 0, NONE):
         parts[name] += batch.to_pylist()
-    assert problems_of(parts["checked"]) == expected_problems(rows)
+    assert problems_of(parts["checked"], parts["changes"]) == expected_problems(rows)
     whole = [row for _, rows in read_transactions(reader(rows, size), EVERYTHING, 0, NONE) for row in rows.to_pylist()]
     names = sorted(row["transaction_id"] for row in whole if row["outcome"] == "open")
     assert sorted(row["transaction_id"] for row in parts["open"]) == names
 
 
-def problems_of(rows: list[Row]) -> list[tuple[int, str]]:
-    return sorted((row["offset"], one["code"]) for row in rows for one in row["problems"])
+def problems_of(events: list[Row], changes: list[Row]) -> list[tuple[int, str]]:
+    of_events = [(row["offset"], one["code"]) for row in events for one in row["problems"]]
+    of_changes = [(row["offset"], one["code"]) for row in changes for one in row["problems"] or []]
+    return sorted(of_events + [one for one in of_changes if one[1] in ONLY_ASSEMBLED])
 
 
 def expected_problems(rows: list[Row]) -> list[tuple[int, str]]:
@@ -288,7 +290,8 @@ def test_problems_do_not_depend_on_where_a_capture_is_cut(
         for split, part in enumerate(cut.parts)
     ]
     found = by_name(chain.from_iterable(parts))
-    assert problems_of([row for batch in found["checked"] for row in batch.to_pylist()]) == expected_problems(rows)
+    shown = ([row for batch in found[name] for row in batch.to_pylist()] for name in ("checked", "changes"))
+    assert problems_of(*shown) == expected_problems(rows)
     is_open = [row for batch in found["open"] for row in batch.to_pylist()] + cut.joined(found)
     names = sorted(row["transaction_id"] for row in is_open if row["outcome"] == "open")
     expected = {row["transaction_id"] for row in rows} - {None}

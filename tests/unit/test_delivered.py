@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
+from cdcwb.formats.assembly import ONLY_ASSEMBLED
 from cdcwb.formats.base import EVERYTHING, Halved
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.delivered import read_delivered, read_elsewhere, read_ends, read_problems
+from cdcwb.formats.delivered import read_checked_pairs, read_delivered, read_elsewhere, read_ends
 from cdcwb.formats.halves import overlaps
 from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
@@ -312,8 +313,14 @@ def test_halves_at_one_position_are_one_change(drawn: list[Row], size: int) -> N
         name: counts[name] for name in {row["transaction_id"] for row in rows} - {None}
     }
 
-    checked = (row for batch in read_problems(reader(rows, size), EVERYTHING, halved) for row in batch.to_pylist())
-    told = [(row["offset"], one) for row in checked for one in row["problems"]]
+    checked = read_checked_pairs(reader(rows, size), EVERYTHING, halved)
+    told = [
+        (row["offset"], one)
+        for name, batch in checked
+        for row in batch.to_pylist()
+        for one in row["problems"] or []
+        if name == "checked" or one["code"] in ONLY_ASSEMBLED
+    ]
     of_events = [(row["offset"], one) for row in rows for one in row["problems"] or []]
     pairs = [((after or before or {})["offset"], problems_of(before, after)) for before, after in pairs_of(rows)]
     of_halves = [(offset, one) for offset, problems in pairs for one in problems]

@@ -40,6 +40,7 @@ def test_a_task_reads_its_own_splits_and_receives_no_others(
         for part in [
             "",
             "findings",
+            "unassembled",
             *(part for kind, parts in PARTS.items() if isinstance(form, kind) for part in parts),
         ]:
             options = {"plan": plan.to_text(), "groups": "3", **({"part": part} if part else {})}

@@ -20,9 +20,9 @@ from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.assembly import finished
 from cdcwb.formats.base import EVERYTHING, Trailing, Wanted
-from cdcwb.formats.findings import ONLY_ASSEMBLED, PROBLEMS, across, find, problem_rows
+from cdcwb.formats.findings import PROBLEMS, across, find
 from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.requests import select
+from cdcwb.formats.requests import problem_rows, select
 from cdcwb.formats.sections import patches
 from cdcwb.formats.summaries import PARTS, incomplete, read_parts, summarised
 from cdcwb.formats.trail import read_apart, read_trail, read_trail_sections
@@ -138,7 +138,7 @@ def test_problems_do_not_depend_on_where_a_trail_is_cut(
     source = Assembler(form, {}, [(whole, WHOLE)])
     expected = [
         *map(problem_rows, whole(EVERYTHING)),
-        *(problem_rows(changes, ONLY_ASSEMBLED) for changes in source.delivered()),
+        *source.problems(),
         pa.RecordBatch.from_pylist(incomplete(summarised(source.parts())), model.PROBLEMS),
     ]
     several = {"parts": pa.Table.from_batches(found["parts"])} if found["parts"] else {}

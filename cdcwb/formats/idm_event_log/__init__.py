@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats.base import Pairing
-from cdcwb.formats.idm_event_log.changes import NEAR, key_spellings, read_changes, read_checked
+from cdcwb.formats.idm_event_log.changes import (
+    NEAR,
+    key_spellings,
+    read_changes,
+    read_checked,
+    read_checked_rows,
+)
 from cdcwb.formats.idm_event_log.columns import OPTIONS, Options
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part
 from cdcwb.formats.idm_event_log.detect import recognise, recognise_rows
@@ -43,6 +49,7 @@ class IdmEventLog(TabularFormat):
     table_schema = staticmethod(typed_schema)
     read_changes = staticmethod(read_changes)
     read_checked = staticmethod(read_checked)
+    read_checked_rows = staticmethod(read_checked_rows)
     key_spellings = staticmethod(key_spellings)
     make_row_plan = staticmethod(make_row_plan)
     read_split = staticmethod(read_events)

@@ -23,6 +23,7 @@ from cdcwb import model
 from cdcwb.formats.arrays.maps import lookup
 from cdcwb.formats.assembly import joined as together
 from cdcwb.formats.base import OF_CHANGES, Wanted
+from cdcwb.formats.headers import Named, Read, locations
 from cdcwb.formats.idm_event_log.decode.keys import same_objects
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints
 from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
@@ -34,9 +35,7 @@ __all__ = [
     "NEAR",
     "OBJECT",
     "READ",
-    "SPELT",
     "TYPES",
-    "WITH_SPELLING",
     "first_rows",
     "joined_rows",
     "key_spellings",
@@ -44,8 +43,9 @@ __all__ = [
     "of_statements",
     "read_changes",
     "read_checked",
+    "read_checked_rows",
     "records_of",
-    "spelt",
+    "repeated_rows",
 ]
 
 OBJECT: Final = ("table_name", "table_key", "perpetrator", "event_time")
@@ -203,6 +203,30 @@ def read_checked(plan: Plan, split: int, wanted: Wanted) -> Iterator[tuple[str, 
     yield from (("spellings", rows) for rows in spellings.firsts)
 
 
+def read_checked_rows(read: Read, wanted: Wanted) -> Named:
+    """The same of events in any order, without the problems of a record_id that an earlier row has
+    (:func:`repeated_rows`)."""
+    spellings = _Spellings()
+    for events in read(replace(wanted, columns=_CHECKED)):
+        spellings.add(events)
+        yield "checked", with_problems(events)
+    yield from (("spellings", rows) for rows in spellings.firsts)
+
+
+def repeated_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The events of rows whose record_id an earlier one has, with that as their problem. ``batches`` are rows of the
+    log that have a record_id, in its order, and those of one record_id in capture order."""
+    before: list[pa.RecordBatch] = []  # the first row of the last record_id
+    for batch in batches:
+        (rows,) = pa.Table.from_batches([*before, batch]).combine_chunks().to_batches()
+        record = records_of(rows)
+        first = np.searchsorted(record, record)
+        some = np.flatnonzero(first < np.arange(len(record))).tolist()
+        again = [_again(_Place(rows, at).event(), _Place(rows, int(first[at])).event()) for at in some]
+        yield pa.RecordBatch.from_pylist(again, EVENTS)
+        before = [rows.slice(int(first[-1]), 1)]
+
+
 class _Place(NamedTuple):
     batch: pa.RecordBatch
     row: int
@@ -266,10 +290,11 @@ def _record_id_again(spot: str, record_id: str) -> str:
 
 
 class _Spellings:
-    """The first event of each spelling of a table's key."""
+    """The first event of each spelling of a table's key; of events that are not in capture order also some later
+    ones."""
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self._seen: dict[str, int] = {}  # its location
         self.firsts: list[pa.RecordBatch] = []
 
     def add(self, events: pa.RecordBatch) -> None:
@@ -277,12 +302,14 @@ class _Spellings:
         spelling = _spelling(events)
         names = [pc.fill_null(events[name], "") for name in ("schema_name", "table_name")]
         coded = pc.binary_join_element_wise(*names, spelling, _BETWEEN).dictionary_encode()
-        texts, indices = coded.dictionary.to_pylist(), coded.indices.drop_null().to_numpy()
+        texts, location = coded.dictionary.to_pylist(), locations(events)
         rows = np.flatnonzero(coded.indices.is_valid().to_numpy(zero_copy_only=False))
+        rows = rows[np.argsort(location[rows], kind="stable")]
+        indices = coded.indices.take(pa.array(rows)).to_numpy()
         firsts = zip(texts, rows[np.unique(indices, return_index=True)[1]].tolist(), strict=True)
-        new = pa.array([at for text, at in firsts if text not in self._seen], pa.int64())
-        self._seen.update(texts)
-        self.firsts.append(spelt(events.select([*_PLACED, *_OF_SPELLINGS]).take(new)))
+        new = {text: at for text, at in firsts if location[at] < self._seen.get(text, sys.maxsize)}
+        self._seen.update((text, int(location[at])) for text, at in new.items())
+        self.firsts.append(spelt(events.select([*_PLACED, *_OF_SPELLINGS]).take(pa.array(new.values(), pa.int64()))))
 
 
 def _reading_on(plan: Plan, following: Sequence[SplitEntry], wanted: Wanted) -> Iterator[_Rows]:
