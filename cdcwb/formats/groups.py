@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -139,8 +138,11 @@ class Groups:
         first, last = (one.to_numpy(zero_copy_only=False) for one in pc.list_flatten(ranges).flatten())
         order = np.lexsort((first, number))
         number, first, last = number[order], first[order], last[order]
-        upto = pd.Series(last).groupby(number).cummax()
-        before = upto.groupby(number).shift(fill_value=-(1 << 62)).to_numpy()
+        values, rank = np.unique(last, return_inverse=True)
+        in_group = number * len(values)
+        upto = values[np.maximum.accumulate(in_group + rank) - in_group]  # the highest of its group so far
+        before = np.append(-(1 << 62), upto[:-1])[: len(upto)]
+        before[np.diff(number, prepend=-1) > 0] = -(1 << 62)
         fresh = np.maximum(last - np.maximum(before + 1, first) + 1, 0)
         seen, lowest, highest = (np.zeros(len(self), np.int64) for _ in range(3))
         np.add.at(seen, number, fresh)
