@@ -253,7 +253,7 @@ class PlanText:
 
     def to_text(self) -> str:
         """The plan as one line of ASCII text, for an option."""
-        return base64.b64encode(zlib.compress(pickle.dumps(self), 1)).decode("ascii")
+        return base64.b64encode(zlib.compress(pickle.dumps(self))).decode("ascii")
 
     @classmethod
     def from_text(cls, text: str) -> Self:

@@ -5,20 +5,16 @@ end, not with the number of records.
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-import msgspec
-
 from cdcwb.errors import OptionError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
-from cdcwb.formats.base import Piece
+from cdcwb.formats.base import Piece, PlanText
 from cdcwb.formats.goldengate.decode import Order, System
 from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
 from cdcwb.formats.goldengate.exports import OPTIONS as OF_EXPORTS
@@ -133,7 +129,7 @@ def grouped(parts: Sequence[Part], split_size: int) -> list[list[Part]]:
 
 
 @dataclass(slots=True)
-class Plan:
+class Plan(PlanText):
     """How a capture is read."""
 
     files: list[FileEntry]
@@ -159,14 +155,9 @@ class Plan:
         return Lookup(self.versions, self.in_force, self.places)
 
     def to_text(self) -> str:
-        """The plan as one line of ASCII text."""
+        """See :meth:`PlanText.to_text`; without what is kept for the driver alone."""
         splits = [[replace(part, named=()) for part in split] for split in self.splits]
-        return base64.b64encode(zlib.compress(msgspec.json.encode(replace(self, splits=splits)), 1)).decode("ascii")
-
-    @classmethod
-    def from_text(cls, text: str) -> Plan:
-        """The plan that :meth:`to_text` wrote."""
-        return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=cls)
+        return PlanText.to_text(replace(self, splits=splits, versions=[replace(one) for one in self.versions]))
 
 
 OPTIONS: Final[dict[str, str]] = {

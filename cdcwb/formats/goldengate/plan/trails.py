@@ -386,19 +386,25 @@ class _Versions:
         self._by_key: dict[str, list[int]] = {}
         self._keys: set[str] = set()
         self._definitions: list[Definition] = []
-        self._database: dict[str, Database] = {}
+        self._lineage: dict[str, dict[str, str]] = {}  # by trail
+        # every file of a trail repeats its definitions: versions share what is equal, so that a plan has it once
+        self._parsed: dict[str, Definition | Database | Reference | None] = {}
+        self._described: dict[int, tuple[list[dict[str, Any]], dict[str, Any]]] = {}
 
     def take(self, one: MetadataText) -> None:
         """Adds a Metadata record; those of a trail must be in order."""
-        found = parse_metadata(one.text)
-        trail = one.trail
+        if one.text not in self._parsed:
+            self._parsed[one.text] = parse_metadata(one.text)
+        found, trail = self._parsed[one.text], one.trail
         if isinstance(found, Database):
-            self._database[trail.trail] = found
+            lineage = _lineage(found)
+            if lineage != self._lineage.get(trail.trail):
+                self._lineage[trail.trail] = lineage
         elif isinstance(found, Definition):
             index = _index_of(one)
             prefix = f"{index}@{last_part(trail.name or one.file_name)}"
             place = (one.file_index, one.offset, one.length)
-            number = self.add(prefix, found, RECORD, _lineage(self._database.get(trail.trail)), place)
+            number = self.add(prefix, found, RECORD, self._lineage.get(trail.trail, {}), place)
             self._enter(InForce(trail.trail, trail.order, index, one.rba, number))
             self.places.append((one.file_index, one.offset, number))
         elif isinstance(found, Reference):
@@ -431,7 +437,10 @@ class _Versions:
         self._keys.add(key)
         there.append(len(self.versions))
         self._definitions.append(definition)
-        columns = [{**row, "name": name} for row, name in zip(definition.to_columns(), definition.names, strict=True)]
+        if id(definition) not in self._described:
+            named = zip(definition.to_columns(), definition.names, strict=True)
+            self._described[id(definition)] = [{**row, "name": name} for row, name in named], definition.to_dict()
+        columns, described = self._described[id(definition)]
         self.versions.append(
             Version(
                 key,
@@ -441,7 +450,7 @@ class _Versions:
                 origin,
                 definition.text,
                 lineage,
-                definition.to_dict(),
+                described,
                 None,
                 *place,
             )
@@ -449,12 +458,18 @@ class _Versions:
         return len(self.versions) - 1
 
     def _enter(self, entry: InForce) -> None:
-        for last in reversed(self.in_force):
-            if (last.trail, last.order, last.index) == (entry.trail, entry.order, entry.index):
-                if last.number == entry.number:
-                    return
-                break
-        self.in_force.append(entry)
+        last = self._latest(entry.trail, entry.order, entry.index)
+        if last is None or last.number != entry.number:
+            self.in_force.append(entry)
+
+    def _latest(self, trail: str, order: int, index: int) -> InForce | None:
+        """The last entry of an index in the trail file that is being read, whose entries are the last ones."""
+        for entry in reversed(self.in_force):
+            if (entry.trail, entry.order) != (trail, order):
+                return None
+            if entry.index == index:
+                return entry
+        return None
 
     def _of_another_table(self, one: MetadataText, reference: Reference, target: int, index: int) -> int:
         """The number of the version with the columns that another table's definition has, for the table of a reference.
@@ -473,9 +488,9 @@ class _Versions:
         """The version that a reference points to: the one with its index in the same trail file, else the one of its
         table among the files so far of its trail, with its index or any."""
         trail = one.trail
-        for entry in reversed(self.in_force):
-            if (entry.trail, entry.order, entry.index) == (trail.trail, trail.order, reference.index):
-                return entry.number
+        latest = self._latest(trail.trail, trail.order, reference.index)
+        if latest is not None:
+            return latest.number
         named = [
             entry
             for entry in self.in_force
@@ -495,10 +510,8 @@ def _index_of(one: MetadataText, other: int = 0) -> int:
     return one.index if one.index != MISSING else other
 
 
-def _lineage(database: Database | None) -> dict[str, str]:
+def _lineage(database: Database) -> dict[str, str]:
     """The facts from the database's definition."""
-    if database is None:
-        return {}
     told = {
         "database name": database.name,
         "database type": database.type,
