@@ -163,8 +163,10 @@ def marked(parts: Parts, name: str, columns: Sequence[str]) -> list[str] | None:
         return None
     words = {MASKS[name]: True, f"not {MASKS[name]}": False}
     bits = [words[child.value] for child in field.children if child.length == 0 and child.value in words]
-    if not bits and field.problem == "mask":
+    if not bits and field.problem == "mask" and "bits beyond" not in field.meaning:
         return None
+    if not field.value or not columns:  # an empty mask has no bit
+        return []
     assert len(bits) == len(columns)
     return [column for column, is_set in zip(columns, bits, strict=True) if is_set and column]
 
@@ -208,7 +210,7 @@ def change(tree: Field, version: Version | None) -> dict[str, Any]:
     sequence = parts.fields.get("changeSequence")
     position = headers.get("changeSequence") if sequence is None or sequence.problem is None else None
     return {
-        "record_type": tree.name,
+        "record_type": "" if tree.name == "message" and parts.headers.get("operation") == "" else tree.name,
         "kind": "change",
         "operation": operation,
         "position": position,
@@ -300,10 +302,12 @@ def compare(row: Mapping[str, Any], plan: Any) -> None:
 def compare_cut(found: Mapping[str, Any], tree: Field) -> None:
     """Holds the event of a message that is cut off to the tree: nothing is in it that is not a field with an end."""
     assert "truncated" in found["codes"]
-    there: set[tuple[str, str | None]] = {("messageSchemaId", None)}
+    there: set[tuple[str, str | None]] = {("messageSchemaId", None), ("schemaId", None)}
     for field in tree.walk():
         with contextlib.suppress(ValueError):  # an object or array that is cut off
-            there.add((field.name, None if field.value == "NULL" else text_of(field)))
+            there.add((field.name, text_of(field)))
+        if field.value == "NULL":  # also a text
+            there.add((field.name, None))
     for name in MAPS:
         for key, value in (found[name] or {}).items():
             at = key.partition(".")[2] if name == "headers" and key.startswith(("lineage.", "envelope.")) else key
