@@ -280,7 +280,10 @@ class Bodies:
         self.file = file
         self.plan = plan
         self.charset = charset
-        self.tables = Tables([version.definition for version in plan.versions])
+        definitions: list[Definition | None] = [None] * len(plan.versions)
+        for number in np.unique(given.version[given.version >= 0]).tolist():  # a trail has many files with versions
+            definitions[number] = plan.versions[number].definition
+        self.tables = Tables(definitions)
         self.buffer, self.start, self.stop = self._joined()
 
     def _joined(self) -> tuple[Bytes, Ints, Ints]:
