@@ -8,7 +8,7 @@ A container of values that are no records but bytes or texts, as Kafka Connect w
 read as one of records with the only field ``value``: in Avro both have the same bytes.
 
 Rows are counted in the order of the blocks. A block that does not end with the marker, or cannot be unpacked, is
-damage: its rows are malformed, and reading goes on behind the next marker.
+damage: its rows are malformed, and reading goes on after the next marker.
 
 The writer's schema decides what a message is: a record with a bytes field ``value`` beside others of Kafka's columns is
 a row of a topic, and its value the message; bytes or texts that are no record are a message each; any other record (the
@@ -137,7 +137,7 @@ class AvroFile:
         self.schema = self.codec = ""
         self.problem: str | None = None
         self.records: RecordSchema | None = None
-        self.behind = 0  # the header
+        self.first = 0  # the place of the first block; 0: the header is not read yet
         self.sync = b""
         try:
             meta = self._header()
@@ -181,14 +181,14 @@ class AvroFile:
         sync = bytes(self.read(at, at + _SYNC))
         if len(sync) < _SYNC:
             raise CaptureError("the header of the Avro container is cut off", offset=at)
-        self.sync, self.behind = sync, at + _SYNC
+        self.sync, self.first = sync, at + _SYNC
         return meta
 
     def _number(self, at: int) -> tuple[int, int]:
-        value, behind = self._zigzag(at)
-        if behind == at:
+        value, after = self._zigzag(at)
+        if after == at:
             raise CaptureError("the header of the Avro container is damaged: a number was expected", offset=at)
-        return value, behind
+        return value, after
 
     def _bytes(self, at: int) -> tuple[bytes, int]:
         size, at = self._number(at)
@@ -197,7 +197,7 @@ class AvroFile:
         return bytes(self.read(at, at + size)), at + size
 
     def _zigzag(self, at: int) -> tuple[int, int]:
-        """A long and the place behind it; the place itself where there is none."""
+        """A long and the place after it; the place itself where there is none."""
         value = shift = 0
         for place, byte in enumerate(self.read(at, at + 10), at + 1):
             value |= (byte & 0x7F) << shift
@@ -209,7 +209,7 @@ class AvroFile:
     def begin(self, start: int, stop: int) -> int:
         """The offset of the first block that begins in ``[start, stop)``, inferred from the sync markers there;
         ``stop`` or more if there is none."""
-        at = max(start, self.behind)
+        at = max(start, self.first)
         return self._next_sync(at - _SYNC, stop) if self.is_readable and at < stop else at
 
     def blocks(self, start: int, stop: int, row: int = 0) -> Iterator[Block]:
@@ -231,16 +231,16 @@ class AvroFile:
             if (believed or count == size == 0) and self.read(end, end + _SYNC) == self.sync:
                 block = Block(row, count, first, end, end + _SYNC, None)
             else:
-                behind = self._next_sync(at, length)
-                cut = believed and end + _SYNC > length and behind == length
+                after = self._next_sync(at, length)
+                cut = believed and end + _SYNC > length and after == length
                 reason = "is cut off" if cut else "does not end with the sync marker"
-                count = count if believed and count <= behind - at else 1
-                block = Block(row, count, at, behind, behind, f"the Avro block at offset {at} {reason}")
+                count = count if believed and count <= after - at else 1
+                block = Block(row, count, at, after, after, f"the Avro block at offset {at} {reason}")
             yield block
             row, at = row + block.count, block.end
 
     def _next_sync(self, at: int, stop: int) -> int:
-        """The place behind the first sync marker in ``[at, stop)``; ``stop`` where there is none."""
+        """The place after the first sync marker in ``[at, stop)``; ``stop`` where there is none."""
         while at < stop:
             found = bytes(self.read(at, min(at + _STEP + _SYNC, stop))).find(self.sync)
             if found >= 0:
