@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
+from cdcwb.formats.requests import detected_row
 from cdcwb.formats.source import is_file, is_remote, url_of
 from cdcwb.live import EVERY
 from cdcwb.live.following import Following, Status, options_as_arguments, status_of
@@ -43,7 +45,7 @@ from cdcwb.saved import (
 from cdcwb.small import Small, is_small, tables_of
 from cdcwb.spark.names import with_names
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
-from cdcwb.words import plural
+from cdcwb.words import plural, size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -409,7 +411,25 @@ def _detected(fmt: Format, recognition: Recognition, format: str, plan: Plan) ->
         "evidence": "; ".join(recognition.evidence),
         "overridden": format != "auto",
     }
-    return [row, *plan.detected]
+    return [row, *plan.detected, *_whole_files(fmt, plan)]
+
+
+_LARGE: Final = 64 << 20  # bytes of a file
+
+
+def _whole_files(fmt: Format, plan: Plan) -> list[dict[str, Any]]:
+    """A row of ``detected`` about the large files that one task has to read, if there are any."""
+    large = [file for file in fmt.files(plan) if (file["size"] or 0) > _LARGE]
+    if not large:
+        return []
+    parts = Counter(fmt.begins(plan))
+    each = [
+        f"one task reads all {size(file['size'])} of {file['file']} ({file['compression'] or file['shape']})"
+        for file in large
+        if parts[file["file_index"]] == 1
+    ]
+    evidence = "; ".join([*each[:2], *([f"and so for {plural(len(each) - 2, 'more file')}"] if each[2:] else [])])
+    return [detected_row("splits", str(len(plan.splits)), evidence, False)] if each else []
 
 
 def _open_rows(

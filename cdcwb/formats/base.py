@@ -312,6 +312,10 @@ class Format(Protocol):
         """The events of one split, in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
         ...
 
+    def begins(self, plan: Plan) -> Iterator[int]:
+        """The index of the file in which each split begins, or, for a split that is a list, each of its items."""
+        ...
+
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """The provenance of each split: one piece, or, for a split that is a list, one for each of its items. Empty if
         unknown: then its events are decoded again whenever files are appended."""
@@ -383,6 +387,10 @@ class BaseFormat:
     def portions(self, plan: Any, ranges: Sequence[range]) -> list[dict[str, Any]]:
         """The splits; see :meth:`Format.portions`."""
         return [{"splits": Portion(plan.splits, numbers)} for numbers in ranges]
+
+    def begins(self, plan: Any) -> Iterator[int]:
+        """See :meth:`Format.begins`."""
+        return (part.file for split in plan.splits for part in (split if isinstance(split, Sequence) else [split]))
 
     def table_versions(self, plan: Any) -> pa.Table:
         """Every version, in order of appearance; ``first_position`` is null."""

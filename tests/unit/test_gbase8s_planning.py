@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
-from cdcwb.formats.base import Wanted, run_here
+from cdcwb.formats.base import EVERYTHING, Wanted, run_here
 from cdcwb.formats.gbase8s import first_pass
 from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.first_pass import _cut, make_plan
 from cdcwb.formats.gbase8s.plan import OPTIONS, FileEntry, Options, Plan
+from cdcwb.model import EVENTS
 from tests import wire
 from tests.local import ledger, plan_of, read
 
@@ -472,3 +475,19 @@ def test_small_files_of_many_are_read_by_one_task(tmp_path: Path, monkeypatch: p
         for p in (apart, together)
     ]
     assert tables[0].equals(tables[1])
+
+
+@pytest.mark.parametrize("options", [{}, {"files": 3, "cut_records": True, "undo_share": 0.3}, {"shape": "hex"}])
+def test_what_crosses_a_border_is_read_without_what_is_inside(options: dict[str, Any], tmp_path: Path) -> None:
+    made = (
+        synth.generate("gbase8s", changes=2_000, seed=4, schema_changes=3, to=tmp_path / "made", **options) / "capture"
+    )
+    plan = plan_of(made / "capture", split_size=20_000)
+    for split in range(len(plan.splits)):
+        crossing = plan.crossing(split)
+        every = pa.Table.from_batches(read_events(plan, split, EVERYTHING), EVENTS)
+        for some in (crossing, *(frozenset([name]) for name in sorted(crossing)[:3])):
+            found = pa.Table.from_batches(read_events(plan, split, Wanted(transactions=some)), EVENTS)
+            assert found.equals(every.filter(pc.is_in(every["transaction_id"], pa.array(some, pa.string()))))
+    if len(plan.splits) > 5:
+        assert sum(split.inner is not None for split in plan.splits) > len(plan.splits) / 2

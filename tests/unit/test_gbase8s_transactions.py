@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.gbase8s.first_pass import assign, fold
+from cdcwb.formats.gbase8s.transactions import Found, Open, assign
 
 BEGIN, COMMIT, ROLLBACK, INSERT, DISCARD = 1, 2, 3, 40, 62
 
@@ -25,8 +25,20 @@ def columns(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 def names(records: Sequence[Record], open_before: dict[int, str] | None = None) -> list[str]:
     """The transaction of every record."""
-    found, index = assign(*columns(records), {} if open_before is None else open_before)
-    return [found[at] for at in index]
+    types, numbers, positions = columns(records)
+    found = Found.among(types, numbers)
+    by_index = assign(found, positions, {} if open_before is None else open_before)
+    return [by_index[at] for at in found.index]
+
+
+def scanned(*windows: Sequence[Record], start: int = 0) -> Open:
+    """What windows of records show, the first at offset ``start``, each record one byte long."""
+    found = Open()
+    for records in windows:
+        at = np.arange(start, start + len(records))
+        found.add(*columns(records), at, at + 1)
+        start += len(records)
+    return found
 
 
 def test_a_transaction_is_named_by_its_id_and_the_position_of_its_begin() -> None:
@@ -89,7 +101,7 @@ def test_no_records_change_nothing() -> None:
     now = {1: "1@0000000000000010"}
     assert names([], now) == []
     assert now == {1: "1@0000000000000010"}
-    assert fold(now, {}, set()) == now
+    assert scanned([]).after(now) == now
 
 
 # a few ids, so that they are used again, and every kind of record in any order, begins and ends missing included
@@ -107,13 +119,50 @@ def test_a_stream_gives_the_same_transactions_however_it_is_cut(records: list[Re
     found: list[str] = []
     now: dict[int, str] = {}
     for first, last in pairwise(edges):
-        opened: dict[int, str] = {}
-        settled: set[int] = set()
-        for some in (records[first : (first + last) // 2], records[(first + last) // 2 : last]):
-            assign(*columns(some), opened, settled)
+        middle = (first + last) // 2
+        piece = scanned(records[first:middle], records[middle:last])
         after = dict(now)
         found += names(records[first:last], after)
-        now = fold(now, opened, settled)
+        now = piece.after(now)
         assert now == after
     assert found == whole
     assert now == whole_open
+
+
+@given(
+    STREAMS.flatmap(lambda records: st.tuples(st.just(records), st.permutations(records))),
+    st.booleans(),
+    st.lists(st.integers(0, 40), min_size=1, max_size=5),
+)
+def test_no_record_of_what_crosses_a_border_is_inside(
+    streams: tuple[list[Record], list[Record]], repeats: bool, cuts: list[int]
+) -> None:
+    records = streams[0] + streams[1] if repeats else streams[0]  # a client that starts again gets records once more
+    edges = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
+    now: dict[int, str] = {}
+    highest = -1
+    for first, last in pairwise(edges):
+        middle = (first + last) // 2
+        piece = scanned(records[first:middle], records[middle:last], start=first)
+        after = dict(now)
+        of_records = names(records[first:last], after)
+        inner = piece.inner(first, last, highest)
+        if inner is not None:
+            head, tail = (at - first for at in inner)
+            crossing = {*now.values(), *after.values()}
+            assert not crossing.intersection(of_records[head:tail])
+            # the rest is read on its own, and names only what began there as the whole split does
+            began = {*after.values()} - {*now.values()}
+            alone = names(records[inner[1] : last], {})
+            assert [name in began and name for name in alone] == [name in began and name for name in of_records[tail:]]
+            assert not crossing.difference(began).intersection(of_records[tail:])
+        now, highest = after, max(highest, piece.high)
+
+
+def test_what_is_inside_is_left_out_where_names_are_clear() -> None:
+    records = [(INSERT, 1, 16), (COMMIT, 1, 17), (BEGIN, 2, 18), (COMMIT, 2, 19), (BEGIN, 3, 20), (INSERT, 3, 21)]
+    assert scanned(records, start=100).inner(100, 106, 10) == (102, 104)
+    assert scanned(records).inner(0, 6, 18) is None  # a begin at the position of an earlier one
+    assert scanned([*records, (BEGIN, 1, 17)]).inner(0, 7, 10) is None  # positions that fall
+    assert scanned([*records, (INSERT, 2, 22)]).inner(0, 7, 10) is None  # a transaction without its begin
+    assert scanned(records[:1], records[4:]).inner(0, 3, 10) is None  # nothing is inside

@@ -142,6 +142,7 @@ def test_each_pass_over_a_capture_in_splits_transfers_it_once(name: str, server:
     assert passes.splits > 3
     assert passes.detection < MARGIN
     assert passes.first_pass < size + MARGIN
+    assert passes.crossing < size // 2
     assert passes.reading < size + MARGIN // 2
 
 

@@ -80,6 +80,11 @@ class GBase8s(BaseFormat):
             for index, entry in enumerate(plan.files)
         ]
 
+    def begins(self, plan: Plan) -> Iterator[int]:
+        """See :meth:`cdcwb.formats.base.Format.begins`."""
+        with plan.stream() as stream:
+            yield from (stream.file_at(split.start) for split in plan.splits)
+
     def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
         """The splits, and the next one, for the transactions that are open at their end."""
         count = len(plan.splits)
@@ -87,7 +92,7 @@ class GBase8s(BaseFormat):
 
     def crossing(self, plan: Plan, split: int) -> frozenset[str]:
         """The transactions that are open at the start of a split, or at its end if another one follows."""
-        return frozenset(name for s in plan.splits[split : split + 2] for name in s.open_before.values())
+        return plan.crossing(split)
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every schema text of every label, in stream order; ``first_position`` is null."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,10 +13,11 @@ from cdcwb import model
 from cdcwb.formats.arrays.texts import slices
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.gbase8s.decode import Headers, Tables, columns_of, read_headers
-from cdcwb.formats.gbase8s.first_pass import assign, is_filler
+from cdcwb.formats.gbase8s.first_pass import is_filler
 from cdcwb.formats.gbase8s.framing import Bools, Ints, Segments
 from cdcwb.formats.gbase8s.layout import FORMAT, RECORD_TYPES
 from cdcwb.formats.gbase8s.plan import Plan, SplitEntry, Stream, Versions, distinct
+from cdcwb.formats.gbase8s.transactions import Found, assign
 from cdcwb.model import Kind, OffsetUnit
 
 __all__ = ["Chunk", "SplitState", "read_chunks", "read_events"]
@@ -36,10 +37,11 @@ Places = tuple[Ints, Ints, Ints]
 def read_events(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The events of one split in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
     with plan.stream() as stream:
-        state = SplitState(plan, stream, plan.splits[split], wanted)
-        for chunk in read_chunks(state):
-            yield from state.batches(chunk)
-        yield from state.close()
+        for part, transactions in plan.parts_with(split, wanted.transactions):
+            state = SplitState(plan, stream, part, replace(wanted, transactions=transactions))
+            for chunk in read_chunks(state):
+                yield from state.batches(chunk)
+            yield from state.close()
 
 
 @dataclass(slots=True)
@@ -65,11 +67,12 @@ def read_chunks(state: SplitState) -> Iterator[Chunk]:
             records = first + np.flatnonzero(segments.record[first:last])
             headers = read_headers(segments.buffer, segments.start[records], segments.end[records])
             of = headers.transactional
-            names, index = assign(headers.number[of], headers.transaction[of], headers.sequence[of], state.open_before)
+            found = Found.among(headers.number[of], headers.transaction[of])
+            names = assign(found, headers.sequence[of], state.open_before)
             transaction = np.full(len(records), -1, dtype=np.int64)
-            transaction[of] = index
+            transaction[of] = found.index
             version = state.versions.of_records(headers)
-            yield Chunk(segments, first, last, records, headers, names, transaction, version)
+            yield Chunk(segments, first, last, records, headers, list(names.values()), transaction, version)
 
 
 class SplitState:

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.arrays.texts import bytes_of
@@ -42,9 +41,10 @@ from cdcwb.formats.gbase8s.framing import (
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, SIZE_WORD, ColumnKind, Settings
 from cdcwb.formats.gbase8s.plan import NO_COUNTS, FileEntry, Options, Plan, SplitEntry, Stream, Version, capture_files
 from cdcwb.formats.gbase8s.schema import SchemaTextError, parse_columns, schema_text
+from cdcwb.formats.gbase8s.transactions import COMMIT, Open
 from cdcwb.formats.requests import detected_row
 
-__all__ = ["HEAD", "Scan", "assign", "detect", "find_start", "fold", "is_filler", "make_plan", "probe"]
+__all__ = ["HEAD", "Scan", "detect", "find_start", "is_filler", "make_plan", "probe"]
 
 Conclusion = tuple[str, int | None, list[dict[str, Any]]]
 """Mode of a plan, buffer size, rows of ``detected``."""
@@ -55,59 +55,7 @@ HEAD: Final = 4 << 20
 _SPLIT_SIZES: Final = (8 << 20, 32 << 20)
 _MANY_FILES: Final = 64
 _TOGETHER: Final = 4 << 20  # bytes of small files that one task reads
-_BEGIN, _COMMIT, _ROLLBACK, _DISCARD, _SCHEMA = 1, 2, 3, 62, 200
-
-
-# --- transactions -----------------------------------------------------------------------------------------------------
-
-
-def assign(
-    types: Ints, numbers: Ints, positions: npt.NDArray[np.uint64], open_before: dict[int, str],
-    settled: set[int] | None = None,
-) -> tuple[list[str], Ints]:  # fmt: skip
-    """The transaction of each record (§6.2): names, and the index of each record's name. ``types`` are record numbers,
-    ``numbers`` transaction ids, ``positions`` sequence numbers, in capture order and only of records in transactions.
-
-    Transactions interleave, and ids are reused. The name of a transaction is its id and the position of its begin,
-    ``39@0000000B01746018``; without a begin the position of its first record, ``39@~0000000B01746050``. ``open_before``
-    (id -> name) is updated. ``settled`` receives the ids that begin or end here; with it, only open transactions are
-    named.
-    """
-    count = len(types)
-    if count == 0:
-        return [], np.empty(0, np.int64)
-    both = np.sort(numbers << 32 | np.arange(count))  # several times as fast as a stable argsort of the ids
-    order, number = both & 0xFFFFFFFF, both >> 32
-    kind = types[order]
-    is_end = (kind == _COMMIT) | (kind == _ROLLBACK)
-    new_id, follows_end = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
-    new_id[1:], follows_end[1:] = number[1:] != number[:-1], is_end[:-1]
-    starts = new_id | follows_end | (kind == _BEGIN)
-    first = np.flatnonzero(starts)  # of each transaction, in the sorted order
-    leads, begins, ends = new_id[first], kind[first] == _BEGIN, is_end[np.append(first[1:], count) - 1]
-    tails = np.append(leads[1:], True)
-    ids = number[first].tolist()
-    named = np.arange(len(ids)) if settled is None else np.flatnonzero(tails & ~ends)
-    begun = zip(named.tolist(), begins[named].tolist(), positions[order[first[named]]].tolist(), strict=True)
-    names = {at: f"{ids[at]}{'@' if begin else '@~'}{position:016X}" for at, begin, position in begun}
-    for at in named[(leads & ~begins)[named]].tolist():
-        names[at] = open_before.get(ids[at], names[at])
-    for at in np.flatnonzero(tails).tolist():
-        open_before.pop(ids[at], None)
-        if not ends[at]:
-            open_before[ids[at]] = names[at]
-    if settled is not None:
-        settled.update(number[first[begins | ends]].tolist())
-    index = np.empty(count, dtype=np.int64)
-    index[order] = np.cumsum(starts) - 1
-    return list(names.values()), index
-
-
-def fold(open_before: dict[int, str], opened: dict[int, str], settled: set[int]) -> dict[int, str]:
-    """The open transactions after a run of records, from those open before it and the ids that :func:`assign` opened
-    and settled without knowing these."""
-    after = {number: name for number, name in open_before.items() if number not in settled}
-    return {**after, **{number: after.get(number, name) for number, name in opened.items()}}
+_DISCARD, _SCHEMA = 62, 200
 
 
 # --- one split --------------------------------------------------------------------------------------------------------
@@ -130,18 +78,18 @@ class Scan:
     """The result of the first pass over a split. ``start`` and ``end``: the start of its first and the end of its last
     segment. ``order``: votes of row records whose size words fit into the payload as little-endian, or as big-endian.
     ``prefixes``: by label, number of size words and variable column, votes of values whose size word is their length
-    plus one byte, or plus two. ``opened``, ``settled``: as in :func:`fold`. ``first_malformed``: wire offset, file
-    index, offset and reason. ``reading``: what its reads did with the read buffer.
+    plus one byte, or plus two. ``schemas_end``: the end of the last record with a schema. ``first_malformed``: wire
+    offset, file index, offset and reason. ``reading``: what its reads did with the read buffer.
     """
 
     start: int
     end: int
     records: int = 0
     schemas: list[Version] = field(default_factory=list)
+    schemas_end: int = -1
     order: Votes = field(default_factory=Votes)
     prefixes: dict[tuple[int, int, int], Votes] = field(default_factory=dict)
-    opened: dict[int, str] = field(default_factory=dict)
-    settled: set[int] = field(default_factory=set)
+    open: Open = field(default_factory=Open)
     highest_commit: int = -1
     first_malformed: tuple[int, int, int, str] | None = None
     reading: Reading | None = None
@@ -212,14 +160,18 @@ def scan_split(files: list[FileEntry], mode: str, buffer_size: int | None, chars
             headers = read_headers(segments.buffer, segments.start[segments.record], segments.end[segments.record])
             scan.records += len(headers.start)
             of = headers.transactional
-            assign(headers.number[of], headers.transaction[of], headers.sequence[of], scan.opened, scan.settled)
-            commits = headers.sequence[headers.number == _COMMIT]
+            scan.open.add(
+                headers.number[of], headers.transaction[of], headers.sequence[of],
+                segments.base + headers.start[of], segments.base + headers.end[of],
+            )  # fmt: skip
+            commits = headers.sequence[headers.number == COMMIT]
             if len(commits):
                 scan.highest_commit = max(scan.highest_commit, int(commits.max()))
             for record in np.flatnonzero(headers.number == _SCHEMA).tolist():
                 text, counts = schema_text(headers.payload(record), charset), counts_of(headers, record)
                 location = _location(stream, segments, headers, record)
                 scan.schemas.append(Version(int(headers.label[record]), 0, text, counts, "record", *location))
+                scan.schemas_end = segments.base + int(headers.end[record])
             if looked_at < _EVIDENCE_ROWS:
                 looked_at += _note_evidence(scan, stream, segments, headers)
         scan.reading = reads.done() if reads is not None else None
@@ -436,12 +388,17 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     detected = [_shape_row(files, options), *reading, *rows, *named]
     splits: list[SplitEntry] = []
     still_open: dict[int, str] = {}
+    highest = -1
     for (_, stop, closes), scan, now, buffer in zip(cuts, scans, in_force, buffers, strict=True):
         reach = scan.end + COMMON_HEADER if scan.reading is None else scan.reading.reach
         if scan.first_malformed is not None:  # may be resolved by the rest of the stream; complete records are final
             reach = -1
-        splits.append(SplitEntry(scan.start, stop, still_open, now, closes, reach, buffer))
-        still_open = fold(still_open, scan.opened, scan.settled)
+        inner = scan.open.inner(scan.start, stop, highest) if mode == "stream" else None
+        if inner is not None and inner[1] < scan.schemas_end:
+            inner = None
+        splits.append(SplitEntry(scan.start, stop, still_open, now, closes, reach, buffer, inner))
+        still_open = scan.open.after(still_open)
+        highest = max(highest, scan.open.high)
     malformed = [scan.first_malformed for scan in scans if scan.first_malformed is not None]
     if options.mode == "FAILFAST" and malformed:
         _, index, offset, reason = min(malformed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -246,7 +246,8 @@ class SplitEntry:
     ``open_before``: transactions open at its start (id -> name). ``in_force``: label -> number of the version in force
     at the start. ``closes``: indices of the text files whose notes (text between the digits of records) belong to this
     split. ``reach``: bytes of the stream from this offset on have no influence on it; -1 if unknown. ``buffer``: what
-    earlier reads left in the read buffer; None if there is none.
+    earlier reads left in the read buffer; None if there is none. ``inner``: the bytes of the split without records of
+    transactions that are open at its start or end; None: unknown, or none.
     """
 
     start: int
@@ -256,6 +257,11 @@ class SplitEntry:
     closes: list[int] = field(default_factory=list)
     reach: int = -1
     buffer: ReadBuffer | None = None
+    inner: tuple[int, int] | None = None
+
+
+Part = tuple[SplitEntry, frozenset[str] | None]
+"""A part of a split, and the transactions whose events are read from it; None: all events."""
 
 
 @dataclass(slots=True)
@@ -276,6 +282,22 @@ class Plan(PlanText):
     def stream(self) -> Stream:
         """The files of the plan as one run of wire bytes; close it after use."""
         return Stream(self.files, self.mode, self.buffer_size)
+
+    def crossing(self, split: int) -> frozenset[str]:
+        """The transactions that are open at the start of a split, or at its end if another one follows."""
+        return frozenset(name for s in self.splits[split : split + 2] for name in s.open_before.values())
+
+    def parts_with(self, split: int, transactions: frozenset[str] | None) -> list[Part]:
+        """What has to be read of a split for these transactions (None: for all events)."""
+        here = self.splits[split]
+        if here.inner is None or transactions is None or not transactions <= self.crossing(split):
+            return [(here, transactions)]
+        head, tail = here.inner
+        parts: list[Part] = [(replace(here, stop=head, closes=[]), transactions)]
+        if began := transactions.difference(here.open_before.values()):
+            in_force = self.splits[split + 1].in_force
+            parts.append((replace(here, start=tail, closes=[], open_before={}, in_force=in_force), began))
+        return parts
 
 
 _MOST_OPEN: Final = 64

@@ -242,6 +242,10 @@ class MessageFormat(BaseFormat):
                     return found, looked, 0.6 if not is_sure else 0.98 if 2 * found >= looked else 0.7
         return 0, 0, 0.0
 
+    def begins(self, plan: Any) -> Iterator[int]:
+        """See :meth:`cdcwb.formats.base.Format.begins`."""
+        return (part[0] for split in plan.splits for part in split)
+
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
         """The plan of a capture. In mode FAILFAST raises CaptureError for the first message that cannot be decoded."""
         checked = self.options_type.parse(options)
