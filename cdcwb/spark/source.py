@@ -6,9 +6,11 @@ import base64
 import json
 import pickle
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pyarrow as pa
@@ -109,8 +111,8 @@ _MODELS: Final = {
     "counted": PARTS,
 }
 _OF_MALFORMED: Final = ("problems", "file", "offset")
-_MANY_SPLITS: Final = 256
-_TOGETHER: Final = 4 << 20  # bytes of small splits that one task reads
+_TASKS: Final = 32  # small splits are read together where there would be more tasks
+_TOGETHER: Final = (512 << 10, 4 << 20)  # bytes of small splits that one task reads
 
 
 def source_name(format: str) -> str:
@@ -240,11 +242,7 @@ class Reader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The splits, small ones together: it costs more to start a task than to read a few records."""
         fmt, plan = get_format(self.format), self.plan()
-        count = len(plan.splits)
-        together = 1
-        if count > _MANY_SPLITS:
-            together = max(1, _TOGETHER * count // max(1, sum(entry["size"] for entry in fmt.files(plan))))
-        ranges = [range(first, min(first + together, count)) for first in range(0, count, together)]
+        ranges = _together(_sizes(fmt, plan))
         others = self._patches.others()
         portions: list[dict[str, Any]] = [{}] * len(ranges)
         apart: dict[int, dict[str, Any]] = {}
@@ -337,6 +335,30 @@ def written_patches(patches: Patches) -> str:
 def _read_patches(text: str) -> Patches:
     found: Patches = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else NO_PATCHES
     return found
+
+
+def _sizes(fmt: Format, plan: Plan) -> list[int]:
+    """The bytes of each split, if those of a file are equal."""
+    files, begins = fmt.files(plan), list(fmt.begins(plan))
+    parts = Counter(begins)
+    of_parts = iter([(files[file]["size"] or 0) // parts[file] for file in begins])
+    counts = (len(split) if isinstance(split, Sequence) else 1 for split in plan.splits)
+    return [sum(islice(of_parts, count)) for count in counts]
+
+
+def _together(sizes: Sequence[int]) -> list[range]:
+    """The splits of each task, from their bytes. It costs more to start a task than to read a few records."""
+    least, most = _TOGETHER
+    most = min(most, max(least, sum(sizes) // _TASKS))
+    ranges: list[range] = []
+    room = 0
+    for split, size in enumerate(sizes):
+        if not ranges or size > room:
+            ranges.append(range(split, split))
+            room = most
+        ranges[-1] = range(ranges[-1].start, split + 1)
+        room -= size
+    return ranges
 
 
 def _request(options: dict[str, str]) -> TableRequest | None:

@@ -43,9 +43,9 @@ def test_several_paths_are_one_capture(spark: SparkSession, made: Path) -> None:
 
 def test_small_splits_of_many_share_tasks(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"plan": plan_of(made / "capture", split_size=4000).to_text()}
+    monkeypatch.setattr(source, "_TOGETHER", (0, 0))
     apart = source.Reader("gbase8s", options).partitions()
-    monkeypatch.setattr(source, "_MANY_SPLITS", 1)
-    monkeypatch.setattr(source, "_TOGETHER", 40_000)
+    monkeypatch.setattr(source, "_TOGETHER", (40_000, 40_000))
     reader = source.Reader("gbase8s", options)
     together = reader.partitions()
     assert 1 < len(together) <= len(apart) // 8

@@ -27,13 +27,23 @@ PARTS = {
 }
 
 
+def test_tasks_are_balanced_by_the_bytes_of_their_splits() -> None:
+    mib = 1 << 20
+    assert source._together([32 * mib, 0, *[mib] * 9, 32 * mib, 3 * mib]) == [
+        range(1), range(1, 4), range(4, 6), range(6, 8), range(8, 10), range(10, 11), range(11, 12), range(12, 13)
+    ]  # fmt: skip
+    assert source._together([mib // 8] * 40) == [range(at, at + 4) for at in range(0, 40, 4)]
+    assert len(source._together([mib] * 4000)) == 1000
+    assert source._together([]) == []
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_task_reads_its_own_splits_and_receives_no_others(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = get_format(name)
     synth.generate(name, changes=400, seed=3, to=tmp_path, overwrite=True)
-    monkeypatch.setattr(source, "_MANY_SPLITS", 1 << 30)  # a task for each split
+    monkeypatch.setattr(source, "_TOGETHER", (0, 0))  # a task for each split
     received = []
     for split_size in (16_000, 4000):
         plan = plan_of(tmp_path / "capture", format=name, split_size=split_size)
