@@ -87,7 +87,8 @@ OPTIONS: Final[dict[str, str]] = {
 }
 """Every option of the format and what it means."""
 
-_VOTING: Final = 4096  # messages of a part that are asked about the byte order of their masks
+_VOTING: Final = 4096  # messages that are asked about the byte order of their masks
+_VOTING_OF_EACH: Final = 256  # of each part, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     plan.detected[:0] = container_rows(found, options.container)
     if options.mask_order is None and _has_avro(whole, found):
         text = plan.to_text()
-        votes = run(_vote, [(task, text) for task in plan_tasks(found, splits)])
+        most = max(_VOTING_OF_EACH, _VOTING // max(1, sum(map(len, splits))))
+        votes = run(_vote, [(task, text, most) for task in plan_tasks(found, splits)])
         _decide_order(plan, [vote for some in votes for vote in some])
     return plan
 
@@ -284,13 +286,13 @@ def _has_avro(whole: Scan, found: Sequence[Container]) -> bool:
     )
 
 
-def _vote(given: tuple[Task, str]) -> Any:
-    task, text = given
+def _vote(given: tuple[Task, str, int]) -> Any:
+    task, text, most = given
     plan = Plan.from_text(text)
     versions, votes = plan.lookup(), []
     for container, (_, start, stop) in task:
-        batches = containers.read(container, start, stop, batch=1024)
-        votes.append(votes_of(batches, plan.settings, versions, container.schema, _VOTING))
+        batches = containers.read(container, start, stop, batch=min(most, 1024))
+        votes.append(votes_of(batches, plan.settings, versions, container.schema, most))
     return votes
 
 
