@@ -41,7 +41,6 @@ test: env java browser s3 stores ## check the code, then run every test at its n
 test-full: env java ## run the tests that are left out above for their size; takes long
 	$(PYTEST) --full -m full
 	$(MAKE) test-live ONLY="--full -m full"
-	$(MAKE) test-cluster
 
 # Marked are tests of what asks Spark most: loading, questions, replay, export. Readers say the same on both.
 test-oldest: $(OLDEST)/.ready ## run the tests that tell most of Spark on the oldest supported PySpark
