@@ -479,9 +479,7 @@ def test_small_files_of_many_are_read_by_one_task(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("options", [{}, {"files": 3, "cut_records": True, "undo_share": 0.3}, {"shape": "hex"}])
 def test_what_crosses_a_border_is_read_without_what_is_inside(options: dict[str, Any], tmp_path: Path) -> None:
-    made = (
-        synth.generate("gbase8s", changes=2_000, seed=4, schema_changes=3, to=tmp_path / "made", **options) / "capture"
-    )
+    made = synth.generate("gbase8s", changes=2_000, seed=4, schema_changes=3, to=tmp_path / "made", **options)
     plan = plan_of(made / "capture", split_size=20_000)
     for split in range(len(plan.splits)):
         crossing = plan.crossing(split)
