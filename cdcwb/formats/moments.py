@@ -31,6 +31,7 @@ MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 """The type of moments: microseconds since 1970 in UTC."""
 
 _FORM: Final = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?$"
+_TO_MICROSECONDS: Final = len("2025-03-23T08:00:00.000000")
 _ONE: Final = re.compile(_FORM.removesuffix("$") + r"\Z", re.ASCII)
 
 
@@ -41,8 +42,10 @@ def moments(texts: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     given = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
     formed = pc.fill_null(pc.match_substring_regex(given, _FORM), False)
     formed = pc.and_not(formed, pc.fill_null(pc.starts_with(given, "0000"), False))  # there is no year 0
-    cut = pc.replace_substring_regex(given, r"[.,](\d{1,6})\d*", r".\1")
-    chosen = pc.if_else(formed, cut, pa.scalar(None, pa.string()))
+    chosen = pc.if_else(formed, given, pa.scalar(None, pa.string()))
+    longest = pc.max(pc.binary_length(chosen)).as_py() or 0
+    if longest > _TO_MICROSECONDS or pc.any(pc.match_substring(chosen, ",")).as_py():
+        chosen = pc.replace_substring_regex(chosen, r"[.,](\d{1,6})\d*", r".\1")
     try:
         parsed = _parse(chosen)
     except (pa.ArrowInvalid, ValueError):

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["runner"]
 
-_MOST_PARTITIONS: Final = 256
-"""Spark tasks of one call: of ten thousand small files each takes several, because it costs more to start a task than
-to look into a small file."""
+_PARTITIONS: Final = (16, 256)
+"""Spark tasks of one call, at least and at most: it costs more to start a task than to look into a small file."""
+_OF_EACH_CORE: Final = 4
 _SENT_TO_ALL: Final = 1 << 18
 """Bytes of tasks, in all partitions together, that every partition receives: to deal them out is another stage."""
 _GROUPS: Final = pa.list_(pa.struct([("first", pa.int64()), ("tasks", pa.binary())]))
@@ -31,7 +31,7 @@ _GROUPS: Final = pa.list_(pa.struct([("first", pa.int64()), ("tasks", pa.binary(
 
 
 def runner(spark: SparkSession) -> Run:
-    """A function that maps a function over tasks in Spark, one partition each (for very many tasks: several consecutive
+    """A function that maps a function over tasks in Spark, one partition each (for many tasks: several consecutive
     ones), and returns the results in order. A partition receives its own tasks only, unless these are few.
 
     A CaptureError of a task is raised here with its class. It is sent as a row, because Spark replaces the class of an
@@ -42,7 +42,7 @@ def runner(spark: SparkSession) -> Run:
         if not tasks:
             return []
 
-        count = min(len(tasks), _MOST_PARTITIONS)
+        count = min(len(tasks), _partitions(spark))
         starts = [len(tasks) * at // count for at in range(count + 1)]
         groups = [(first, pickle.dumps(tasks[first:stop])) for first, stop in pairwise(starts)]
         if count * sum(len(group) for _, group in groups) <= _SENT_TO_ALL:
@@ -61,6 +61,15 @@ def runner(spark: SparkSession) -> Run:
         return [done[index][1] for index in range(len(tasks))]
 
     return run
+
+
+def _partitions(spark: SparkSession) -> int:
+    """The most partitions of a call: some for each core."""
+    least, most = _PARTITIONS
+    try:
+        return min(most, max(least, _OF_EACH_CORE * spark.sparkContext.defaultParallelism))
+    except (AttributeError, NotImplementedError):  # Spark Connect does not tell
+        return most
 
 
 def _worker(

@@ -111,7 +111,7 @@ _MODELS: Final = {
     "counted": PARTS,
 }
 _OF_MALFORMED: Final = ("problems", "file", "offset")
-_TASKS: Final = 32  # small splits are read together where there would be more tasks
+_TASKS: Final = 16  # small splits are read together where there would be more tasks
 _TOGETHER: Final = (512 << 10, 4 << 20)  # bytes of small splits that one task reads
 
 
