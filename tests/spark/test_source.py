@@ -54,7 +54,7 @@ def test_small_splits_of_many_share_tasks(made: Path, monkeypatch: pytest.Monkey
 
 
 def test_very_many_pieces_of_work_share_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_MOST_PARTITIONS", 2)
+    monkeypatch.setattr(jobs, "_PARTITIONS", (2, 2))
     assert jobs.runner(spark)(hex, range(7)) == list(map(hex, range(7)))
 
 

@@ -73,7 +73,7 @@ def without_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("most", [1 << 30, 16])
 def test_a_task_receives_its_own_arguments_only(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_MOST_PARTITIONS", most)
+    monkeypatch.setattr(jobs, "_PARTITIONS", (16, most))
     received = {}
     for count in (4, 64, 1024):
         session = OneRow()
@@ -84,6 +84,14 @@ def test_a_task_receives_its_own_arguments_only(most: int, monkeypatch: pytest.M
     arguments = {count: math.ceil(count / most) * 420 for count in received}
     extra = {count: max(received[count]) - arguments[count] for count in received}
     assert extra[1024] < extra[4] + 500
+
+
+@pytest.mark.parametrize(("cores", "partitions"), [(2, 16), (8, 32), (400, 256)])
+def test_there_are_a_few_partitions_for_each_core(cores: int, partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = OneRow()
+    monkeypatch.setattr(OneRow, "sparkContext", type("Context", (), {"defaultParallelism": cores}), raising=False)
+    assert jobs.runner(session)(str.swapcase, ["one"] * 1000) == ["ONE"] * 1000  # type: ignore[arg-type]
+    assert len(session.received) == partitions
 
 
 def test_few_tasks_are_sent_to_all_partitions_without_another_stage(monkeypatch: pytest.MonkeyPatch) -> None:
