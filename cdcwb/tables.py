@@ -80,6 +80,7 @@ class Live(Planned):
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
         from cdcwb.spark.assemble import assemble_changes
+        from cdcwb.spark.source import written_patches
 
         if self.assembles_in_splits:
             return self._changes_of_splits("changes", images)
@@ -88,6 +89,8 @@ class Live(Planned):
         if self.delivers_changes and isinstance(self.format, Halving):  # they do not mark the end of a transaction
             return self._with_crossing(self._changes_of_splits("delivered", images), images)
         if self.delivers_changes:
+            if self._ends is not None:
+                return self._changes_of_splits("ended", images, patches=written_patches(self._ends))
             return self._with_ends("delivered", "ends", images)
         # rows are matched with those they undo by their images
         images = images or bool(self.plan.facts.get("undo_records"))
@@ -130,11 +133,11 @@ class Live(Planned):
         """Whether changes and parts of transactions are assembled in the splits (:mod:`cdcwb.formats.trail`)."""
         return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
 
-    def _changes_of_splits(self, part: str, images: bool) -> DataFrame:
+    def _changes_of_splits(self, part: str, images: bool, **more: str) -> DataFrame:
         """The changes that are assembled within splits."""
         from cdcwb.spark.packing import unpack
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **self._patching}
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **self._patching, **more}
         return unpack(self._read(part=part, packed="true", keys=json.dumps(self.keys), **options), rows=model.CHANGES)
 
     @cached_property
@@ -153,6 +156,17 @@ class Live(Planned):
         if not self._shares:
             return NO_PATCHES
         return patches(collected(self._read(part="sections", images="false", mode=self.mode, groups="1")))
+
+    @cached_property
+    def _ends(self) -> Patches | None:
+        """What splits need to know of the ends of transactions in others, by a job of Spark; None if these are too
+        many, or if there are no splits."""
+        from cdcwb.spark.committed import patches_of_ends
+        from cdcwb.spark.exchange import groups_of
+
+        if type(self) is not Live:
+            return None
+        return patches_of_ends(self._sent("ends_here", images=False), groups_of(self.facts))
 
     @cached_property
     def _patching(self) -> dict[str, str]:

@@ -1,14 +1,15 @@
 """Assembles changes and parts of transactions in their split, for a stream of committed work: messages of Qlik and
 Debezium, which are complete changes, and Qlik's change tables, in which halves of updates have one position. The end of
-a transaction, and some of its events, may be in another file or partition. So a reader yields changes without the facts
-from the end of their transaction, and one row for each transaction with the facts of its own records
-(:mod:`cdcwb.formats.summaries`). Few rows are left to be joined (:mod:`cdcwb.spark.committed`), and halves at a
-position that several splits have (:mod:`cdcwb.spark.assemble`).
+a transaction, and some of its events, may be in another file or partition. So the ends that a split does not have are
+found before (:func:`read_ends_here`, :func:`ends_elsewhere`), if they are few enough for its patch; otherwise a reader
+yields changes without them, which are joined later (:mod:`cdcwb.spark.committed`), like the rows of each transaction
+with the facts of its own records (:mod:`cdcwb.formats.summaries`). Halves at a position that several splits have are
+left too (:mod:`cdcwb.spark.assemble`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -17,18 +18,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.assembly import Became, assembled, joined
+from cdcwb.formats.assembly import Became, assembled, ended, joined
 from cdcwb.formats.base import OF_CHANGES, Halved, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import HALVES, WHOLE, as_array, elsewhere, partners
-from cdcwb.formats.headers import CHANGES, Halves, Named, Read
+from cdcwb.formats.headers import CHANGES, OPEN, PATCHED, ROLLED_BACK, Halves, Named, Patch, Read
 from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.formats.requests import with_problems
+from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import OF_ENDS, records_of
 from cdcwb.model import Kind
 
-__all__ = ["ENDS", "read_checked_pairs", "read_delivered", "read_elsewhere", "read_ends"]
+__all__ = [
+    "ENDS",
+    "ends_elsewhere",
+    "read_checked_pairs",
+    "read_delivered",
+    "read_elsewhere",
+    "read_ends",
+    "read_ends_here",
+    "read_with_ends",
+]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -115,17 +125,23 @@ def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = 
     """The ends of transactions in a split, as a batch of :data:`ENDS`. ``trail``: records mark the last one of a
     transaction (GoldenGate's TransInd), which is its commit."""
     records = records_of(read, wanted, (*OF_ENDS, "headers") if trail else OF_ENDS)
+    groups = Groups(records.filter(_are_ends(records)))
+    if len(groups):
+        yield _ends(groups, trail)
+
+
+def _are_ends(records: pa.Table) -> pa.Array:
     rolls_back = pc.equal(records["kind"], str(Kind.ROLLBACK))
     last = pc.fill_null(records["last_in_transaction"], False)
-    records = records.filter(pc.or_(pc.or_(pc.is_valid(records["commit_position"]), rolls_back), last))
-    groups = Groups(records)
-    if not len(groups):
-        return
-    commits = groups.are(Kind.COMMIT)
+    return pc.or_(pc.or_(pc.is_valid(records["commit_position"]), rolls_back), last)
+
+
+def _ends(groups: Groups, trail: bool = False) -> pa.RecordBatch:
+    commits = groups.are(Kind.COMMIT) & as_array(_are_ends(groups.table(list(OF_ENDS))))
     if trail:
         placed = pc.is_valid(pc.map_lookup(groups.column("headers"), "TransInd", "first"))
         commits |= as_array(pc.and_(placed, pc.fill_null(groups.column("last_in_transaction"), False)))
-    yield pa.RecordBatch.from_arrays(
+    return pa.RecordBatch.from_arrays(
         [
             groups.names,
             groups.greatest(groups.column("commit_position")),
@@ -134,3 +150,65 @@ def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = 
         ],
         schema=ENDS,
     )
+
+
+# --- ends in other splits ---------------------------------------------------------------------------------------------
+
+_HERE: Final = ENDS.append(pa.field("split", pa.int32()))
+_FACTS: Final = ENDS.names[1:]
+
+
+def read_ends_here(read: Read, wanted: Wanted, split: int) -> Iterator[pa.RecordBatch]:
+    """All transactions of a split, with their ends as far as they are there, null otherwise: a batch of :data:`ENDS`
+    with the column ``split``."""
+    groups = Groups(records_of(read, wanted, OF_ENDS))
+    if len(groups):
+        yield pa.RecordBatch.from_arrays([*_ends(groups).columns, pa.repeat(split, len(groups))], schema=_HERE)
+
+
+def ends_elsewhere(rows: pa.Table) -> pa.RecordBatch:
+    """The transactions of which a split lacks facts that others have, as a batch of
+    :data:`cdcwb.formats.headers.PATCHED`, from the rows of :func:`read_ends_here` of all splits."""
+    groups = Groups(rows)
+    own = groups.table([*_FACTS, "transaction_id", "split"]).combine_chunks()
+    of = pc.index_in(own["transaction_id"].combine_chunks(), groups.names)
+    every: dict[str, pa.Array] = {
+        "commit_position": groups.greatest(groups.column("commit_position")).take(of),
+        "committed_at": groups.greatest(groups.column("committed_at")).take(of),
+        "rolls_back": groups.some(as_array(groups.column("rolls_back"))).take(of),
+    }
+    lacks = pa.array(np.zeros(own.num_rows, np.bool_))
+    for name in _FACTS:
+        same = pc.or_(pc.fill_null(pc.equal(own[name], every[name]), False), pc.is_null(every[name]))
+        lacks = pc.or_(lacks, pc.invert(same))
+    columns = {
+        "split": own["split"],
+        "transaction_id": own["transaction_id"],
+        "outcome": pc.if_else(every["rolls_back"], ROLLED_BACK, OPEN).cast(pa.int8()),
+        "commit_position": every["commit_position"],
+        "committed_at": every["committed_at"],
+        "undo": pa.nulls(own.num_rows, pa.string()),
+        "apart": pa.repeat(False, own.num_rows),
+    }
+    found = pa.table([columns[name] for name in PATCHED.names], schema=PATCHED).filter(lacks).combine_chunks()
+    return found.to_batches()[0] if found.num_rows else pa.RecordBatch.from_pylist([], PATCHED)
+
+
+def read_with_ends(
+    read: Read, wanted: Wanted, changes: Callable[[Read], Iterator[pa.RecordBatch]], patch: Patch, trail: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The changes of a split, by ``changes``, which reads its events once, with the facts from the ends of their
+    transactions: those of the split, and those of its patch."""
+    events = [*read(replace(wanted, columns=frozenset(OF_CHANGES)))]
+    known = patch.transactions
+    rolls_back = pc.equal(known["outcome"], ROLLED_BACK)
+    of_others = pa.RecordBatch.from_arrays([*(known[name] for name in ENDS.names[:-1]), rolls_back], schema=ENDS)
+    ends = Groups(pa.Table.from_batches([*read_ends(lambda _: iter(events), wanted, trail=trail), of_others]))
+
+    def again(needed: Wanted) -> Iterator[pa.RecordBatch]:
+        events.reverse()
+        while events:
+            yield from select(events.pop(), needed)
+
+    for some in changes(again):
+        yield ended(some, ends)

@@ -20,22 +20,20 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.assembly import (
-    ended,
     paired,
     spliced,
     with_columns,
     wrongly_halved,
 )
 from cdcwb.formats.base import OF_CHANGES, Wanted
-from cdcwb.formats.delivered import ENDS, read_ends
-from cdcwb.formats.groups import Groups, labels
+from cdcwb.formats.delivered import read_ends, read_with_ends
+from cdcwb.formats.groups import labels
 from cdcwb.formats.halves import as_array
 from cdcwb.formats.headers import (
     CHANGES,
     LOCATION,
     NARROW,
     NO_PATCH,
-    ROLLED_BACK,
     Headers,
     Named,
     Patch,
@@ -72,14 +70,7 @@ def read_trail_changes(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> I
 def read_trail(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Iterator[pa.RecordBatch]:
     """The same with the facts from the end of their transactions, for a capture of one trail: another one may have
     the same transactions in any of its splits."""
-    found = [*read(replace(wanted, columns=frozenset(OF_CHANGES)))]
-    of_split = [*read_ends(lambda _: iter(found), wanted, trail=True)]
-    known = patch.transactions
-    rolls_back = pc.equal(known["outcome"], ROLLED_BACK)
-    of_others = pa.RecordBatch.from_arrays([*(known[name] for name in ENDS.names[:-1]), rolls_back], schema=ENDS)
-    ends = Groups(pa.Table.from_batches([*of_split, of_others]))
-    for changes in read_trail_changes(lambda _: iter(found), wanted, patch):
-        yield ended(changes, ends)
+    return read_with_ends(read, wanted, lambda events: read_trail_changes(events, wanted, patch), patch, trail=True)
 
 
 def _without(rows: pa.RecordBatch, names: pa.Array) -> pa.RecordBatch:

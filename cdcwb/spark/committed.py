@@ -8,7 +8,7 @@ them are captured, by Qlik's event numbers or GoldenGate's TransInd. The time of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -16,9 +16,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
 from cdcwb.formats.base import EVERYTHING
+from cdcwb.formats.delivered import ends_elsewhere
+from cdcwb.formats.headers import NO_PATCHES, PATCHED, Patches
 from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, read_parts, summarised
 from cdcwb.model import Outcome
-from cdcwb.spark.exchange import received, together, typed
+from cdcwb.spark.exchange import SENT, collected, received, send, together, typed
 from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
@@ -28,9 +30,39 @@ __all__ = [
     "add_ends",
     "parts",
     "parts_of",
+    "patches_of_ends",
     "summaries",
     "summaries_sent",
 ]
+
+
+_ENDS_AT_MOST: Final = 1_000_000
+"""Rows of patches: about 30 MB of text for the driver."""
+_TOO_MANY: Final = "too many"
+
+
+def patches_of_ends(sent: DataFrame, groups: int) -> Patches | None:
+    """What splits need to know of the ends of transactions in others, from the rows of
+    :func:`cdcwb.formats.delivered.read_ends_here`, which were sent as batches in so many groups; None if these
+    are too many."""
+    share = _ENDS_AT_MOST // groups
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers: set[int] = set()
+        rows: list[pa.RecordBatch] = []
+        for batch in batches:
+            numbers.update(batch["group"].to_pylist())
+            rows += (some for _, some in received([batch]))
+        if rows:
+            found = ends_elsewhere(pa.Table.from_batches(rows))
+            fits = found.num_rows <= share * len(numbers)
+            yield from send("ends", found, None, 1, 0) if fits else send(_TOO_MANY, found[:1], None, 1, 0)
+
+    found = [*collected(together(sent).mapInArrow(work, from_arrow_schema(SENT)))]
+    if any(name == _TOO_MANY for name, _ in found):
+        return None
+    rows = pa.Table.from_batches([some for _, some in found], PATCHED).sort_by("split").combine_chunks()
+    return Patches(rows.to_batches()[0], NO_PATCHES.runs) if rows.num_rows else NO_PATCHES
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:

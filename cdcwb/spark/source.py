@@ -33,7 +33,14 @@ from cdcwb.formats.base import (
     Trailing,
     Wanted,
 )
-from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends
+from cdcwb.formats.delivered import (
+    ENDS,
+    read_delivered,
+    read_elsewhere,
+    read_ends,
+    read_ends_here,
+    read_with_ends,
+)
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import find, key_of, sections
 from cdcwb.formats.halves import WHOLE
@@ -101,6 +108,7 @@ _DELIVERED: Final = {
 _MODELS: Final = {
     "changes": model.CHANGES,
     "delivered": model.CHANGES,
+    "ended": model.CHANGES,
     "joined": model.CHANGES,
     "ends": ENDS,
     "trail": model.CHANGES,
@@ -211,6 +219,8 @@ class Reader(DataSourceReader):
         split = split or 0
         if part == "sections":
             return sections(fmt, plan, split, read, self.wanted)
+        if part == "ends_here":
+            return ((part, batch) for batch in read_ends_here(read, self.wanted, split))
         if part == "transactions" and isinstance(fmt, Assembling):
             return read_transactions(read, self.wanted, split, fmt.crossing(plan, split))
         return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, events, split, patch)))
@@ -228,6 +238,8 @@ class Reader(DataSourceReader):
             return _OF_TRAILS[part](read, self.wanted, patch)
         if part == "changes" and isinstance(fmt, Assembling):
             return read_changes(read, self.wanted, patch)
+        if part == "ended":
+            return read_with_ends(read, self.wanted, partial(read_delivered, wanted=self.wanted), patch)
         if part in _DELIVERED:
             return _DELIVERED[part](read, self.wanted, halved)
         return read(self.wanted)

@@ -100,7 +100,16 @@ def test_trails_of_halves_in_several_files(tokens: str, lobs: bool, undo: float,
     assert rows(capture) == expected
 
 
+@pytest.mark.parametrize("broadcast", [0, 1 << 30])
 @pytest.mark.parametrize("disorder", ["qlik-kafka", "debezium"], indirect=True)
-def test_ends_of_many_transactions_are_joined_as_those_of_few(disorder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cdcwb.tables, "BROADCAST_AT_MOST", 0)
-    assert rows(cdcwb.load(disorder), ["changes"])["changes"] == by_spark(disorder)["changes"]
+def test_ends_of_many_transactions_are_joined_as_those_of_few(
+    disorder: Path, broadcast: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = cdcwb.load(disorder, split_size=50_000)
+    assert cast(Live, few._tables)._ends is not None
+    monkeypatch.setattr(committed, "_ENDS_AT_MOST", 0)
+    monkeypatch.setattr(cdcwb.tables, "BROADCAST_AT_MOST", broadcast)
+    many = cdcwb.load(disorder, split_size=50_000)
+    assert cast(Live, many._tables)._ends is None
+    expected = by_spark(disorder)["changes"]
+    assert [rows(one, ["changes"])["changes"] for one in (few, many)] == [expected, expected]

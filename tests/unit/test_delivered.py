@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from itertools import pairwise, zip_longest
 from typing import Any
 
@@ -14,11 +15,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.assembly import ONLY_ASSEMBLED
+from cdcwb.formats.assembly import ONLY_ASSEMBLED, ended
 from cdcwb.formats.base import EVERYTHING, Halved
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.delivered import read_checked_pairs, read_delivered, read_elsewhere, read_ends
+from cdcwb.formats.delivered import (
+    ENDS,
+    ends_elsewhere,
+    read_checked_pairs,
+    read_delivered,
+    read_elsewhere,
+    read_ends,
+    read_ends_here,
+    read_with_ends,
+)
+from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import overlaps
+from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Patches
 from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
 
@@ -184,6 +196,30 @@ def test_what_is_missing_in_a_transaction(known: Row, sentence: str | None) -> N
     found = incomplete(pa.RecordBatch.from_pylist([row], schema=SUMMARIES))
     assert [one["sentence"] for one in found] == ([] if sentence is None else [sentence])
     assert all((one["transaction_id"], one["table"]) == ("7", "shop.orders") for one in found)
+
+
+@given(st.lists(st.lists(_EVENT, max_size=12), min_size=1, max_size=4), st.integers(1, 30))
+def test_ends_in_other_splits_are_in_the_patch(drawn: list[list[Row]], size: int) -> None:
+    rows = iter(events_of([row for split in drawn for row in split]))
+    splits = [[next(rows) for _ in split] for split in drawn]
+    every = reader([row for split in splits for row in split], size)
+    ends = Groups(pa.Table.from_batches(read_ends(every, EVERYTHING), ENDS))
+    expected = [row for some in read_delivered(every, EVERYTHING) for row in ended(some, ends).to_pylist()]
+    here = [
+        batch
+        for number, split in enumerate(splits)
+        for batch in read_ends_here(reader(split, size), EVERYTHING, number)
+    ]
+    elsewhere = ends_elsewhere(pa.Table.from_batches(here).sort_by("transaction_id")) if here else NO_PATCH.transactions
+    patches = Patches(elsewhere.sort_by("split"), NO_PATCHES.runs)
+    found: list[Row] = []
+    for number, split in enumerate(splits):
+        changes = partial(read_delivered, wanted=EVERYTHING)
+        for some in read_with_ends(reader(split, size), EVERYTHING, changes, patches.patch(number)):
+            found += some.to_pylist()
+    assert found == expected
+    if len(splits) == 1:
+        assert not elsewhere.num_rows
 
 
 @given(st.lists(_EVENT, max_size=25), st.integers(1, 30))
