@@ -14,6 +14,7 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb import Capture
+from cdcwb.spark import committed
 from cdcwb.tables import Live
 
 DATA = Path(__file__).parents[2] / "data"

@@ -205,11 +205,9 @@ def test_ends_in_other_splits_are_in_the_patch(drawn: list[list[Row]], size: int
     every = reader([row for split in splits for row in split], size)
     ends = Groups(pa.Table.from_batches(read_ends(every, EVERYTHING), ENDS))
     expected = [row for some in read_delivered(every, EVERYTHING) for row in ended(some, ends).to_pylist()]
-    here = [
-        batch
-        for number, split in enumerate(splits)
-        for batch in read_ends_here(reader(split, size), EVERYTHING, number)
-    ]
+    here: list[pa.RecordBatch] = []
+    for number, split in enumerate(splits):
+        here += read_ends_here(reader(split, size), EVERYTHING, number)
     elsewhere = ends_elsewhere(pa.Table.from_batches(here).sort_by("transaction_id")) if here else NO_PATCH.transactions
     patches = Patches(elsewhere.sort_by("split"), NO_PATCHES.runs)
     found: list[Row] = []
