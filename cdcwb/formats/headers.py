@@ -152,15 +152,21 @@ def _part(rows: pa.RecordBatch, splits: range) -> pa.RecordBatch:
     return rows.slice(first, stop - first)
 
 
-def _written(rows: pa.RecordBatch) -> bytes:
+_Written = tuple[int, bytes]
+"""Size of the bytes, and these compressed."""
+
+
+def _written(rows: pa.RecordBatch) -> _Written:
     """Without the schema, and of a slice only its rows."""
-    written: bytes = rows.serialize().to_pybytes()
-    return written
+    written = rows.serialize()
+    return written.size, pa.compress(written, codec="zstd", asbytes=True)
 
 
-def _patches_of(transactions: bytes, runs: bytes) -> Patches:
-    both = ((transactions, PATCHED), (runs, PATCHED_RUNS))
-    return Patches(*(pa.ipc.read_record_batch(pa.py_buffer(written), schema) for written, schema in both))
+def _patches_of(*both: _Written) -> Patches:
+    rows = []
+    for (size, written), schema in zip(both, (PATCHED, PATCHED_RUNS), strict=True):
+        rows.append(pa.ipc.read_record_batch(pa.decompress(written, size, codec="zstd"), schema))
+    return Patches(*rows)
 
 
 NO_PATCHES: Final = Patches(*(pa.RecordBatch.from_pylist([], schema) for schema in (PATCHED, PATCHED_RUNS)))

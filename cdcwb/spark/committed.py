@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -61,8 +62,11 @@ def patches_of_ends(sent: DataFrame, groups: int) -> Patches | None:
     found = [*collected(together(sent).mapInArrow(work, from_arrow_schema(SENT)))]
     if any(name == _TOO_MANY for name, _ in found):
         return None
-    rows = pa.Table.from_batches([some for _, some in found], PATCHED).sort_by("split").combine_chunks()
-    return Patches(rows.to_batches()[0], NO_PATCHES.runs) if rows.num_rows else NO_PATCHES
+    if not found:
+        return NO_PATCHES
+    rows = pa.Table.from_batches([some for _, some in found], PATCHED)
+    order = np.argsort(rows["split"].to_numpy(), kind="stable")
+    return Patches(rows.combine_chunks().to_batches()[0].take(pa.array(order)), NO_PATCHES.runs)
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:

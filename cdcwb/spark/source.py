@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -341,11 +340,11 @@ def _portioned(plan: Plan, portion: dict[str, Any]) -> Plan:
 
 def written_patches(patches: Patches) -> str:
     """The patches of splits, as text for an option; both ends run the same version of cdcwb."""
-    return base64.b64encode(zlib.compress(pickle.dumps(patches), 1)).decode("ascii")
+    return base64.b64encode(pickle.dumps(patches)).decode("ascii")
 
 
 def _read_patches(text: str) -> Patches:
-    found: Patches = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else NO_PATCHES
+    found: Patches = pickle.loads(base64.b64decode(text)) if text else NO_PATCHES
     return found
 
 
