@@ -155,7 +155,6 @@ def _ends(groups: Groups, trail: bool = False) -> pa.RecordBatch:
 # --- ends in other splits ---------------------------------------------------------------------------------------------
 
 _HERE: Final = ENDS.append(pa.field("split", pa.int32()))
-_FACTS: Final = ENDS.names[1:]
 
 
 def read_ends_here(read: Read, wanted: Wanted, split: int) -> Iterator[pa.RecordBatch]:
@@ -170,28 +169,27 @@ def ends_elsewhere(rows: pa.Table) -> pa.RecordBatch:
     """The transactions of which a split lacks facts that others have, as a batch of
     :data:`cdcwb.formats.headers.PATCHED`, from the rows of :func:`read_ends_here` of all splits."""
     groups = Groups(rows)
-    own = groups.table([*_FACTS, "transaction_id", "split"]).combine_chunks()
-    of = pc.index_in(own["transaction_id"].combine_chunks(), groups.names)
+    names = groups.column("transaction_id")
+    of = pc.index_in(names, groups.names)
     every: dict[str, pa.Array] = {
         "commit_position": groups.greatest(groups.column("commit_position")).take(of),
         "committed_at": groups.greatest(groups.column("committed_at")).take(of),
         "rolls_back": groups.some(as_array(groups.column("rolls_back"))).take(of),
     }
-    lacks = pa.array(np.zeros(own.num_rows, np.bool_))
-    for name in _FACTS:
-        same = pc.or_(pc.fill_null(pc.equal(own[name], every[name]), False), pc.is_null(every[name]))
-        lacks = pc.or_(lacks, pc.invert(same))
+    lacks = pa.repeat(False, len(names))
+    for name, known in every.items():
+        differs = pc.fill_null(pc.not_equal(groups.column(name), known), True)
+        lacks = pc.or_(lacks, pc.and_(pc.is_valid(known), differs))
     columns = {
-        "split": own["split"],
-        "transaction_id": own["transaction_id"],
+        "split": groups.column("split"),
+        "transaction_id": names,
         "outcome": pc.if_else(every["rolls_back"], ROLLED_BACK, OPEN).cast(pa.int8()),
         "commit_position": every["commit_position"],
         "committed_at": every["committed_at"],
-        "undo": pa.nulls(own.num_rows, pa.string()),
-        "apart": pa.repeat(False, own.num_rows),
+        "undo": pa.nulls(len(names), pa.string()),
+        "apart": pa.repeat(False, len(names)),
     }
-    found = pa.table([columns[name] for name in PATCHED.names], schema=PATCHED).filter(lacks).combine_chunks()
-    return found.to_batches()[0] if found.num_rows else pa.RecordBatch.from_pylist([], PATCHED)
+    return pa.RecordBatch.from_arrays([columns[name] for name in PATCHED.names], schema=PATCHED).filter(lacks)
 
 
 def read_with_ends(

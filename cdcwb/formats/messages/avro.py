@@ -137,7 +137,7 @@ class AvroFile:
         self.schema = self.codec = ""
         self.problem: str | None = None
         self.records: RecordSchema | None = None
-        self.first = 0  # the place of the first block; 0: the header is not read yet
+        self.first = 0  # the offset of the first block; 0: the header is not read yet
         self.sync = b""
         try:
             meta = self._header()
@@ -197,7 +197,7 @@ class AvroFile:
         return bytes(self.read(at, at + size)), at + size
 
     def _zigzag(self, at: int) -> tuple[int, int]:
-        """A long and the place after it; the place itself where there is none."""
+        """A long and the offset after it; its own offset if there is none."""
         value = shift = 0
         for place, byte in enumerate(self.read(at, at + 10), at + 1):
             value |= (byte & 0x7F) << shift
@@ -240,7 +240,7 @@ class AvroFile:
             row, at = row + block.count, block.end
 
     def _next_sync(self, at: int, stop: int) -> int:
-        """The place after the first sync marker in ``[at, stop)``; ``stop`` where there is none."""
+        """The offset after the first sync marker in ``[at, stop)``; ``stop`` if there is none."""
         while at < stop:
             found = bytes(self.read(at, min(at + _STEP + _SYNC, stop))).find(self.sync)
             if found >= 0:
