@@ -26,7 +26,7 @@ from cdcwb.formats.base import (
     Trailing,
 )
 from cdcwb.formats.continued import divide
-from cdcwb.formats.headers import NO_PATCHES, Patches
+from cdcwb.formats.headers import NO_PATCHES, Patches, WrittenPatches
 from cdcwb.formats.sections import patches
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
@@ -90,7 +90,7 @@ class Live(Planned):
             return self._with_crossing(self._changes_of_splits("delivered", images), images)
         if self.delivers_changes:
             if self._ends is not None:
-                return self._changes_of_splits("ended", images, patches=written_patches(self._ends))
+                return self._changes_of_splits("ended", images, **written_patches(self._ends))
             return self._with_ends("delivered", "ends", images)
         # rows are matched with those they undo by their images
         images = images or bool(self.plan.facts.get("undo_records"))
@@ -158,7 +158,7 @@ class Live(Planned):
         return patches(collected(self._read(part="sections", images="false", mode=self.mode, groups="1")))
 
     @cached_property
-    def _ends(self) -> Patches | None:
+    def _ends(self) -> WrittenPatches | None:
         """What splits need to know of the ends of transactions in others, by a job of Spark; None if these are too
         many, or if there are no splits."""
         from cdcwb.spark.committed import patches_of_ends
@@ -170,10 +170,10 @@ class Live(Planned):
 
     @cached_property
     def _patching(self) -> dict[str, str]:
-        """The same as an option of the data source."""
+        """The same as options of the data source."""
         from cdcwb.spark.source import written_patches
 
-        return {"patches": written_patches(self._patches)} if self._shares else {}
+        return written_patches(self._patches) if self._shares else {}
 
     def _with_crossing(self, changes: DataFrame, images: bool) -> DataFrame:
         return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes

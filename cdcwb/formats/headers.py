@@ -5,7 +5,7 @@ the borders of a split is in its :class:`Patch` (:mod:`cdcwb.formats.sections`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -42,11 +42,13 @@ __all__ = [
     "Patches",
     "Read",
     "Runs",
+    "WrittenPatches",
     "changed",
     "location",
     "locations",
     "narrow",
     "outcome",
+    "written_by_split",
 ]
 
 Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
@@ -163,10 +165,42 @@ def _written(rows: pa.RecordBatch) -> _Written:
 
 
 def _patches_of(*both: _Written) -> Patches:
-    rows = []
-    for (size, written), schema in zip(both, (PATCHED, PATCHED_RUNS), strict=True):
-        rows.append(pa.ipc.read_record_batch(pa.decompress(written, size, codec="zstd"), schema))
-    return Patches(*rows)
+    return Patches(*(_read(one, schema) for one, schema in zip(both, (PATCHED, PATCHED_RUNS), strict=True)))
+
+
+def _read(written: _Written, schema: pa.Schema) -> pa.RecordBatch:
+    size, content = written
+    return pa.ipc.read_record_batch(pa.decompress(content, size, codec="zstd"), schema)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPatches:
+    """The patches of some splits without runs, as they were written (:func:`written_by_split`): so that the driver
+    holds few bytes for many transactions."""
+
+    of_splits: Mapping[int, Sequence[_Written]]
+
+    def of(self, splits: range) -> WrittenPatches:
+        """Those of consecutive splits."""
+        return WrittenPatches({split: self.of_splits[split] for split in splits if split in self.of_splits})
+
+    def patch(self, split: int, read: Callable[[int, Wanted], Iterator[pa.RecordBatch]] | None = None) -> Patch:
+        """That of a split."""
+        pieces = [_read(piece, PATCHED) for piece in self.of_splits.get(split, [])]
+        rows = pa.Table.from_batches(pieces, PATCHED).combine_chunks()
+        columns = [one_chunk(column) for column in rows.columns]
+        return Patch(pa.RecordBatch.from_arrays(columns, schema=PATCHED), NO_PATCHES.runs, read)
+
+    def others(self) -> list[int]:
+        """None: without runs no split has the other half of an update."""
+        return []
+
+
+def written_by_split(rows: pa.RecordBatch) -> Iterator[tuple[int, _Written]]:
+    """Rows of :data:`PATCHED`, written for each split."""
+    rows = rows.sort_by("split")
+    for split in pc.unique(rows["split"]).to_pylist():
+        yield split, _written(_part(rows, range(split, split + 1)))
 
 
 NO_PATCHES: Final = Patches(*(pa.RecordBatch.from_pylist([], schema) for schema in (PATCHED, PATCHED_RUNS)))

@@ -7,10 +7,10 @@ them are captured, by Qlik's event numbers or GoldenGate's TransInd. The time of
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -18,10 +18,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.formats.base import EVERYTHING
 from cdcwb.formats.delivered import ends_elsewhere
-from cdcwb.formats.headers import NO_PATCHES, PATCHED, Patches
+from cdcwb.formats.headers import WrittenPatches, written_by_split
 from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, read_parts, summarised
 from cdcwb.model import Outcome
-from cdcwb.spark.exchange import SENT, collected, received, send, together, typed
+from cdcwb.spark.exchange import received, together, typed
 from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
@@ -37,12 +37,13 @@ __all__ = [
 ]
 
 
-_ENDS_AT_MOST: Final = 1_000_000
-"""Rows of patches: about 30 MB of text for the driver."""
-_TOO_MANY: Final = "too many"
+_ENDS_AT_MOST: Final = 16 << 20
+"""Bytes of patches for the driver."""
+_WRITTEN: Final = pa.schema([("split", pa.int32()), ("size", pa.int64()), ("content", pa.binary())])
+_TOO_MANY: Final = pa.RecordBatch.from_pylist([{"split": -1}], _WRITTEN)
 
 
-def patches_of_ends(sent: DataFrame, groups: int) -> Patches | None:
+def patches_of_ends(sent: DataFrame, groups: int) -> WrittenPatches | None:
     """What splits need to know of the ends of transactions in others, from the rows of
     :func:`cdcwb.formats.delivered.read_ends_here`, which were sent as batches in so many groups; None if these
     are too many."""
@@ -54,19 +55,19 @@ def patches_of_ends(sent: DataFrame, groups: int) -> Patches | None:
         for batch in batches:
             numbers.update(batch["group"].to_pylist())
             rows += (some for _, some in received([batch]))
-        if rows:
-            found = ends_elsewhere(pa.Table.from_batches(rows))
-            fits = found.num_rows <= share * len(numbers)
-            yield from send("ends", found, None, 1, 0) if fits else send(_TOO_MANY, found[:1], None, 1, 0)
+        if not rows:
+            return
+        found = [(split, *written) for split, written in written_by_split(ends_elsewhere(pa.Table.from_batches(rows)))]
+        if sum(len(content) for _, _, content in found) > share * len(numbers):
+            yield _TOO_MANY
+        elif found:
+            yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*found, strict=True)], schema=_WRITTEN)
 
-    found = [*collected(together(sent).mapInArrow(work, from_arrow_schema(SENT)))]
-    if any(name == _TOO_MANY for name, _ in found):
-        return None
-    if not found:
-        return NO_PATCHES
-    rows = pa.Table.from_batches([some for _, some in found], PATCHED)
-    order = np.argsort(rows["split"].to_numpy(), kind="stable")
-    return Patches(rows.combine_chunks().to_batches()[0].take(pa.array(order)), NO_PATCHES.runs)
+    of_splits: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    for batch in together(sent).mapInArrow(work, from_arrow_schema(_WRITTEN)).toArrow().to_batches():
+        for split, *written in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            of_splits[split].append(tuple(written))
+    return None if -1 in of_splits else WrittenPatches(dict(of_splits))
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:

@@ -43,7 +43,7 @@ from cdcwb.formats.delivered import (
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import find, key_of, sections
 from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Named, Patch, Patches
+from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Named, Patch, Patches, WrittenPatches
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
@@ -70,7 +70,6 @@ READER_OPTIONS = (
     "packed",
     "part",
     "groups",
-    "patches",
     "keys",
     "table",
     "columns",
@@ -89,8 +88,8 @@ of a ``trail`` that begin in it, the events of transactions that are assembled `
 (:class:`cdcwb.formats.base.Joining`); or its ``findings``, which are ``unassembled`` if its changes are not assembled
 in it (:mod:`cdcwb.formats.findings`). With ``groups`` the batches are sent as those of
 :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``sections`` always are.
-``patches`` has what splits need to know of others (:func:`written_patches`). ``keys`` is the option of that name for
-changes, as JSON."""
+``patches0`` and so on have what splits need to know of others (:func:`written_patches`). ``keys`` is the option of that
+name for changes, as JSON."""
 _OF_TRAILS: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
     "trail": read_trail,
     "trail_delivered": read_trail_changes,
@@ -118,6 +117,8 @@ _MODELS: Final = {
     "counted": PARTS,
 }
 _OF_MALFORMED: Final = ("problems", "file", "offset")
+_PATCHES: Final = "patches"
+_OPTION: Final = 768 << 10  # bytes of patches in an option
 _TASKS: Final = 16  # small splits are read together where there would be more tasks
 _TOGETHER: Final = (512 << 10, 4 << 20)  # bytes of small splits that one task reads
 
@@ -142,7 +143,7 @@ class _Splits(InputPartition):
     first: int
     stop: int
     portion: dict[str, Any]
-    patches: Patches
+    patches: Patches | WrittenPatches
     others: dict[int, dict[str, Any]]
 
     def __init__(
@@ -150,7 +151,7 @@ class _Splits(InputPartition):
         first: int,
         stop: int,
         portion: dict[str, Any],
-        patches: Patches = NO_PATCHES,
+        patches: Patches | WrittenPatches = NO_PATCHES,
         others: dict[int, dict[str, Any]] | None = None,
     ) -> None:
         super().__init__(first)
@@ -176,7 +177,7 @@ class Reader(DataSourceReader):
         self.packed = _is_packed(options)
         self.groups = int(options.get("groups", "0"))
         self._plan: Plan | None = None
-        self._patches = _read_patches(options.get("patches", ""))
+        self._patches = _read_patches(options)
 
     def __getstate__(self) -> dict[str, Any]:
         """What every task receives: the plan without splits, if each partition has its portion. Spark pickles a reader
@@ -184,7 +185,7 @@ class Reader(DataSourceReader):
         plan, options = self.plan(), self.options
         if isinstance(get_format(self.format), Portioning):
             options = {**options, "plan": replace(cast(Any, plan), splits=[]).to_text()}
-        options = {name: value for name, value in options.items() if name != "patches"}
+        options = {name: value for name, value in options.items() if not name.startswith(_PATCHES)}
         return {**self.__dict__, "_plan": None, "_patches": NO_PATCHES, "options": options}
 
     def plan(self) -> Plan:
@@ -338,14 +339,18 @@ def _portioned(plan: Plan, portion: dict[str, Any]) -> Plan:
     return plan
 
 
-def written_patches(patches: Patches) -> str:
-    """The patches of splits, as text for an option; both ends run the same version of cdcwb."""
-    return base64.b64encode(pickle.dumps(patches)).decode("ascii")
+def written_patches(patches: Patches | WrittenPatches) -> dict[str, str]:
+    """The patches of splits, as options; both ends run the same version of cdcwb. A text that is passed to the JVM is
+    copied several times, so no option is long."""
+    written = pickle.dumps(patches)
+    parts = (written[start : start + _OPTION] for start in range(0, len(written), _OPTION))
+    return {f"{_PATCHES}{number}": base64.b64encode(part).decode("ascii") for number, part in enumerate(parts)}
 
 
-def _read_patches(text: str) -> Patches:
-    found: Patches = pickle.loads(base64.b64decode(text)) if text else NO_PATCHES
-    return found
+def _read_patches(options: dict[str, str]) -> Patches | WrittenPatches:
+    numbers = range(sum(name.startswith(_PATCHES) for name in options))
+    written = b"".join(base64.b64decode(options[f"{_PATCHES}{number}"]) for number in numbers)
+    return pickle.loads(written) if written else NO_PATCHES
 
 
 def _sizes(fmt: Format, plan: Plan) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise, zip_longest
@@ -30,7 +30,7 @@ from cdcwb.formats.delivered import (
 )
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import overlaps
-from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Patches
+from cdcwb.formats.headers import NO_PATCH, WrittenPatches, written_by_split
 from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
 
@@ -209,7 +209,12 @@ def test_ends_in_other_splits_are_in_the_patch(drawn: list[list[Row]], size: int
     for number, split in enumerate(splits):
         here += read_ends_here(reader(split, size), EVERYTHING, number)
     elsewhere = ends_elsewhere(pa.Table.from_batches(here).sort_by("transaction_id")) if here else NO_PATCH.transactions
-    patches = Patches(elsewhere.sort_by("split"), NO_PATCHES.runs)
+    half = elsewhere.num_rows // 2
+    pieces: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    for part in (elsewhere[:half], elsewhere[half:]):  # as from two tasks
+        for number, written in written_by_split(part):
+            pieces[number].append(written)
+    patches = WrittenPatches(pieces).of(range(len(splits)))
     found: list[Row] = []
     for number, split in enumerate(splits):
         changes = partial(read_delivered, wanted=EVERYTHING)

@@ -55,7 +55,7 @@ def test_a_task_reads_its_own_splits_and_receives_no_others(
         ]:
             options = {"plan": plan.to_text(), "groups": "3", **({"part": part} if part else {})}
             if part and isinstance(form, (Assembling, Trailing)):
-                options["patches"] = _patches(name, options["plan"])
+                options |= _patches(name, options["plan"])
             data_source = source._source_of(name)(options)
             reader = cast(source.Reader, data_source.reader(StructType()))
             sent = CloudPickleSerializer().dumps(
@@ -83,7 +83,7 @@ def _read_with_all(name: str, options: dict[str, str], partition: source._Splits
     return list(reader.read(source._Splits(partition.first, partition.stop, {}, reader._patches, every)))
 
 
-def _patches(name: str, plan: str) -> str:
+def _patches(name: str, plan: str) -> dict[str, str]:
     """What the splits of a plan need to know of others."""
     reader = source.Reader(name, {"plan": plan, "part": "sections", "groups": "1"})
     found = patches(received(batch for one in reader.partitions() for batch in reader.read(one)))
