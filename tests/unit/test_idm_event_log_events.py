@@ -144,7 +144,7 @@ def test_a_table_is_parted_at_the_last_dot(
     name: str | None, schema: str | None, expected: tuple[str | None, str | None]
 ) -> None:
     assert split_name(name, schema) == expected
-    owners, tables = split_names(pa.array([None, name], pa.string()).slice(1), schema)
+    owners, tables, _ = split_names(pa.array([None, name], pa.string()).slice(1), schema)
     assert (owners.to_pylist(), tables.to_pylist()) == ([expected[0]], [expected[1]])
     found = the_event(Source("x", 0, OffsetUnit.BYTE, schema=schema), table_name=name)
     label = ".".join(part for part in expected if part) + "@1"

@@ -6,6 +6,7 @@ second slot of such an array is a requested value, and the slots between are ski
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ __all__ = [
     "gather",
     "hex_digits",
     "integers",
+    "interleaved",
     "slices",
     "small_numbers",
 ]
@@ -85,6 +87,16 @@ def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bool
             [None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little")), _evens(count)],
         )
     )
+
+
+def interleaved(columns: Sequence[pa.StringArray], index: Ints | None = None) -> pa.StringArray:
+    """The texts of some rows (None: of all) of these columns, one row after the other."""
+    if not columns:
+        return pa.array([], pa.string())
+    count = len(columns[0])
+    rows = np.arange(count) if index is None else index
+    chosen = (rows[:, None] + np.arange(len(columns)) * count).reshape(-1)
+    return pa.concat_arrays(columns).take(pa.array(chosen))
 
 
 def content_of(values: pa.Array) -> tuple[Bytes, Ints]:

@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays.maps import MapBuilder, TextPool
+from cdcwb.formats.arrays.maps import maps_of
+from cdcwb.formats.arrays.texts import interleaved
 from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.groups import labels
 from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
 from cdcwb.formats.idm_event_log.decode.keys import KeyColumn, TableKeyError, correct, parse_column
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, numbers_of, parse_times, ranges, xml_unfit
@@ -206,13 +208,14 @@ class _Findings:
 
 
 def _check_keys(findings: _Findings, keys: KeyColumn, lost: bool) -> None:
-    told: dict[str | None, str] = {}
-    for row, text in findings.texts("table_key", _null(keys.pairs)):
-        if text not in told:
-            told[text] = broken_key(text, keys.errors.get(row), lost)
-        findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, told[text], True))
-    for row, text in findings.texts("table_key", keys.padded):
-        sentence = padded_key(text or "")
+    broken, padded = (findings.texts("table_key", rows) for rows in (_null(keys.pairs), keys.padded))
+    texts = list({text for _, text in (*broken, *padded) if text is not None})
+    meant = dict(zip(texts, correct(texts), strict=True))
+    for row, text in broken:
+        sentence = broken_key(text, keys.errors.get(row), lost, meant.get(text or ""))
+        findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, sentence, True))
+    for row, text in padded:
+        sentence = padded_key(text or "", meant.get(text or ""))
         findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, sentence, False))
 
 
@@ -238,18 +241,17 @@ def no_record_id(text: str | None) -> str:
     return f"record_id: expected a positive whole number of at most 19 digits, found {given(text)}"
 
 
-def broken_key(text: str | None, error: TableKeyError | None, absent: bool = False) -> str:
-    """A table_key that is NULL or not as the grammar has it."""
+def broken_key(text: str | None, error: TableKeyError | None, absent: bool = False, meant: str | None = None) -> str:
+    """A table_key that is NULL or not as the grammar has it; ``meant``: as it should be written, if that is clear."""
     if text is None or error is None:
         return f"table_key: expected column=value, found {given(text, absent)}"
-    repaired = correct(text)
-    meant = "" if repaired is None else f"; {visible(repaired, _SHOWN)} may be meant"
-    return f"table_key: {error} of {given(text)}{meant}"
+    hint = "" if meant is None else f"; {visible(meant, _SHOWN)} may be meant"
+    return f"table_key: {error} of {given(text)}{hint}"
 
 
-def padded_key(text: str) -> str:
-    """A table_key with blanks around a name or a number."""
-    other = visible(correct(text) or "", _SHOWN)
+def padded_key(text: str, meant: str | None) -> str:
+    """A table_key with blanks around a name or a number; ``meant``: without them."""
+    other = visible(meant or "", _SHOWN)
     return f"table_key: expected no blanks around names and numbers, found {given(text)}; {other} is another object"
 
 
@@ -351,7 +353,7 @@ def to_events(
     count = log.num_rows
     said = typed(log, source.zone)
     keys = parse_column(log.column("table_key"))
-    schema, table = split_names(log.column("table_name"), source.schema)
+    schema, table, version = split_names(log.column("table_name"), source.schema)
     per_field = one_of(said.event_type, PER_FIELD) & ~lacking(log.column("column_name"))
     columns: dict[str, pa.Array | None] = {
         "format": pa.repeat(FORMAT, count),
@@ -368,7 +370,7 @@ def to_events(
         "changed_at": said.event_us.view(pa.timestamp("us")).cast(MICROSECONDS),
         "schema_name": schema,
         "table_name": table,
-        "table_version": _versions(schema, table),
+        "table_version": version,
         "changed_columns": _lists(log.column("column_name"), per_field),
         "key": keys.pairs,
         "headers": _headers(log, source.absent, wanted.images),
@@ -390,8 +392,9 @@ def _meanings(log: pa.RecordBatch, types: pa.Int32Array) -> dict[str, pa.Array]:
     places = pc.fill_null(types, 0)
     operation = _OPERATIONS.take(places)
     if types.null_count:
-        unknown = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(log.column("event_type"), ""), ")", "")
-        operation = pc.coalesce(operation, unknown)
+        unknown = pc.is_null(types)
+        texts = pc.fill_null(log.column("event_type").filter(unknown), "")
+        operation = pc.replace_with_mask(operation, unknown, pc.binary_join_element_wise("UNKNOWN(", texts, ")", ""))
     return {"kind": _KINDS.take(places), "operation": operation}
 
 
@@ -406,20 +409,16 @@ def split_name(name: str | None, schema: str | None) -> tuple[str | None, str | 
     return (head, tail) if head and tail else (schema, name)
 
 
-def split_names(names: pa.StringArray, schema: str | None) -> tuple[pa.StringArray, pa.StringArray]:
-    """What :func:`split_name` says of each name; there are few different ones."""
+def split_names(names: pa.StringArray, schema: str | None) -> tuple[pa.StringArray, pa.StringArray, pa.StringArray]:
+    """What :func:`split_name` says of each name, and the one version that a table of a log has: its label and ``@1``.
+    There are few different names."""
     encoded = names.dictionary_encode()
     known = [*encoded.dictionary.to_pylist(), None]
     pairs = [split_name(name, schema) for name in known]
+    owners, tables = (pa.array([pair[side] for pair in pairs], pa.string()) for side in (0, 1))
+    versions = pc.binary_join_element_wise(labels(owners, tables), "1", "@")
     index = pc.fill_null(encoded.indices, len(known) - 1)
-    owners, tables = (pa.array([pair[side] for pair in pairs], pa.string()).take(index) for side in (0, 1))
-    return owners, tables
-
-
-def _versions(schema: pa.StringArray, table: pa.StringArray) -> pa.StringArray:
-    """The one version that a table of a log has: its label and ``@1``."""
-    first = pc.binary_join_element_wise(schema, table, ".")
-    return pc.binary_join_element_wise(pc.coalesce(first, table), "1", "@")
+    return owners.take(index), tables.take(index), versions.take(index)
 
 
 # --- nested columns ---------------------------------------------------------------------------------------------------
@@ -470,12 +469,7 @@ def _before(
 def _headers(log: pa.RecordBatch, absent: frozenset[str], images: bool) -> pa.MapArray:
     """All columns that the source has, as it wrote them."""
     names = [name for name in COLUMNS if name not in absent and (images or name not in VALUES)]
-    pool = TextPool()
-    build = MapBuilder(log.num_rows, pool)
-    places = [pool.add(log.column(name)) for name in names]
-    stacked = np.stack(places, axis=1) if places else np.empty((log.num_rows, 0), np.int64)
-    build.group(np.arange(log.num_rows), names, stacked)
-    return build.build()
+    return maps_of(names, interleaved([log.column(name) for name in names]), np.ones(log.num_rows, np.bool_))
 
 
 def _problems(findings: Sequence[Finding], count: int) -> pa.ListArray | None:

@@ -22,6 +22,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays.maps import maps_of
+from cdcwb.formats.arrays.texts import interleaved
 from cdcwb.formats.base import EVERYTHING, Field, Inspection, Piece, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.moments import moment as time_of
@@ -62,7 +63,7 @@ from cdcwb.formats.source import folders_of, same_file
 from cdcwb.formats.tabular.file import DEFAULT
 from cdcwb.formats.tabular.format import gap_event, inspect_gap, woven
 from cdcwb.formats.tabular.parts import Gap
-from cdcwb.formats.tabular.rows import Cell, cut_fields, cut_json, interleaved
+from cdcwb.formats.tabular.rows import Cell, cut_fields, cut_json
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import joined, moment, plural
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import hex_digits, slices
+from cdcwb.formats.arrays.texts import hex_digits, interleaved, slices
 from cdcwb.formats.avro import to_text
 from cdcwb.formats.json_text import Element, parse
 from cdcwb.formats.json_values import as_text, parse_json
@@ -28,7 +28,6 @@ __all__ = [
     "cut_json",
     "first_texts",
     "hex_text",
-    "interleaved",
     "is_binary",
     "json_column",
     "plain",
@@ -87,7 +86,7 @@ class ColumnRows(Generic[L]):
 
     def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
         """Some columns of some rows (None: of all) as text, one row after the other."""
-        return _some([self.text(place) for place in places], index)
+        return interleaved([self.text(place) for place in places], index)
 
     def garbled(self, place: int) -> Ints:
         """Which rows of a column are not in the character set."""
@@ -240,7 +239,7 @@ class CsvRows(Generic[L]):
         """Some columns of some rows (None: of all) as text, one row after the other."""
         if self.is_text:
             return self._fields(places, index).view(pa.string())
-        return _some([self.text(place) for place in places], index)
+        return interleaved([self.text(place) for place in places], index)
 
     def garbled(self, place: int) -> Ints:
         """Which rows of a column are not in the character set."""
@@ -355,20 +354,6 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 Rows: TypeAlias = ColumnRows[L] | CsvRows[L]
-
-
-def interleaved(columns: Sequence[pa.StringArray]) -> pa.StringArray:
-    """The values of columns, row by row."""
-    return _some(columns, None)
-
-
-def _some(columns: Sequence[pa.StringArray], index: Ints | None) -> pa.StringArray:
-    if not columns:
-        return pa.array([], pa.string())
-    count = len(columns[0])
-    rows = np.arange(count) if index is None else index
-    chosen = (rows[:, None] + np.arange(len(columns)) * count).reshape(-1)
-    return pa.concat_arrays(columns).take(pa.array(chosen))
 
 
 def plain(column: pa.Array) -> pa.Array:

@@ -12,7 +12,7 @@ character, the empty text is ``""``; no column is in a key twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import as_text, slices
 from cdcwb.formats.idm_event_log.decode.values import Bools, Bytes, Ints, bytes_of_texts
-from cdcwb.formats.kernels import interpreted, kernel
+from cdcwb.formats.kernels import kernel
 
 __all__ = [
     "BLANKS",
@@ -117,6 +117,11 @@ class _Cut:
                 self.escaped, self.counts, self.error, self.position, self.padded,
             )
         )  # fmt: skip
+
+    def written(self) -> list[tuple[str, str]]:
+        """All columns with their values as written, with quotes."""
+        raw, spans = self.data.tobytes(), self.spans[:, : self.total].T.tolist()
+        return [(raw[begin:end].decode(), raw[value:stop].decode()) for begin, end, value, stop in spans]
 
     def failure(self, row: int, text: str) -> TableKeyError | None:
         """What is wrong with a row, whose text is given."""
@@ -274,8 +279,7 @@ def parse_column(keys: pa.StringArray) -> KeyColumn:
 
 def parse(text: str) -> tuple[tuple[str, str], ...]:
     """The columns of a key with their values, quotes and escapes undone, in the order written. Raises TableKeyError."""
-    with interpreted():
-        found = parse_column(pa.array([text], pa.string()))
+    found = parse_column(pa.array([text], pa.string()))
     if found.errors:
         raise found.errors[0]
     return tuple(found.pairs[0].as_py())
@@ -283,11 +287,8 @@ def parse(text: str) -> tuple[tuple[str, str], ...]:
 
 def parts(text: str) -> Iterator[tuple[str, str]]:
     """The columns of a key with their values as written, with quotes. Raises TableKeyError after what precedes it."""
-    with interpreted():
-        cut = _Cut(pa.array([text], pa.string()))
-    raw = text.encode()
-    for begin, end, value, stop in cut.spans[:, : cut.total].T.tolist():
-        yield raw[begin:end].decode(), raw[value:stop].decode()
+    cut = _Cut(pa.array([text], pa.string()))
+    yield from cut.written()
     error = cut.failure(0, text)
     if error is not None:
         raise error
@@ -295,8 +296,7 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 
 def padded(text: str) -> bool:
     """Does a key have blanks around a name or a number? False for what is no key."""
-    with interpreted():
-        return bool(_Cut(pa.array([text], pa.string())).padded[0])
+    return bool(_Cut(pa.array([text], pa.string())).padded[0])
 
 
 def escape_value(text: str) -> str:
@@ -315,26 +315,22 @@ _NEXT: Final = re.compile(rf"\+[{BLANKS}]*[^\W\d][\w$#]*[{BLANKS}]*=[{BLANKS}]*(
 _PAIR: Final = re.compile(r'\\["\\]')
 
 
-def correct(text: str) -> str | None:
-    """The key as it should be written; None where that is not clear.
+def correct(texts: Sequence[str]) -> list[str | None]:
+    """The keys as they should be written; None where that is not clear.
 
     Blanks around names and around values without quotes go, and a value with special characters gets its quotes and
     escapes. A ``+`` begins another column where a name and ``=`` stand behind it. Nothing is made up: what lacks a
     name, a value or a closing quote, or may be meant in two ways, is not repaired.
     """
-    try:
-        given = [(name.strip(BLANKS), _trimmed(value)) for name, value in parts(text)]
-    except TableKeyError:
-        found = _lenient(text)
-        if found is None:
-            return None
-        given = found
-    made = "+".join(f"{name}={value}" for name, value in given)
-    try:
-        parse(made)
-    except TableKeyError:
-        return None
-    return made
+    cut = _Cut(pa.array(texts, pa.string()))
+    columns, stops = cut.written(), np.cumsum(cut.counts).tolist()
+    made: list[str | None] = []
+    for row, (text, count, stop) in enumerate(zip(texts, cut.counts.tolist(), stops, strict=True)):
+        written = ((name.strip(BLANKS), _trimmed(value)) for name, value in columns[stop - count : stop])
+        given = _lenient(text) if cut.error[row] else [*written]
+        made.append(None if given is None else "+".join(f"{name}={value}" for name, value in given))
+    wrong = _Cut(pa.array(made, pa.string())).error
+    return [None if wrong[row] else text for row, text in enumerate(made)]
 
 
 def _trimmed(value: str) -> str:
@@ -394,9 +390,12 @@ def same_objects(keys: pa.StringArray) -> pa.StringArray:
     name, value = pc.extract_regex(texts, _PLAIN).flatten()
     plain = pc.binary_join_element_wise(pc.ascii_lower(name), value, "=")
     rest = texts.filter(pc.is_null(plain))
+    pairs = parse_column(rest).pairs
+    broken = rest.filter(pc.is_null(pairs)).to_pylist()
+    repaired = dict(zip(broken, parse_column(pa.array(correct(broken), pa.string())).pairs.to_pylist(), strict=True))
     made = [
-        _same_object(text, pairs)
-        for text, pairs in zip(rest.to_pylist(), parse_column(rest).pairs.to_pylist(), strict=True)
+        _normal(given or repaired[text]) or text.strip(BLANKS)
+        for text, given in zip(rest.to_pylist(), pairs.to_pylist(), strict=True)
     ]
     return pc.replace_with_mask(plain, pc.is_null(plain), pa.array(made, pa.string())).take(coded.indices)
 
@@ -405,11 +404,8 @@ _PLAIN: Final = r"^(?P<name>[A-Za-z_][0-9A-Za-z_]*)=(?P<value>[^\s,;'+\"=\\<>]+)
 """A key of one column and a value without quotes, of which only the case of the name may differ."""
 
 
-def _same_object(text: str, pairs: list[tuple[str, str]] | None) -> str:
+def _normal(pairs: list[tuple[str, str]] | None) -> str | None:
     if pairs is None:
-        repaired = correct(text)
-        if repaired is None:
-            return text.strip(BLANKS)
-        pairs = list(parse(repaired))
-    normal = sorted((name.strip(BLANKS).casefold(), value.strip(BLANKS)) for name, value in pairs)
-    return "+".join(f"{name}={escape_value(value)}" for name, value in normal)
+        return None
+    folded = sorted((name.strip(BLANKS).casefold(), value.strip(BLANKS)) for name, value in pairs)
+    return "+".join(f"{name}={escape_value(value)}" for name, value in folded)
