@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -14,11 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import OptionError
+from cdcwb.formats.arrays.texts import content_of
+from cdcwb.formats.kernels import kernel
 
 __all__ = [
     "MICROSECONDS",
+    "NO_DAY",
     "Zone",
+    "days_of",
+    "digits_at",
     "from_iso",
+    "micros_of_day",
     "moment",
     "moments",
     "offset_name",
@@ -30,43 +36,97 @@ __all__ = [
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 """The type of moments: microseconds since 1970 in UTC."""
 
-_FORM: Final = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?$"
-_TO_MICROSECONDS: Final = len("2025-03-23T08:00:00.000000")
-_ONE: Final = re.compile(_FORM.removesuffix("$") + r"\Z", re.ASCII)
+_ONE: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
+_SHORTEST: Final = len("2025-03-23T08:00")
+_FIRST, _END = (86_400_000_000 * (day - date(1970, 1, 1).toordinal()) for day in (1, date.max.toordinal() + 1))
+_TIME, _WRONG = 1, 2
+NO_DAY: Final = -(1 << 40)
 
 
 def moments(texts: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     """ISO 8601 times (``T`` or blank, any number of digits, UTC without an offset) as timestamps, and a mask of invalid
     texts. Null for null, empty and invalid texts; digits after the microsecond are truncated."""
-    empty = pc.fill_null(pc.equal(texts, ""), True)
-    given = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
-    formed = pc.fill_null(pc.match_substring_regex(given, _FORM), False)
-    formed = pc.and_not(formed, pc.fill_null(pc.starts_with(given, "0000"), False))  # there is no year 0
-    chosen = pc.if_else(formed, given, pa.scalar(None, pa.string()))
-    longest = pc.max(pc.binary_length(chosen)).as_py() or 0
-    if longest > _TO_MICROSECONDS or pc.any(pc.match_substring(chosen, ",")).as_py():
-        chosen = pc.replace_substring_regex(chosen, r"[.,](\d{1,6})\d*", r".\1")
-    try:
-        parsed = _parse(chosen)
-    except (pa.ArrowInvalid, ValueError):
-        parsed = pa.array([moment(text) for text in chosen.to_pylist()], MICROSECONDS)
-    failed = pc.and_(pc.is_null(parsed), pc.is_valid(given)).to_numpy(zero_copy_only=False)
-    return parsed, failed
+    us, state = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int8)
+    _read(*content_of(texts), us, state)
+    state[pc.is_null(texts).to_numpy(zero_copy_only=False)] = 0
+    return pa.array(us, MICROSECONDS, mask=state != _TIME), state == _WRONG
 
 
-def _parse(texts: pa.StringArray) -> pa.Array:
-    zoned = pc.fill_null(pc.match_substring_regex(texts, r"(Z|[+-]\d{2}:?\d{2})$"), False)
-    if pc.any(zoned).as_py():
-        plain = pc.replace_substring_regex(texts, r"(\d{2}:\d{2}(:\d{2}(\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})$", r"\1")
-        if pc.all(pc.or_(pc.ends_with(texts, "Z"), pc.is_null(texts))).as_py():
-            return pc.cast(plain, pa.timestamp("us")).cast(MICROSECONDS)
-        raise ValueError("offsets differ")
-    return pc.cast(texts, pa.timestamp("us")).cast(MICROSECONDS)
+@kernel
+def digits_at(b: Any, at: Any, count: Any) -> Any:
+    """The number of so many digits at this offset; -1 if they are none."""
+    number = np.int64(0)
+    for step in range(count):
+        if b[at + step] < 48 or b[at + step] > 57:
+            return np.int64(-1)
+        number = number * 10 + np.int64(b[at + step]) - 48
+    return number
+
+
+@kernel
+def days_of(year: Any, month: Any, day: Any) -> Any:
+    """The days since 1970 of a date, NO_DAY if there is no such day or its year is below 1."""
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    last = 31 - (month - 1) % 7 % 2 if month != 2 else 29 if leap else 28
+    if year < 1 or month < 1 or month > 12 or day < 1 or day > last:
+        return np.int64(NO_DAY)
+    march = (month + 9) % 12
+    year -= month <= 2
+    return year * 365 + year // 4 - year // 100 + year // 400 + (153 * march + 2) // 5 + day - 719_469
+
+
+@kernel
+def micros_of_day(hour: Any, minute: Any, second: Any) -> Any:
+    """The microseconds since midnight; -1 if there is no such time."""
+    valid = 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60
+    return ((hour * 60 + minute) * 60 + second) * 1_000_000 if valid else np.int64(-1)
+
+
+@kernel
+def _read(b: Any, offsets: Any, us: Any, state: Any) -> None:
+    for row in range(len(us)):
+        at, stop = offsets[row], offsets[row + 1]
+        if at == stop:
+            continue
+        state[row] = _WRONG
+        if stop - at < _SHORTEST or b[at + 4] != 45 or b[at + 7] != 45 or b[at + 13] != 58:
+            continue
+        if b[at + 10] != 84 and b[at + 10] != 32:
+            continue
+        day = days_of(digits_at(b, at, 4), digits_at(b, at + 5, 2), digits_at(b, at + 8, 2))
+        hour, minute, second, more = digits_at(b, at + 11, 2), digits_at(b, at + 14, 2), np.int64(0), np.int64(0)
+        at += _SHORTEST
+        if at + 3 <= stop and b[at] == 58:
+            second = digits_at(b, at + 1, 2)
+            at += 3
+            if at + 1 < stop and (b[at] == 46 or b[at] == 44) and 48 <= b[at + 1] <= 57:
+                at += 1
+                unit = np.int64(100_000)
+                while at < stop and 48 <= b[at] <= 57:
+                    more += unit * (np.int64(b[at]) - 48)
+                    unit //= 10
+                    at += 1
+        zone, sign = np.int64(0), np.int64(1)
+        if at + 1 == stop and b[at] == 90:
+            at += 1
+        elif at + 5 <= stop and (b[at] == 43 or b[at] == 45):
+            sign = np.int64(44) - np.int64(b[at])
+            colon = 1 if b[at + 3] == 58 else 0
+            if at + 5 + colon == stop:
+                hours, minutes = digits_at(b, at + 1, 2), digits_at(b, at + 3 + colon, 2)
+                zone = hours * 60 + minutes if hours >= 0 and minutes >= 0 else np.int64(1440)
+                at = stop
+        clock = micros_of_day(hour, minute, second)
+        if at != stop or day == NO_DAY or clock < 0 or zone >= 1440:
+            continue
+        found = day * 86_400_000_000 + clock + more - sign * zone * 60_000_000
+        if _FIRST <= found < _END:
+            us[row], state[row] = found, _TIME
 
 
 def moment(text: str | None) -> dt.datetime | None:
     """One such text, read like :func:`moments`; None if invalid."""
-    if text is None or not _ONE.match(text):
+    if text is None or not _ONE.fullmatch(text):
         return None
     try:
         found = dt.datetime.fromisoformat(text)

@@ -335,7 +335,6 @@ def read_times(rows: Rows) -> pa.Array:
 
 def _changed_at(timestamp: pa.StringArray) -> tuple[pa.Array, Bools]:
     times, failed = moments(timestamp)
-    failed |= _of_year_0(timestamp)
     default = pc.fill_null(pc.less(times, pa.scalar(UNKNOWN_UNTIL, MICROSECONDS)), False)
     return pc.if_else(default, pa.scalar(None, MICROSECONDS), times), failed
 
@@ -364,7 +363,6 @@ def read_headers(rows: Rows, operations: Operations, findings: Findings) -> Head
             _check_width(name, known[name], findings)
     position = positions(rows)
     times, wrong = sequence_times(position)
-    wrong |= _of_year_0(position)
     for row in np.flatnonzero(wrong).tolist():
         findings.add(row, no_sequence(position[row].as_py()))
     _check_operations(known, operations, findings)
@@ -382,12 +380,6 @@ def read_headers(rows: Rows, operations: Operations, findings: Findings) -> Head
                 names.append(name)
                 texts.append(one)
     return Headers(names, texts, position, transaction_ids(rows), changed_at)
-
-
-def _of_year_0(texts: pa.StringArray) -> Bools:
-    """Times that Arrow supports but Python does not."""
-    found: Bools = pc.fill_null(pc.starts_with(texts, "0000"), False).to_numpy(zero_copy_only=False)
-    return found
 
 
 def _check_width(name: str, texts: pa.StringArray, findings: Findings) -> None:

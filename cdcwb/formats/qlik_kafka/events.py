@@ -409,20 +409,12 @@ def _places(batch: EventBatch, rows: Rows, sequence: pa.StringArray) -> None:
         batch.put("commit_position", ends, index)
     texts = _given(rows.header("timestamp"), count)
     if texts.null_count < count:
-        times, failed = _times(texts)
+        times, failed = moments(texts)
         for at in np.flatnonzero(failed).tolist():
             sentence = f"timestamp: expected an ISO 8601 time, found {texts[at].as_py()!r:.60}"
             batch.problem(int(index[at]), Problem.VALUE, sentence)
         known = pc.greater_equal(times, pa.scalar(UNKNOWN_UNTIL, times.type))
         batch.put("changed_at", pc.if_else(known, times, pa.scalar(None, times.type)), index)
-
-
-def _times(texts: pa.StringArray) -> tuple[pa.Array, Bools]:
-    """As :func:`moments`; each text is read once, for messages of one transaction mostly have one time."""
-    coded = texts.dictionary_encode()
-    times, failed = moments(coded.dictionary)
-    wrong = pc.fill_null(pa.array(failed).take(coded.indices), False)
-    return times.take(coded.indices), wrong.to_numpy(zero_copy_only=False)
 
 
 def _whole(batch: EventBatch, rows: Rows, texts: pa.StringArray) -> pa.Array:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.kernels import kernel
-from cdcwb.formats.moments import Zone, parse_zone, to_utc
+from cdcwb.formats.moments import NO_DAY, Zone, days_of, parse_zone, to_utc
 
 __all__ = [
     "FORMS",
@@ -258,15 +258,8 @@ def _date(b: Bytes, at: Any, stop: Any) -> Any:
             if end - at == 3:
                 year += 2000 if year < 50 else 1900
             form = np.int64(4)
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    last = 31 - (month - 1) % 7 % 2 if month != 2 else 29 if leap else 28
-    if end < 0 or year < 1 or month < 1 or month > 12 or day < 1 or day > last:
-        return np.int64(-1), day, end
-    if month <= 2:
-        year -= 1
-    march = (month + 9) % 12
-    days = year * 365 + year // 4 - year // 100 + year // 400 + (153 * march + 2) // 5 + day - 719_469
-    return form, days, end
+    found = days_of(year, month, day)
+    return form if end >= 0 and found != NO_DAY else np.int64(-1), found, end
 
 
 @kernel
