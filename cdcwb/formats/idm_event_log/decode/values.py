@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays.texts import content_of
 from cdcwb.formats.kernels import kernel
 from cdcwb.formats.moments import NO_DAY, Zone, days_of, parse_zone, to_utc
 
@@ -51,13 +52,10 @@ _LATEST: Final = (date.max.toordinal() - _EPOCH + 1) * _DAY - 1
 
 def bytes_of_texts(texts: pa.StringArray) -> tuple[Bytes, Ints]:
     """The UTF-8 bytes of all texts, and the offset of each, with the end as one more. A null has no bytes."""
-    given = pc.fill_null(texts, "") if texts.null_count else texts
-    count = len(given)
-    data = given.buffers()[2]
-    if not count or data is None:
-        return np.empty(0, np.uint8), np.zeros(count + 1, np.int64)
-    offsets = np.frombuffer(given.buffers()[1], np.int32)[given.offset : given.offset + count + 1].astype(np.int64)
-    return np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]
+    data, offsets = content_of(texts)
+    if texts.null_count and np.diff(offsets)[pc.is_null(texts).to_numpy(zero_copy_only=False)].any():
+        return content_of(pc.fill_null(texts, ""))
+    return data, offsets
 
 
 def ranges(first: Ints, counts: Ints) -> Ints:
