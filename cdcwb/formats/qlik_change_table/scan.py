@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
 from cdcwb.formats.halves import GREATEST
-from cdcwb.formats.qlik_change_table.decode import iter_parts, mask_bytes, parts_of_stretch, positions, read_operations
+from cdcwb.formats.qlik_change_table.decode import (
+    Operations,
+    iter_parts,
+    mask_bytes,
+    parts_of_stretch,
+    positions,
+    read_operations,
+)
 from cdcwb.formats.qlik_change_table.layout import DDL_HISTORY, ROWS, Part, Rows
 from cdcwb.formats.qlik_change_table.plan import MaskSettings, SplitEntry, TableFile
 from cdcwb.formats.qlik_change_table.versions import Ddl, by_name, ddl_of
@@ -128,7 +135,7 @@ def look_at(rows: Rows, key: Sequence[str], spelling: str | None = None) -> Evid
     inserts, deletes = operations.is_(Operation.INSERT), operations.is_(Operation.DELETE)
     digits = Counter(one.hex() for one in masks.filter(pa.array(deletes)).to_pylist() if one)
     evidence.deletes = Counter(dict(digits.most_common(_MOST_KEYS)))
-    expected, compared = _expected(rows, operations.is_(Operation.UPDATE, Kind.AFTER), deletes, key)
+    expected, compared = _expected(rows, operations, key)
     width = len(layout.data)
     for order in bitmask.ORDERS:
         bits, beyond = bitmask.bits(masks, order, _FURTHEST + width)
@@ -157,13 +164,14 @@ def look_at(rows: Rows, key: Sequence[str], spelling: str | None = None) -> Evid
     return evidence
 
 
-def _expected(rows: Rows, updates: Bools, deletes: Bools, key: Sequence[str]) -> tuple[Bools, Bools]:
+def _expected(rows: Rows, operations: Operations, key: Sequence[str]) -> tuple[Bools, Bools]:
     """The expected data columns of each mask by images and key, and a mask of rows for which that is known. An UPDATE
     is compared with the adjacent row of the same change sequence, its BEFOREIMAGE.
     """
     layout, count = rows.layout, len(rows.offset)
     expected = np.zeros((count, len(layout.data)), dtype=np.bool_)
     compared = np.zeros(count, dtype=np.bool_)
+    updates, deletes = operations.is_(Operation.UPDATE, Kind.AFTER), operations.is_(Operation.DELETE)
     if key:
         compared |= deletes
         expected[deletes] = [name in set(key) for name in layout.data_names]
@@ -171,7 +179,7 @@ def _expected(rows: Rows, updates: Bools, deletes: Bools, key: Sequence[str]) ->
     if sequence is None or not updates.any():
         return expected, compared
     texts = rows.text(sequence)
-    before = read_operations(rows, ROWS).is_(Operation.UPDATE, Kind.BEFORE)
+    before = operations.is_(Operation.UPDATE, Kind.BEFORE)
     for step in (-1, 1):
         after = np.flatnonzero(updates & ~compared)
         other = after + step
@@ -182,9 +190,10 @@ def _expected(rows: Rows, updates: Bools, deletes: Bools, key: Sequence[str]) ->
         after, other = after[paired], other[paired]
         if not len(after):
             continue
+        pairs = rows.take(np.concatenate([after, other]))
         for column, place in enumerate(layout.data):
-            values = rows.text(place)
-            expected[after, column] = _differ(values.take(pa.array(after)), values.take(pa.array(other)))
+            values = pairs.text(place)
+            expected[after, column] = _differ(values[: len(after)], values[len(after) :])
         compared[after] = True
     return expected, compared
 
