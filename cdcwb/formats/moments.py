@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -15,9 +14,10 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.arrays.texts import content_of
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import interpreted, kernel
 
 __all__ = [
+    "DAY",
     "MICROSECONDS",
     "NO_DAY",
     "Zone",
@@ -36,11 +36,13 @@ __all__ = [
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 """The type of moments: microseconds since 1970 in UTC."""
 
-_ONE: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
 _SHORTEST: Final = len("2025-03-23T08:00")
-_FIRST, _END = (86_400_000_000 * (day - date(1970, 1, 1).toordinal()) for day in (1, date.max.toordinal() + 1))
+DAY: Final = 86_400_000_000
+"""Microseconds."""
+_FIRST, _END = (DAY * (day - date(1970, 1, 1).toordinal()) for day in (1, date.max.toordinal() + 1))
 _TIME, _WRONG = 1, 2
 NO_DAY: Final = -(1 << 40)
+"""No number of a day."""
 
 
 def moments(texts: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
@@ -54,7 +56,7 @@ def moments(texts: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
 
 @kernel
 def digits_at(b: Any, at: Any, count: Any) -> Any:
-    """The number of so many digits at this offset; -1 if they are none."""
+    """The number of so many digits at this offset; -1 if other bytes are among them."""
     number = np.int64(0)
     for step in range(count):
         if b[at + step] < 48 or b[at + step] > 57:
@@ -119,20 +121,16 @@ def _read(b: Any, offsets: Any, us: Any, state: Any) -> None:
         clock = micros_of_day(hour, minute, second)
         if at != stop or day == NO_DAY or clock < 0 or zone >= 1440:
             continue
-        found = day * 86_400_000_000 + clock + more - sign * zone * 60_000_000
+        found = day * DAY + clock + more - sign * zone * 60_000_000
         if _FIRST <= found < _END:
             us[row], state[row] = found, _TIME
 
 
-def moment(text: str | None) -> dt.datetime | None:
+def moment(text: str | None) -> datetime | None:
     """One such text, read like :func:`moments`; None if invalid."""
-    if text is None or not _ONE.fullmatch(text):
-        return None
-    try:
-        found = dt.datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
-    except (ValueError, OverflowError):
-        return None
+    with interpreted():
+        found: datetime | None = moments(pa.array([text], pa.string()))[0][0].as_py()
+    return found and found.astimezone(UTC)
 
 
 # --- zones ------------------------------------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import content_of
 from cdcwb.formats.kernels import kernel
-from cdcwb.formats.moments import MICROSECONDS, NO_DAY, days_of, digits_at, micros_of_day
+from cdcwb.formats.moments import DAY, MICROSECONDS, NO_DAY, days_of, digits_at, micros_of_day
 
 __all__ = ["SEQUENCE", "UNKNOWN_UNTIL", "sequence_times"]
 
 SEQUENCE: Final = 35
 """Digits of a change sequence: 16 of time (YYYYMMDDHHmmSShh) and 19 of a number (docs/formats/qlik-kafka.md §5)."""
+_OF_TIME: Final = 16
 
 UNKNOWN_UNTIL: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
 """Earlier times are PostgreSQL's default, used until the commit is known: not the time of a change."""
@@ -45,7 +46,4 @@ def _read(b: Any, offsets: Any, us: Any, valid: Any) -> None:
         clock = micros_of_day(digits_at(b, at + 8, 2), digits_at(b, at + 10, 2), digits_at(b, at + 12, 2))
         hundredth = digits_at(b, at + 14, 2)
         if plain and day != NO_DAY and clock >= 0 and hundredth >= 0:
-            us[row], valid[row] = day * 86_400_000_000 + clock + hundredth * 10_000, True
-
-
-_OF_TIME: Final = 16
+            us[row], valid[row] = day * DAY + clock + hundredth * 10_000, True

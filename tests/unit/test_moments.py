@@ -26,10 +26,24 @@ _TEXTS = st.none() | st.text("0123456789-:T .Z+", max_size=30) | _TIMES
 @example(["2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00+23:59", "2024-01-01T00:00:00.", "2024-01-01T00:00:"], 1)
 def test_times(texts: list[str | None], skipped: int) -> None:
     found, failed = moments(pa.array(texts, pa.string()).slice(skipped))
-    expected = [moment(text) for text in texts[skipped:]]
+    expected = [_by_python(text) for text in texts[skipped:]]
     assert found.to_pylist() == expected
+    assert [moment(text) for text in texts[skipped:]] == expected
     wrong = [bool(text) and time is None for text, time in zip(texts[skipped:], expected, strict=True)]
     assert failed.tolist() == wrong
+
+
+def _by_python(text: str | None) -> dt.datetime | None:
+    if text is None or not _FORM.fullmatch(text):
+        return None
+    try:
+        found = dt.datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+_FORM = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
 
 
 @pytest.mark.parametrize("valid", [True, False])

@@ -13,6 +13,7 @@ import numpy as np
 
 from cdcwb.formats.goldengate.decode import HEADER, NOT_A_TIME, Bytes
 from cdcwb.formats.kernels import kernel
+from cdcwb.formats.moments import DAY, NO_DAY, days_of, micros_of_day
 
 __all__ = [
     "HEX",
@@ -226,19 +227,8 @@ def clock(b: Bytes, i: int, e: int) -> tuple[int, int]:
                 fraction += unit * (wide(b[k]) - 48)
                 unit //= 10
                 k += 1
-    year = 100 * century + of_century
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    longest = 31 - (month == 4 or month == 6 or month == 9 or month == 11)
-    if month == 2:
-        longest = 28 + leap
-    if year < 1 or not 1 <= month <= 12 or not 1 <= day <= longest or hour > 23 or minute > 59 or second > 59:
-        return k, NOT_A_TIME
-    year -= month <= 2
-    era = year // 400
-    of_era = year - era * 400
-    days = of_era * 365 + of_era // 4 - of_era // 100 + (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    seconds = (((era * 146097 + days - 719468) * 24 + hour) * 60 + minute) * 60 + second
-    return k, seconds * 1000000 + fraction
+    days, clock = days_of(100 * century + of_century, month, day), micros_of_day(hour, minute, second)
+    return k, NOT_A_TIME if days == NO_DAY or clock < 0 else days * DAY + clock + fraction
 
 
 # --- lines that may begin or end a record -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import content_of
 from cdcwb.formats.kernels import kernel
-from cdcwb.formats.moments import NO_DAY, Zone, days_of, parse_zone, to_utc
+from cdcwb.formats.moments import DAY, NO_DAY, Zone, days_of, micros_of_day, parse_zone, to_utc
 
 __all__ = [
     "FORMS",
@@ -44,10 +44,8 @@ FORMS: Final = ("odbc", "iso", "db2", "sybase", "oracle")
 _NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTHS: Final = tuple(int.from_bytes(name.encode(), "big") for name in _NAMES)
 _EPOCH: Final = date(1970, 1, 1).toordinal()
-_SECOND: Final = 1_000_000
-_DAY: Final = 86_400 * _SECOND
-_EARLIEST: Final = (1 - _EPOCH) * _DAY
-_LATEST: Final = (date.max.toordinal() - _EPOCH + 1) * _DAY - 1
+_EARLIEST: Final = (1 - _EPOCH) * DAY
+_LATEST: Final = (date.max.toordinal() - _EPOCH + 1) * DAY - 1
 
 
 def bytes_of_texts(texts: pa.StringArray) -> tuple[Bytes, Ints]:
@@ -168,14 +166,15 @@ def _times(b: Bytes, offsets: Ints, utc: Ints, form: Any, zoned: Bools) -> None:
         if kind < 0:
             continue
         if at == stop:
-            utc[row], form[row] = days * 86_400_000_000, kind
+            utc[row], form[row] = days * DAY, kind
             continue
         hour, minute, second, micros, at = _clock(b, at, stop, kind)
         if at >= 0 and (kind == 3 or kind == 4):
             hour, at = _half_day(b, at, stop, hour)
-        if at < 0 or hour > 23 or minute > 59 or second > 59:
+        clock = micros_of_day(hour, minute, second)
+        if at < 0 or clock < 0:
             continue
-        local = days * 86_400_000_000 + (hour * 3600 + minute * 60 + second) * 1_000_000 + micros
+        local = days * DAY + clock + micros
         if at < stop and (kind == 2 or kind == 3):
             continue
         if at < stop:
