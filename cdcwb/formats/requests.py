@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -98,6 +99,7 @@ def problem_row(code: Problem, sentence: str, **place: Any) -> dict[str, Any]:
 def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> pa.RecordBatch:
     """The problems of events or changes, as a batch of :data:`cdcwb.model.PROBLEMS`. ``only``: with these codes."""
     some = with_problems(rows)
+    codes, severities = _severities()
     place = pc.list_parent_indices(some["problems"])
     code, sentence = pc.list_flatten(some["problems"]).flatten()
     if only:
@@ -106,7 +108,7 @@ def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> pa.RecordBat
     raw = some["raw"].to_pylist() if "raw" in some.schema.names else [None] * some.num_rows
     first = pa.array([None if record is None else record[: model.FIRST_BYTES].hex() for record in raw], pa.string())
     columns = {
-        "severity": _SEVERITIES.take(pc.index_in(code, _CODES)),
+        "severity": severities.take(pc.index_in(code, codes)),
         "code": code,
         "sentence": sentence,
         "first_bytes": first.take(place),
@@ -116,8 +118,10 @@ def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(arrays, schema=model.PROBLEMS)
 
 
-_CODES: Final = pa.array(list(map(str, Problem)))
-_SEVERITIES: Final = pa.array([str(code.severity) for code in Problem])
+@cache  # an array that is made by an import would import pandas with it
+def _severities() -> tuple[pa.Array, pa.Array]:
+    """The codes of problems, and the severity of each."""
+    return pa.array(list(map(str, Problem))), pa.array([str(code.severity) for code in Problem])
 
 
 def detected_row(setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> dict[str, Any]:
