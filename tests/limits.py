@@ -1,0 +1,57 @@
+"""Commands in this process, and functions in a child process with limits of time and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import resource
+import signal
+from collections.abc import Callable, Sequence
+
+from cdcwb.cli.app import main
+
+__all__ = ["in_child", "refusal", "run"]
+
+
+def run(arguments: Sequence[str]) -> tuple[int, str]:
+    """The exit code of a command, and its output: of standard error where the command fails."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(list(arguments))
+    used = err if code else out
+    used.seek(0)
+    return code, used.read()
+
+
+def refusal(code: int, text: str) -> str | None:
+    """What is wrong with a refusal: another code than 2, or no sentence."""
+    if code == 2 and text.strip() and "Traceback" not in text:
+        return None
+    return f"exit code {code}: {text[-2000:]}"
+
+
+def in_child(verdict: Callable[[], str | None], seconds: int, memory: int) -> str | None:
+    """What a function returns in a child process, or how that ended, if it took more than so many ``seconds`` of
+    processor time or MB of ``memory`` or was ended by a signal."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        try:
+            text = verdict() or ""
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        with os.fdopen(writing, "w", errors="backslashreplace") as pipe:
+            pipe.write(text)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    _, status, usage = os.wait4(child, 0)
+    if os.WIFSIGNALED(status):
+        return f"ended by {signal.Signals(os.WTERMSIG(status)).name} after {usage.ru_utime:.1f} s of processor time"
+    if usage.ru_maxrss > memory * 1000:
+        return f"took {usage.ru_maxrss / 1000:,.0f} MB of memory"
+    return text or None
