@@ -122,6 +122,12 @@ def _fraction(digits: str, wanted: int) -> list[int]:
     return _pairs(digits + "0" * (len(digits) % 2))
 
 
+def _below(column: Column) -> int:
+    """Digits between a column's last field and SECOND, on which the exponent is aligned; they are not written (§4.4)."""
+    order = ("second", "minute", "hour", "day", "month", "year")
+    return order.index(column.end) if column.end in order else 0
+
+
 def _moment(value: datetime, column: Column, size: int) -> bytes:
     pairs: list[int] = []
     for field in column.fields:
@@ -129,7 +135,7 @@ def _moment(value: datetime, column: Column, size: int) -> bytes:
             break
         number = getattr(value, field)
         pairs += divmod(number, 100) if field == "year" else (number,)
-    whole = len(pairs)
+    whole = len(pairs) + _below(column)
     if column.end == "fraction":
         pairs += _fraction(f"{value.microsecond:06d}", column.fraction)
     return _packed(False, pairs, whole, size)
@@ -144,7 +150,7 @@ def _interval(value: int, column: Column, size: int) -> bytes:
         numbers.append(number)
     lead = f"{numbers[0]:0{column.lead_digits + column.lead_digits % 2}d}"
     pairs = _pairs(lead) + numbers[1:]
-    whole = len(pairs)
+    whole = len(pairs) + _below(column)
     if column.end == "fraction":
         pairs += _fraction(f"{left:05d}", column.fraction)
     return _packed(value < 0, pairs, whole, size)

@@ -222,13 +222,16 @@ def _put_clock(
 ) -> Any:  # fmt: skip
     """DATETIME (§4.4) and INTERVAL (§4.5): only its own fields in ISO 8601; an interval's first without leading zeros.
 
-    Leading zero pairs are omitted and lower the exponent, which therefore gives the position of the digits: in a time
-    of day with hour 00 the first digit is the minutes.
+    The exponent counts the digits from the first one written down to SECOND, whatever the last field is; leading zero
+    pairs are omitted. It therefore gives the position of the digits: in a time of day with hour 00 the first digit is
+    the minutes.
     """
     first, end, fraction, integer_pairs = columns[column, 4], columns[column, 5], columns[column, 6], columns[column, 7]
     negative, exponent, used, status, found = _unpack(b, at, size, digits)
     if status != OK:
         return o, status, found
+    if used and end < SECOND:
+        exponent -= (SECOND - end) // 2  # the fields below the last one
     if exponent > integer_pairs or used - exponent > (fraction + 1) // 2:
         return o, _PLACES, 0
     next_digit = exponent - integer_pairs  # of the next digit; those before the first one are zero

@@ -73,15 +73,16 @@ class _Clock(NamedTuple):
 def _clock(column: Column, raw: bytes) -> _Clock | None:
     """The fields of a packed DATETIME or INTERVAL (§4.4, §4.5); None is NULL.
 
-    Leading zero pairs are not written and lower the exponent, which therefore says where the digits belong: a time of
-    day whose hour is 00 has its minutes where the hours of another stand.
+    The exponent counts the digits down to SECOND, also where the last field is a larger one. Leading zero pairs are not
+    written and lower it: a time of day whose hour is 00 has its minutes where the hours of another stand.
     """
     packed = _unpack(raw)
     if packed is None:
         return None
     whole, behind = column.whole_pairs, (column.fraction + 1) // 2
     grid = [0] * (whole + behind)
-    first = whole - packed.exponent
+    below = max(0, (_SECOND - (column.end or 0)) // 2)
+    first = whole + below - packed.exponent
     for place, digit in enumerate(packed.digits, start=first):
         if 0 <= place < len(grid):
             grid[place] = digit
