@@ -48,7 +48,7 @@ from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural, size
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from cdcwb.index.selection import Selection
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
@@ -69,7 +69,6 @@ __all__ = [
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # folder of all events, if only some rows or values of them are saved
 _SAMPLE: Final = 256  # messages of topics, to detect the format
-_MOST_NAMED: Final = 1000  # transactions that a filter names one by one
 
 
 def register(spark: SparkSession) -> None:
@@ -485,7 +484,7 @@ class _Filters:
         transactions: frozenset[str] | None,
         time_from: dt.datetime | None,
         time_to: dt.datetime | None,
-        where: str | None,
+        where: str | Column | None,
     ) -> None:
         self.tables = tables
         self.transactions = transactions
@@ -504,7 +503,6 @@ class Capture:
     def __init__(self, tables: Live | Saved, filters: tuple[_Filters, ...] = ()) -> None:
         self._tables = tables
         self._filters = filters  # applied in order
-        self._named: dict[_Filters, frozenset[str] | None] = {}
         self.topics: TopicReading | None = None  # None: not a capture of topics
 
     # --- properties ---------------------------------------------------------------------------------------------------
@@ -680,7 +678,6 @@ class Capture:
             if newest is None:
                 return False
             self._tables = Saved(self._tables.spark, newest, read_description(newest))
-            self._named.clear()
             self.__dict__.pop("description", None)
             if views is not None:
                 views.bench.renew()
@@ -745,21 +742,38 @@ class Capture:
         """The capture with only a part of its rows. Filters of a filtered capture are combined.
 
         ``tables`` (``schema.table`` or ``table``) and ``transactions`` keep the rows of these. ``time_from`` (included)
-        and ``time_to`` (excluded), ISO 8601 and UTC without an offset, keep what happened in that window: rows without
-        a time of their own (gbase8s) have the time at which their transaction ends. ``where`` is a Spark SQL condition;
-        a table that lacks a column of it keeps the rows of the transactions that have an event for which it holds.
+        and ``time_to`` (excluded), ISO 8601 and UTC without an offset, keep what happened in that window: the time of a
+        record or change is its own, else that of its commit, else the end of its transaction (gbase8s), else its begin;
+        a transaction is in the window if it is open in it, a problem if its record or its transaction is. ``where`` is
+        a Spark SQL condition; a table that lacks a column of it keeps the rows of the transactions that have an event
+        for which it holds.
 
-        Raises OptionError for an invalid time, and for a condition with a value that a column cannot have.
+        Raises OptionError for no tables or transactions, a table that the capture does not have, an invalid time, and a
+        condition with a value that a column cannot have.
         """
+        from cdcwb.spark.select import check_names
+
         check_condition(where or "")
         filters = _Filters(
-            None if tables is None else frozenset(tables) or None,
-            None if transactions is None else frozenset(transactions) or None,
+            _named("tables", tables),
+            _named("transactions", transactions),
             _moment("time_from", time_from),
             _moment("time_to", time_to),
             where or None,
         )
+        check_names(self, filters.tables, filters.transactions)
         return Capture(self._tables, (*self._filters, filters))
+
+    def selected(self) -> Capture:
+        """The capture with only what its :attr:`selection` selects: the filters of :meth:`filter`, and for the other
+        fields those of :func:`cdcwb.spark.select.conditions`."""
+        from cdcwb.spark.select import conditions
+
+        chosen = self.selection.chosen()
+        by_name = {name: chosen[name] for name in ("tables", "transactions", "time_from", "time_to") if name in chosen}
+        filters = [_Filters(None, None, None, None, condition) for condition in conditions(chosen)]
+        part = self.filter(**by_name) if by_name else self
+        return Capture(part._tables, (*part._filters, *filters)) if filters else part
 
     def _filtered(self, frame: DataFrame) -> DataFrame:
         for filters in self._filters:
@@ -769,35 +783,20 @@ class Capture:
     def _narrowed(self, frame: DataFrame, filters: _Filters) -> DataFrame:
         from cdcwb.spark.select import select
 
-        windowed = filters.time_from is not None or filters.time_to is not None
-        transactions = filters.transactions
-        named = self._named_in_window(filters) if windowed and "ended_at" not in frame.columns else None
-        if named is not None:  # a filter instead of a join in every query
-            transactions = named if transactions is None else transactions & named
-            windowed = False
+        is_windowed = filters.time_from is not None or filters.time_to is not None
         return select(
             frame,
             tables=filters.tables,
-            transactions=transactions,
-            time_from=filters.time_from if windowed else None,
-            time_to=filters.time_to if windowed else None,
+            transactions=filters.transactions,
+            time_from=filters.time_from,
+            time_to=filters.time_to,
             where=filters.where,
-            ends=self._tables.transactions() if windowed else None,
-            with_transactions=(self._tables.events(True), self._tables.changes(True)) if filters.where else (),
+            times=(self._tables.transactions(), self._tables.events(False)) if is_windowed else None,
+            with_transactions=() if filters.where is None else self._with_transactions(),
         )
 
-    def _named_in_window(self, filters: _Filters) -> frozenset[str] | None:
-        """The transactions of a time window, if only transactions have times and they are few enough for a filter;
-        else None."""
-        from cdcwb.spark.select import transactions_in_window
-
-        if self._tables.format.row_times:
-            return None
-        if filters not in self._named:
-            in_window = transactions_in_window(self._tables.transactions(), filters.time_from, filters.time_to)
-            names = [row.transaction_id for row in in_window.select("transaction_id").limit(_MOST_NAMED + 1).collect()]
-            self._named[filters] = frozenset(names) if len(names) <= _MOST_NAMED else None
-        return self._named[filters]
+    def _with_transactions(self) -> tuple[DataFrame, ...]:
+        return self._tables.events(True), self._tables.changes(True), self._tables.transactions()
 
     # --- saving -------------------------------------------------------------------------------------------------------
 
@@ -915,6 +914,14 @@ class Capture:
         from cdcwb.views.card import card
 
         return card(self)
+
+
+def _named(what: str, names: Iterable[str] | None) -> frozenset[str] | None:
+    """The names that a filter keeps. Raises OptionError for none of them, which would keep everything or nothing."""
+    chosen = None if names is None else frozenset([names] if isinstance(names, str) else names)
+    if chosen is not None and not chosen:
+        raise OptionError(f"{what}: the list is empty. Leave {what} out to keep all of them")
+    return chosen
 
 
 def _moment(name: str, value: str | dt.datetime | None) -> dt.datetime | None:

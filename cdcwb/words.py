@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 __all__ = [
+    "Display",
     "clock",
     "count",
     "duration",
     "joined",
     "local",
     "moment",
+    "page_display",
     "plural",
     "rounded",
     "show_times_in",
+    "shown_as",
     "size",
     "tally",
     "time_on_axis",
@@ -80,33 +85,55 @@ def duration(microseconds: int) -> str:
     return sign + " ".join([*(f"{value:,} {unit}" for value, unit in parts), f"{second}{fraction} s"])
 
 
-@dataclass(slots=True)
-class _Display:
-    """The zone in which a page shows its times, and the one of its axes."""
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How a page shows its content: the zone of its times, that of its axes, and its theme (auto, light or dark)."""
 
     zone: tzinfo = UTC
     name: str = "UTC"
     axis: tzinfo = UTC
     axis_name: str = "UTC"
+    theme: str = "auto"
 
 
-_display: Final = _Display()
+_opened_last: Final = [Display()]
+_of_page: Final[ContextVar[Display | None]] = ContextVar("display", default=None)
+
+
+def page_display() -> Display:
+    """How the present page shows its content; outside of all pages, how the page that was opened last does."""
+    return _of_page.get() or _opened_last[0]
+
+
+@contextmanager
+def shown_as(page: Display) -> Iterator[None]:
+    """Inside of this context, content is shown as on that page."""
+    token = _of_page.set(page)
+    try:
+        yield
+    finally:
+        _of_page.reset(token)
 
 
 def show_times_in(
-    zone: tzinfo = UTC, name: str = "UTC", first: datetime | None = None, last: datetime | None = None
+    zone: tzinfo = UTC,
+    name: str = "UTC",
+    first: datetime | None = None,
+    last: datetime | None = None,
+    theme: str | None = None,
 ) -> None:
-    """Sets the time zone in which this process shows times; ``name`` is the zone's name.
+    """Sets the time zone in which the page that is opened shows times, and its ``theme`` (None: unchanged); ``name`` is
+    the zone's name.
 
     An axis has one offset: if the zone's offsets at ``first`` and ``last`` (aware) differ, axes keep that of ``first``,
     and their title states it.
     """
-    _display.zone, _display.name = zone, name
-    _display.axis, _display.axis_name = zone, name
+    axis, axis_name = zone, name
     offset = (first or datetime.now(UTC)).astimezone(zone).utcoffset() or timedelta()
     if first is not None and last is not None and offset != last.astimezone(zone).utcoffset():
-        _display.axis = timezone(offset)
-        _display.axis_name = f"UTC{_offset(first.astimezone(zone))}, the offset of {name} at the beginning"
+        axis = timezone(offset)
+        axis_name = f"UTC{_offset(first.astimezone(zone))}, the offset of {name} at the beginning"
+    _opened_last[0] = Display(zone, name, axis, axis_name, _opened_last[0].theme if theme is None else theme)
 
 
 def moment(time: datetime | None, missing: str = "not known") -> str:
@@ -133,24 +160,24 @@ def rounded(microseconds: int) -> str:
 
 def clock(time: datetime) -> tuple[str, str]:
     """The two parts of :func:`moment`: what a clock shows, and its zone, ``UTC`` or an offset such as ``+01:00``."""
-    shown = _in(_display.zone, time)
+    shown = _in(page_display().zone, time)
     return shown.replace(tzinfo=None, fold=0).isoformat(sep=" "), "UTC" if shown.tzinfo is UTC else _offset(shown)
 
 
 def local(time: datetime) -> datetime:
     """A time in the zone of the axes, without it, as plotly takes times."""
-    return _in(_display.axis, time).replace(tzinfo=None, fold=0)
+    return _in(page_display().axis, time).replace(tzinfo=None, fold=0)
 
 
 def time_on_axis(text: str) -> datetime:
     """The time that an axis shows as ``text`` (ISO 8601); the inverse of :func:`local`."""
-    return datetime.fromisoformat(text).replace(tzinfo=_display.axis).astimezone(UTC)
+    return datetime.fromisoformat(text).replace(tzinfo=page_display().axis).astimezone(UTC)
 
 
 def zone_name(axis: bool = True) -> str:
     """The zone in which times are shown, for headings and (``axis``) for the titles of axes: ``UTC``,
     ``Europe/Berlin``."""
-    return _display.axis_name if axis else _display.name
+    return page_display().axis_name if axis else page_display().name
 
 
 def _in(zone: tzinfo, time: datetime) -> datetime:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 from cdcwb.errors import OptionError
@@ -134,7 +134,7 @@ def canonical(value: str | None, kind: str = "auto") -> str | None:
     if kind in ("auto", "number"):
         number = _number(value)
         if number is not None:
-            return format(number.normalize(), "f") if number else "0"
+            return _plain(number)
     if kind in ("auto", "time"):
         time = _time(value)
         if time is not None:
@@ -154,7 +154,7 @@ def same(one: str | None, other: str | None, kind: str = "auto", tolerance: Deci
         return canonical(one, "boolean") == canonical(other, "boolean")
     if tolerance and kind in ("auto", "number", "float"):
         x, second = _number(one), _number(other)
-        return x is not None and second is not None and abs(x - second) <= tolerance
+        return x is not None and second is not None and abs(_EXACT.subtract(x, second)) <= tolerance
     return False
 
 
@@ -167,6 +167,20 @@ def _number(text: str) -> Decimal | None:
         return Decimal(text)
     except InvalidOperation:
         return None
+
+
+_EXACT: Final = Context(prec=10_000)
+"""For values of any database; Python's own context rounds to 28 digits."""
+
+
+def _plain(number: Decimal) -> str:
+    """A number with all its digits, without an exponent unless it is very large or small."""
+    if not number:
+        return "0"
+    if abs(number.adjusted()) > _EXACT.prec:
+        return str(number.normalize(_EXACT))
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _single(text: str) -> str:

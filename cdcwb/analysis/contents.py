@@ -14,10 +14,11 @@ from pyspark.sql import functions as F
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import ByTable
-from cdcwb.analysis.frames import NO_TABLE, stored_axis, stored_rows, time_axis, when
+from cdcwb.analysis.frames import NO_TABLE, dated_rows, stored_axis, time_axis
 from cdcwb.analysis.order import listed
 from cdcwb.index.columns import Bools, Headers, Ints, headers_of
 from cdcwb.model import Kind, OffsetUnit
+from cdcwb.spark.stored import Stored
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, plural
 
@@ -63,15 +64,15 @@ class Done:
 
 def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done:
     """Changes over time and by table. A saved capture needs no Spark; otherwise one Spark job, and those of
-    :func:`cdcwb.analysis.frames.time_axis`. ``first`` and ``last`` bound all times (None: there are none). The time of
-    a change is its own, else that of its commit."""
-    columns = ("operation", "schema_name", "table_name", "position", "changed_at", "committed_at")
-    stored = stored_rows(capture, "changes", columns) if getattr(capture, "is_saved", False) else None
+    :func:`cdcwb.analysis.frames.time_axis`. ``first`` and ``last`` bound all times (None: there are none). Times are
+    those of :func:`cdcwb.analysis.frames.dated`."""
+    rows = dated_rows(capture, ("operation", "schema_name", "table_name", "position", "committed_at"))
     axis = None
-    if first is not None and last is not None and stored is not None:
-        axis = stored_axis(stored, _times_of, first, last)
-    elif first is not None and last is not None:
-        axis = time_axis(capture.change_headers, when(), first=first, last=last)
+    if first is not None and last is not None:
+        if isinstance(rows, Stored):
+            axis = stored_axis(rows, _times_of, first, last)
+        else:
+            axis = time_axis(rows, F.col("changed_at"), first=first, last=last)
     start, width = (0, 1) if axis is None else axis.bins(BINS)
 
     def ask(headers: Headers, mask: Bools) -> tuple[Counter[Any], ByTable]:
@@ -80,7 +81,6 @@ def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done
     def merge(parts: Sequence[tuple[Counter[Any], ByTable]]) -> tuple[Counter[Any], ByTable]:
         return change_counts.added(counts for counts, _ in parts), change_counts.merge_tables([two for _, two in parts])
 
-    rows = capture.change_headers.select(*columns) if stored is None else stored
     counted, tables = change_counts.of_all(rows, ask, merge)
     return Done(*change_counts.over_time_rows(counted, start, width), width, axis, change_counts.table_rows(tables))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from cdcwb.errors import OptionError
@@ -38,6 +39,8 @@ __all__ = [
     "Snapshot",
     "TableStore",
     "bounds_of",
+    "dated",
+    "dated_rows",
     "from_start",
     "part_of",
     "rows_of",
@@ -47,7 +50,6 @@ __all__ = [
     "stored_rows",
     "table_name",
     "time_axis",
-    "when",
 ]
 
 
@@ -99,9 +101,51 @@ def table_name() -> Column:
     return F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
 
 
-def when() -> Column:
-    """The time of a change: its own, else that of its commit; null if both are unknown."""
-    return F.coalesce("changed_at", "committed_at")
+def dated(capture: Any) -> DataFrame:
+    """The changes, with the column ``_when``: the time of each is its own, else that of its commit, else the end of its
+    transaction, else its begin; null if all are unknown."""
+    ended = F.coalesce("ended_at", "began_at").alias("_ended")
+    ends = capture.transactions.select(F.col("transaction_id").alias("_transaction"), ended).where("_ended IS NOT NULL")
+    joined = capture.changes.join(ends, F.col("transaction_id") == F.col("_transaction"), "left")
+    return joined.withColumn("_when", F.coalesce("changed_at", "committed_at", "_ended")).drop("_transaction", "_ended")
+
+
+def dated_rows(capture: Any, columns: Sequence[str]) -> DataFrame | Stored:
+    """Some columns of the changes, and ``changed_at``, which is the time of :func:`dated`; stored rows where changes
+    and transactions are stored."""
+    columns = list(dict.fromkeys([*columns, "changed_at"]))
+    rows = stored_rows(capture, "changes", [*columns, "committed_at", "transaction_id"])
+    ends = stored_rows(capture, "transactions", ("transaction_id", "began_at", "ended_at"))
+    if rows is None or ends is None:
+        return dated(capture).withColumn("changed_at", F.col("_when")).select(*columns)
+    return _Dated(rows, ends)
+
+
+class _Dated(Stored):
+    """Stored changes whose ``changed_at`` is the time of :func:`dated`."""
+
+    def __init__(self, rows: Stored, ends: Stored) -> None:
+        self._rows = rows
+        self._ends = ends
+        self.schema = rows.schema
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def _ended(self) -> tuple[pa.Array, pa.Array]:
+        """The ids of transactions, and the time of each: its end, else its begin."""
+        ends = self._ends.batch()
+        return ends["transaction_id"], pc.coalesce(ends["ended_at"], ends["began_at"])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """See :class:`cdcwb.spark.stored.Stored`."""
+        for batch in self._rows.batches():
+            at = pc.coalesce(batch["changed_at"], batch["committed_at"])
+            if at.null_count:
+                ids, times = self._ended
+                at = pc.coalesce(at, times.take(pc.index_in(batch["transaction_id"], ids, skip_nulls=True)))
+            yield batch.set_column(batch.schema.get_field_index("changed_at"), "changed_at", at)
 
 
 def stored_axis(

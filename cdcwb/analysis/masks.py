@@ -21,12 +21,13 @@ from pyspark.sql import functions as F
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.analysis.frames import rows_of, small, stored_axis, stored_rows, table_name, time_axis, when
+from cdcwb.analysis.frames import dated, dated_rows, rows_of, small, stored_axis, table_name, time_axis
 from cdcwb.analysis.integrity import first_problems
 from cdcwb.formats import FORMATS, bitmask, get_format
 from cdcwb.index.columns import BETWEEN, Ints, headers_of, set_labels, table_labels
 from cdcwb.model import CHANGES, Operation, Problem
 from cdcwb.spark.folding import folded
+from cdcwb.spark.stored import Stored
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import joined
 
@@ -208,8 +209,8 @@ def columns(capture: Tables, changed: Changed) -> list[Record]:
 
 def axis(capture: Tables) -> TimeAxis | None:
     """The time axis of updates with known changed columns; None if none has a time."""
-    rows = stored_rows(capture, "changes", _HEADERS)
-    if rows is not None:
+    rows = dated_rows(capture, _HEADERS)
+    if isinstance(rows, Stored):
         return stored_axis(rows, _told_at)
     return time_axis(_updates(capture).filter("changed_columns IS NOT NULL"), F.col("_when"))
 
@@ -225,7 +226,7 @@ def over_time(capture: Tables, axis: TimeAxis, bins: int = 60) -> tuple[list[Rec
     width, which begin at round times, cover the axis. Times outside have bins of the same width, below 0 or beyond."""
     start, width = axis.bins(bins)
     ask = partial(change_counts.changed_over_time, start=start, width_us=width)
-    counts = change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.added)
+    counts = change_counts.of_all(dated_rows(capture, _HEADERS), ask, change_counts.added)
     return change_counts.changed_rows(counts, start, width), width
 
 
@@ -299,7 +300,7 @@ def _merged_masks(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 def _changes(capture: Tables) -> DataFrame:
-    return capture.changes.withColumns({"table": table_name(), "_when": when()})
+    return dated(capture).withColumn("table", table_name())
 
 
 def _updates(capture: Tables) -> DataFrame:

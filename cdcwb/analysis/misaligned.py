@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import table_name, when
+from cdcwb.analysis.frames import dated, table_name
 from cdcwb.model import Operation
 
 if TYPE_CHECKING:
@@ -136,9 +136,8 @@ def _numbered(capture: Tables) -> DataFrame:
     """Changes with images, each with its number in its version, from 1, and the total of the version."""
     version = Window.partitionBy("table", "table_version")
     order = version.orderBy("position", "file_index", "offset")
-    rows = capture.changes.withColumns(
-        {"table": table_name(), "_when": when(), "_image": F.coalesce("after", "before")}
-    ).filter(
+    rows = dated(capture).withColumns({"table": table_name(), "_image": F.coalesce("after", "before")})
+    rows = rows.filter(
         F.col("_image").isNotNull() & F.col("table_version").isNotNull() & (F.col("operation") != str(Operation.DELETE))
     )
     columns = ("table", "table_version", "position", "_when", "file", "file_index", "offset", "_image")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from cdcwb.analysis.frames import NO_TABLE, table_name, when
+from cdcwb.analysis.frames import NO_TABLE, dated, table_name
 from cdcwb.analysis.misaligned import ALIKE, distance, profiles_of
 from cdcwb.model import Outcome
 from cdcwb.words import plural
@@ -84,8 +84,9 @@ def versions(capture: Tables) -> list[Version]:
     that the source created before it."""
     rows = capture.table_versions.toArrow().to_pylist()
     used = (
-        capture.changes.filter(F.col("table_version").isNotNull())
-        .withColumns({"table": table_name(), "_when": when()})
+        dated(capture)
+        .filter(F.col("table_version").isNotNull())
+        .withColumn("table", table_name())
         .groupBy("table", "table_version")
         .agg(
             F.count("*").alias("changes"),
@@ -265,7 +266,8 @@ def _runs(capture: Tables, tables: Iterable[str]) -> dict[str, list[dict[str, An
         return {}
     order = Window.partitionBy("table").orderBy("position", "file_index", "offset")
     rows = (
-        capture.changes.withColumns({"table": table_name(), "_when": when()})
+        dated(capture)
+        .withColumn("table", table_name())
         .filter(F.col("table").isin(tables) & F.col("table_version").isNotNull() & F.col("position").isNotNull())
         .select("table", "table_version", "position", "file_index", "offset", "_when")
     )

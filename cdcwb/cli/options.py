@@ -17,9 +17,8 @@ from cdcwb.live import PATIENCE
 from cdcwb.standard_input import spool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from cdcwb.capture import Capture
 
 __all__ = [
     "STREAM",
@@ -29,8 +28,6 @@ __all__ = [
     "Target",
     "Time",
     "as_json",
-    "check_tables",
-    "check_transactions",
     "format_and_options",
     "infer_keys_option",
     "key_values",
@@ -313,42 +310,3 @@ _NARROWING: Final = {
         help="Keep the rows for which this SQL condition holds, such as \"operation = 'UPDATE'\".",
     ),
 }
-
-
-# --- names ------------------------------------------------------------------------------------------------------------
-
-_MOST: Final = 10
-
-
-def check_tables(capture: Capture, names: Sequence[str]) -> None:
-    """Raises OptionError for a table without a version and without events; it names the nearest match and all
-    tables."""
-    rows = capture.table_versions.select("schema_name", "table_name").distinct().collect()
-    known = sorted(
-        {row.table_name if row.schema_name is None else f"{row.schema_name}.{row.table_name}" for row in rows}
-    )
-    plain = {row.table_name for row in rows}
-    for name in names:
-        if name not in known and name not in plain and not capture.filter(tables=[name]).headers.head(1):
-            raise OptionError(f"there is no table '{name}'.{nearest(name, known)} There are: {_some(known)}.")
-
-
-def check_transactions(capture: Capture, ids: Sequence[str]) -> None:
-    """Raises OptionError for a transaction id that no event has; it names the ids that begin with it (``39`` for
-    ``39@…``)."""
-    from pyspark.sql import functions as F
-
-    present = capture.filter(transactions=ids).headers.select("transaction_id").distinct()
-    known = {row.transaction_id for row in present.collect()}
-    for wrong in (name for name in ids if name not in known):
-        like = (
-            capture.headers.select("transaction_id").distinct().where(F.col("transaction_id").startswith(f"{wrong}@"))
-        )
-        meant = [row.transaction_id for row in like.orderBy("transaction_id").head(_MOST + 1)]
-        hint = f" Did you mean {_some(meant)}?" if meant else ""
-        raise OptionError(f"there is no transaction '{wrong}'.{hint}")
-
-
-def _some(names: Iterable[str]) -> str:
-    shown = list(names)
-    return ", ".join(shown[:_MOST]) + (" …" if len(shown) > _MOST else "") or "none"

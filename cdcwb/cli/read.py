@@ -19,8 +19,6 @@ from cdcwb.cli.options import (
     NearestChoice,
     Target,
     as_json,
-    check_tables,
-    check_transactions,
     format_and_options,
     key_values,
     narrowing,
@@ -212,12 +210,6 @@ def opened(
     if checked.reading is not None:
         check(checked.reading)
     capture = _started(checked, step)
-    if "tables" in filters:
-        step("looking for the tables")
-        check_tables(capture, filters["tables"])
-    if "transactions" in filters:
-        step("looking for the transactions")
-        check_transactions(capture, filters["transactions"])
     return capture.filter(**filters) if filters else capture
 
 

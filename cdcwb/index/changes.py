@@ -170,6 +170,19 @@ class Transactions:
         chosen = [code for code, text in enumerate(self.texts[name]) if text in values]
         return np.isin(self.codes[name], chosen)
 
+    def open_in(self, first: int, end: int) -> Bools:
+        """Whether each is open at a time from ``first`` until just before ``end`` (microseconds since 1970 UTC), as far
+        as its times are known: one that is open at the end of the capture has no end, one with one time is open
+        then."""
+        start = np.where(self.began == NO_TIME, self.ended, self.began)
+        last = np.where(self.ended == NO_TIME, np.where(self.is_open, np.iinfo(np.int64).max, start), self.ended)
+        return np.asarray((start != NO_TIME) & (last >= first) & (start < end))
+
+    @cached_property
+    def has_time(self) -> Bools:
+        """Whether the begin or the end of each is known."""
+        return np.asarray((self.began != NO_TIME) | (self.ended != NO_TIME))
+
     def counts(self, name: str, numbers: Some = EVERY) -> dict[str, int]:
         """The number of some transactions by outcome, completeness or user."""
         texts = self.texts[name]
@@ -422,6 +435,17 @@ class Changes(Headers):
     def bytes(self) -> Ints:
         """The lengths of the records of each."""
         return self.numbers["bytes"]
+
+    @cached_property
+    def at(self) -> Ints:
+        """The time of each: its own, else that of its commit, else the end of its transaction, else its begin; NO_TIME
+        if all are unknown."""
+        at = super().at
+        if "at" in self.numbers:
+            return at
+        transactions = self.transactions
+        others = np.where(transactions.ended == NO_TIME, transactions.began, transactions.ended)
+        return np.where(at == NO_TIME, np.append(others, NO_TIME)[self.transaction], at)  # last: no transaction
 
     @cached_property
     def span(self) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.index.changes import Changes
-from cdcwb.index.columns import NO_TIME, Bools, Ints, Texts
+from cdcwb.index.columns import Bools, Ints, Texts
 from cdcwb.index.selection import Selection
 from cdcwb.time_axis import micros
 
@@ -56,31 +56,37 @@ class Selected:
         return answer
 
     def transactions(self, skip: Iterable[str] = ()) -> Ints:
-        """The transactions with a selected change; the fields ``skip`` are ignored. If everything is selected,
-        transactions without changes are included. If changes are binned, a transaction has to match each field
-        separately."""
+        """The transactions that are open at a selected time and have a change that fits the other fields; the fields
+        ``skip`` are ignored. If only times are selected, transactions without changes are included. If changes are
+        binned, a transaction has to match each field separately."""
         transactions = self.changes.transactions
         chosen = self.selection.chosen(skip)
-        if not chosen:
-            return np.arange(len(transactions))
-        if self.changes.width_us:
-            return np.flatnonzero(reduce(and_, self._of_transactions(chosen)))
-        numbers = self.changes.transaction[self.mask(skip)]
-        return np.flatnonzero(np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0)
+        fits = self._in_range(chosen)
+        others = chosen.keys() - {*TIME}
+        if others and self.changes.width_us:
+            fits &= reduce(and_, self._of_transactions(chosen))
+        elif others:
+            numbers = self.changes.transaction[self.mask([*skip, *TIME])]
+            fits &= np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0
+        return np.flatnonzero(fits)
+
+    def _in_range(self, chosen: dict[str, Any]) -> Bools:
+        """Whether each transaction is open at a selected time."""
+        transactions = self.changes.transactions
+        first, end = chosen.get("time_from"), chosen.get("time_to")
+        if first is None and end is None:
+            return np.ones(len(transactions), np.bool_)
+        limits = np.iinfo(np.int64)
+        fits = transactions.open_in(
+            limits.min if first is None else micros(first), limits.max if end is None else micros(end)
+        )
+        return fits | ~transactions.has_time if chosen.get("without_time") else fits
 
     def _of_transactions(self, chosen: dict[str, Any]) -> Iterator[Bools]:
-        """The transactions that match the fields of transactions."""
+        """The transactions that match the fields of transactions, other than times."""
         transactions = self.changes.transactions
         rows = transactions.rows
         yield np.ones(len(transactions), np.bool_)
-        first, last = chosen.get("time_from"), chosen.get("time_to")
-        if first is not None or last is not None:
-            began, ended = transactions.began, transactions.ended
-            start = np.where(began == NO_TIME, ended, began)
-            end = np.where(ended == NO_TIME, np.where(transactions.is_open, np.iinfo(np.int64).max, start), ended)
-            fits = (start != NO_TIME) & (True if first is None else end >= micros(first))
-            fits &= True if last is None else start < micros(last)
-            yield fits | (start == NO_TIME) if chosen.get("without_time") else fits
         codes, texts = transactions.codes, transactions.texts
         if "users" in chosen:
             yield _of_codes(codes["user"], [text in chosen["users"] for text in texts["user"]])
@@ -98,8 +104,9 @@ class Selected:
             yield _any_in(tables.values, tables.offsets, lambda text: text in names or text.partition(".")[2] in names)
 
     def problems(self) -> list[dict[str, Any]]:
-        """The problems of selected transactions and of the records of selected changes; if everything is selected, all
-        problems. Rows of the index: row, severity, code, sentence …"""
+        """The problems of selected transactions and records; if everything is selected, all problems. A record is
+        selected if it is that of a selected change, or has a selected time and table. Rows of the index: row, severity,
+        code, sentence …"""
         places, changes = self.changes.places, self.changes
         rows: list[dict[str, Any]] = places.problem_list
         if not self.selection.chosen():
@@ -112,7 +119,11 @@ class Selected:
         records = changes.record[mask]
         at = np.searchsorted(records, [p["row"] for p in rows])
         present = [int(i) < len(records) and records[i] == p["row"] for i, p in zip(at, rows, strict=True)]
-        return [p for p, is_there in zip(rows, present, strict=True) if is_there or p["transaction_id"] in known]
+        return [
+            p
+            for p, is_there in zip(rows, present, strict=True)
+            if is_there or p["transaction_id"] in known or self._fits_itself(p)
+        ]
 
     def _fits_itself(self, problem: dict[str, Any]) -> bool:
         """Whether a problem without a transaction is about a record with a selected time and table."""
@@ -120,6 +131,8 @@ class Selected:
             return False
         row = self.changes.places.row(problem["row"], ["time", "table", "operation"])
         chosen = self.selection.chosen()
+        if not chosen.keys() <= {*TIME, "tables"}:  # no record is known to fit the others
+            return False
         first, last, tables = chosen.get("time_from"), chosen.get("time_to"), chosen.get("tables")
         if (first or last) and row["time"] is None:
             return False
@@ -162,7 +175,12 @@ class Selected:
         positions = changes.places.columns.get("position")
         if positions is None:
             return np.zeros(len(changes), np.bool_)
-        return positions.compare(">=" if name == "position_from" else "<=", value)[changes.record]
+        return self._of_records(positions.compare(">=" if name == "position_from" else "<=", value))
+
+    def _of_records(self, records: Bools) -> Bools:
+        """Whether the record of each change is among some records; a change without a record never is."""
+        mask: Bools = np.append(records, False)[self.changes.record]  # -1 selects the last
+        return mask
 
     def _in_time(self, first: dt.datetime | None, last: dt.datetime | None, without_time: bool) -> Bools:
         at = self.changes.at
@@ -183,7 +201,7 @@ class Selected:
         positions = changes.places.columns.get("position")
         if isinstance(positions, Texts):
             matches = pc.match_substring(positions.values, low, ignore_case=True).fill_null(False)
-            mask |= matches.to_numpy(zero_copy_only=False)[changes.record]
+            mask |= self._of_records(matches.to_numpy(zero_copy_only=False))
         return mask
 
 

@@ -4,13 +4,13 @@
     capture.selection.undo()
 
 A change is selected that fits every field that is set; it fits a field that has one of its values. The time of a change
-is its own, else that of its commit.
+is its own, else that of its commit, else the end of its transaction, else its begin.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import traitlets
@@ -28,6 +28,7 @@ NO_TABLE: Final = "(no table)"
 """The table name of changes without a table."""
 
 _LISTS: Final = ("tables", "operations", "outcomes", "users", "columns", "transactions")
+_NAMES: Final = ("tables", "users", "columns", "transactions")
 _TIMES: Final = ("time_from", "time_to")
 _TEXTS: Final = ("position_from", "position_to", "text")
 FIELDS: Final = (*_LISTS, *_TIMES, "without_time", *_TEXTS)
@@ -64,7 +65,10 @@ class Selection(traitlets.HasTraits):
     record = traitlets.Int(None, allow_none=True)
     version = traitlets.Int(0)
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, known: Callable[[str], Iterable[str]] | None = None, **fields: Any) -> None:
+        """``known`` gives the values that a field can have (tables, users, columns, transactions); without it, all are
+        accepted."""
+        self._known = known
         self._within = False  # during a step that sets several fields
         self._before: list[dict[str, Any]] = []
         self._undone: list[dict[str, Any]] = []
@@ -81,9 +85,25 @@ class Selection(traitlets.HasTraits):
         values = [value] if isinstance(value, str) else list(value or ())
         if not all(isinstance(item, str) for item in values):
             raise OptionError(f"{proposal['trait'].name}: expected texts, found {value!r}")
+        name = proposal["trait"].name
         for item in values:
-            check_value(proposal["trait"].name.removesuffix("s"), item, proposal["trait"].name)
+            check_value(name.removesuffix("s"), item, name)
+        if self._known is not None and values and name in _NAMES:
+            self._check_names(name, values)
         return tuple(dict.fromkeys(values))
+
+    def _check_names(self, field: str, values: list[str]) -> None:
+        assert self._known is not None
+        known = {*self._known(field)}
+        plain = {name.partition(".")[2] for name in known} if field == "tables" else set()
+        for value in values:
+            if value not in known and value not in plain:
+                if field == "transactions":  # very many
+                    alike = sorted(name for name in known if name.startswith(f"{value}@"))[:3]
+                    hint = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+                else:
+                    hint = nearest(value, known)
+                raise OptionError(f"{field}: the capture has no {field.removesuffix('s')} '{value}'.{hint}")
 
     @traitlets.validate(*_TIMES)
     def _time(self, proposal: Any) -> dt.datetime | None:
@@ -220,10 +240,11 @@ def selected_changes(selection: Selection, changes: DataFrame, transactions: Dat
 
     from pyspark.sql import functions as F
 
-    users = transactions.select("transaction_id", F.col("user").alias("_user"))
+    ended = F.coalesce("ended_at", "began_at").alias("_ended")
+    users = transactions.select("transaction_id", F.col("user").alias("_user"), ended)
     table = F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
-    rows = changes.withColumns({"_table": table, "_at": F.coalesce("changed_at", "committed_at")})
-    rows = rows.join(users, "transaction_id", "left")
+    rows = changes.withColumn("_table", table).join(users, "transaction_id", "left")
+    rows = rows.withColumn("_at", F.coalesce("changed_at", "committed_at", "_ended"))
     conditions = [_condition(name, value, selection) for name, value in selection.chosen(["without_time"]).items()]
     fits: Column = reduce(and_, conditions, F.lit(True))
     return rows.where(fits).select(*changes.columns)

@@ -65,10 +65,7 @@ def open_page(asked: Parameters, images: bool = False) -> Page:
     show.read_by(readers(captures, {name: other.options for name, other in asked.captures.items()}))
     parts = captures
     if asked.limits:
-        parts = {
-            name: capture.filter(asked.tables, time_from=asked.time_from, time_to=asked.time_to)
-            for name, capture in captures.items()
-        }
+        parts = _parts(captures, asked)
     is_single = len(captures) == 1
     complete = next(iter(captures.values())) if is_single else Together(captures)
     part = next(iter(parts.values())) if is_single else Together(parts)
@@ -208,8 +205,8 @@ def check_parameters(
     """The parameters of a notebook as its cell has them (plain texts and lists), understood. A list may be given as a
     JSON text, as ``papermill -p tables '["shop.orders"]'`` gives it.
 
-    A relative ``path`` is resolved against the working folder, then against the parent of the notebooks' folder, so the
-    examples open wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO 8601,
+    A relative ``path`` is resolved against the working folder; inside of a checkout of cdcwb also against the checkout,
+    so that the notebooks open its examples. ``options`` is a JSON object of reader options. Times are ISO 8601,
     UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00. ``others`` are
     paths, or objects with ``path``, ``format`` and ``options``. ``theme`` is one of :data:`THEMES`. ``also``: checks of
     a notebook's own parameters, which raise OptionError. Raises OptionError with all errors.
@@ -289,8 +286,9 @@ def _find(path: Any, wrong: list[str], name: str = "path") -> str:
     if is_remote(path):
         return path
     location = Path(path).expanduser()
-    example = Path(__file__).parents[2] / location
-    for candidate in (location.absolute(), example):
+    sources = Path(__file__).parents[2]
+    is_inside = Path.cwd().is_relative_to(sources) and (sources / "notebooks").is_dir()
+    for candidate in (location.absolute(), *([sources / location] if is_inside else [])):
         if candidate.exists():
             return str(candidate)
     wrong.append(f"{name}: there is no file or folder '{visible(location.absolute(), 400)}'")
@@ -327,6 +325,22 @@ def _options(text: str | Mapping[str, Any], wrong: list[str]) -> dict[str, Any]:
         wrong.append(f"options: expected a JSON object, found {visible(repr(text))}")
         return {}
     return options
+
+
+def _parts(captures: Mapping[str, Capture], asked: Parameters) -> dict[str, Capture]:
+    """The captures limited to the tables and times. Of several captures, one that lacks the tables has no rows. Raises
+    OptionError for a table that none has."""
+    parts: dict[str, Capture] = {}
+    lacking: list[OptionError] = []
+    for name, capture in captures.items():
+        try:
+            parts[name] = capture.filter(asked.tables or None, time_from=asked.time_from, time_to=asked.time_to)
+        except OptionError as error:
+            lacking.append(error)
+            parts[name] = capture.filter(where="false")
+    if len(lacking) == len(captures):
+        raise lacking[0]
+    return parts
 
 
 def _tables(tables: Any, wrong: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdcwb.charts.theme import CONFIG, DARK, darkened
 from cdcwb.formats.base import Field
-from cdcwb.words import clock, count, duration, plural, show_times_in, size, tally, visible, zone_name
+from cdcwb.words import clock, count, duration, page_display, plural, show_times_in, size, tally, visible, zone_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,9 +102,8 @@ _TEXTS: Final = ("position", "transaction_id", "code", "setting", "command")
 
 @dataclass(slots=True)
 class _Look:
-    """The look of the present page, and how the files of its captures are read."""
+    """Whether the style sheet was output, and how the files of the captures are read."""
 
-    theme: str = "auto"
     styled: bool = False
     readers: Readers = field(default_factory=dict)
 
@@ -117,17 +116,17 @@ def style(asked: Parameters | None = None) -> None:
     following outputs to those of the parameters ``asked`` (None: UTC)."""
     from IPython.display import display
 
-    _look.theme, _look.styled = "auto" if asked is None else asked.theme, True
-    _look.readers = {}
-    show_times_in(*((UTC, "UTC") if asked is None else (asked.zone, asked.time_zone)))
-    about = {"cdcwb": STYLE, "theme": _look.theme}
+    _look.styled, _look.readers = True, {}
+    zone, name, theme = (UTC, "UTC", "auto") if asked is None else (asked.zone, asked.time_zone, asked.theme)
+    show_times_in(zone, name, theme=theme)
+    about = {"cdcwb": STYLE, "theme": theme}
     script = f"(() => {{\n{asset('dark.js')}{asset('lab.js')}follow({json.dumps(DARK)});\n}})();"
     display({"text/html": f"{look()}<script>{script}</script>", "text/plain": ""}, raw=True, metadata=about)
 
 
 def look() -> str:
     """The style sheet of the outputs of this module."""
-    return f'<style data-theme="{_look.theme}">{asset("show.css")}</style>'
+    return f'<style data-theme="{page_display().theme}">{asset("show.css")}</style>'
 
 
 def style_once() -> None:
@@ -254,7 +253,7 @@ def chart(figure: go.Figure, instead: str) -> None:
     from IPython.display import display
 
     content = json.loads(figure.to_json()) | {"config": CONFIG}
-    if _look.theme == "dark":
+    if page_display().theme == "dark":
         content = darkened(content)
     display({FIGURE_MIME: content, "text/html": instead, "text/plain": "a chart"}, raw=True)
     outside = (figure.layout.meta or {}).get("outside")

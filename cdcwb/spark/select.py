@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.model import Outcome
 from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["select", "transactions_in_window"]
+    from cdcwb.capture import Capture
+
+__all__ = ["NOT_LIMITED", "check_names", "conditions", "select"]
 
 
 def select(
@@ -28,21 +31,22 @@ def select(
     transactions: frozenset[str] | None,
     time_from: dt.datetime | None,
     time_to: dt.datetime | None,
-    where: str | None,
-    ends: DataFrame | None,
+    where: str | Column | None,
+    times: tuple[DataFrame, DataFrame] | None,
     with_transactions: Sequence[DataFrame],
 ) -> DataFrame:
     """The rows of a table that match the filters.
 
-    ``ends`` are the capture's transactions, whose end is the time of rows without one. A row without any time is in no
-    window. ``with_transactions`` are tables with transactions, for a condition that names columns of theirs.
+    ``times`` are the capture's transactions and events, which have the times of rows without one. A row without any
+    time is in no window. ``with_transactions`` are tables with transactions, for a condition that names columns of
+    theirs.
     """
     if tables is not None:
         frame = _of_tables(frame, tables)
     if transactions is not None and "transaction_id" in frame.columns:
         frame = frame.filter(F.col("transaction_id").isin(*sorted(transactions)))
-    if (time_from is not None or time_to is not None) and ends is not None:
-        frame = _in_window(frame, time_from, time_to, ends)
+    if times is not None:
+        frame = _in_window(frame, time_from, time_to, *times)
     return frame if where is None else _where(frame, where, with_transactions)
 
 
@@ -72,15 +76,19 @@ def _any(conditions: list[Column]) -> Column:
     return result
 
 
-def transactions_in_window(
-    transactions: DataFrame, time_from: dt.datetime | None, time_to: dt.datetime | None
-) -> DataFrame:
-    """The transactions that end in the window; one whose end has no time (or is missing) counts with its begin."""
-    return transactions.filter(_inside(F.coalesce("ended_at", "began_at"), time_from, time_to))
+def _open_in(time_from: dt.datetime | None, time_to: dt.datetime | None) -> Column:
+    """Whether a transaction is open in the window, as far as its times are known: one that is open at the end of the
+    capture has no end; one with one time is open then."""
+    start, last = F.coalesce("began_at", "ended_at"), F.coalesce("ended_at", "began_at")
+    fits = start.isNotNull()
+    if time_from is not None:
+        endless = F.col("ended_at").isNull() & (F.col("outcome") == str(Outcome.OPEN))
+        fits = fits & (endless | (last >= F.lit(time_from)))
+    return fits if time_to is None else fits & (start < F.lit(time_to))
 
 
 def _inside(moment: Column, time_from: dt.datetime | None, time_to: dt.datetime | None) -> Column:
-    result = F.lit(True)
+    result = moment.isNotNull()
     if time_from is not None:
         result = result & (moment >= F.lit(time_from))
     if time_to is not None:
@@ -89,22 +97,99 @@ def _inside(moment: Column, time_from: dt.datetime | None, time_to: dt.datetime 
 
 
 def _in_window(
-    frame: DataFrame, time_from: dt.datetime | None, time_to: dt.datetime | None, ends: DataFrame
+    frame: DataFrame,
+    time_from: dt.datetime | None,
+    time_to: dt.datetime | None,
+    transactions: DataFrame,
+    events: DataFrame,
 ) -> DataFrame:
+    """The rows of a window. The time of a record or change is its own, else that of its commit, else the end of its
+    transaction, else its begin; a transaction is in the window if it is open in it, a problem if its record or its
+    transaction is."""
     if "ended_at" in frame.columns:
-        return transactions_in_window(frame, time_from, time_to)
-    if "transaction_id" not in frame.columns:
+        return frame.filter(_open_in(time_from, time_to))
+    if "severity" in frame.columns:
+        return _problems_in_window(frame, time_from, time_to, transactions, events)
+    if "changed_at" not in frame.columns:
         return frame
-    dated = ends.select(
-        F.col("transaction_id").alias("_transaction"), F.coalesce("ended_at", "began_at").alias("_ended_at")
-    )
-    joined = frame.join(dated, F.col("transaction_id") == F.col("_transaction"), "left")
-    own = F.col("changed_at") if "changed_at" in frame.columns else F.lit(None).cast("timestamp")
-    inside = _inside(F.coalesce("_ended_at", own), time_from, time_to)
-    return joined.filter(inside).drop("_transaction", "_ended_at")
+    ended = F.coalesce("ended_at", "began_at").alias("_ended_at")
+    ends = transactions.select(F.col("transaction_id").alias("_transaction"), ended)
+    joined = frame.join(ends, F.col("transaction_id") == F.col("_transaction"), "left")
+    known = [name for name in ("changed_at", "committed_at", "_ended_at") if name in joined.columns]
+    return joined.filter(_inside(F.coalesce(*known), time_from, time_to)).drop("_transaction", "_ended_at")
 
 
-def _where(frame: DataFrame, condition: str, tables: Sequence[DataFrame]) -> DataFrame:
+def _problems_in_window(
+    problems: DataFrame,
+    time_from: dt.datetime | None,
+    time_to: dt.datetime | None,
+    transactions: DataFrame,
+    events: DataFrame,
+) -> DataFrame:
+    open_ones = transactions.filter(_open_in(time_from, time_to)).select(F.col("transaction_id").alias("_transaction"))
+    records = _in_window(events, time_from, time_to, transactions, events)
+    places = records.select(F.col("file").alias("_file"), F.col("offset").alias("_offset")).distinct()
+    of_transaction = F.col("transaction_id") == F.col("_transaction")
+    of_record = (F.col("file") == F.col("_file")) & (F.col("offset") == F.col("_offset"))
+    joined = problems.join(open_ones, of_transaction, "left").join(places, of_record, "left")
+    fits = F.col("_transaction").isNotNull() | F.col("_file").isNotNull()
+    return joined.filter(fits).drop("_transaction", "_file", "_offset")
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+_MOST: Final = 10
+
+
+def check_names(capture: Capture, tables: frozenset[str] | None, transactions: frozenset[str] | None) -> None:
+    """Raises OptionError for a table without a version and without events, which names the nearest match and all
+    tables, and for a transaction that no event has, which names the ids that begin with it (``39`` for ``39@…``)."""
+    if tables:
+        rows = capture.table_versions.select("schema_name", "table_name").distinct().collect()
+        known = {".".join(filter(None, (row.schema_name, row.table_name))) for row in rows}
+        if not tables <= known | {row.table_name for row in rows}:
+            rows = capture.headers.select("schema_name", "table_name").distinct().dropna(subset="table_name").collect()
+            known |= {".".join(filter(None, (row.schema_name, row.table_name))) for row in rows}
+            plain = {name.rpartition(".")[2] for name in known} | {row.table_name for row in rows}
+            for name in sorted(tables - known - plain):
+                shown = _some(sorted(known))
+                raise OptionError(f"there is no table '{name}'.{nearest(name, known)} There are: {shown}.")
+    if transactions:
+        ids = capture.headers.select("transaction_id").distinct()
+        present = {row.transaction_id for row in ids.where(F.col("transaction_id").isin(*transactions)).collect()}
+        for wrong in sorted(transactions - present):
+            like = ids.where(F.col("transaction_id").startswith(f"{wrong}@")).orderBy("transaction_id")
+            meant = [row.transaction_id for row in like.head(_MOST + 1)]
+            hint = f" Did you mean {_some(meant)}?" if meant else ""
+            raise OptionError(f"there is no transaction '{wrong}'.{hint}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST]) + (" …" if len(names) > _MOST else "") or "none"
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
+
+
+NOT_LIMITED: Final = ("text", "without_time")
+"""The fields of a selection that Spark's tables are not limited by."""
+
+
+def conditions(chosen: Mapping[str, Any]) -> list[Column]:
+    """Conditions for the fields of a selection that are not filters of their own. A table that lacks the column of one
+    keeps the rows of the transactions for which it holds in another table."""
+    columns = {"operations": "operation", "outcomes": "outcome", "users": "user"}
+    made = [F.col(column).isin(*chosen[name]) for name, column in columns.items() if name in chosen]
+    if "columns" in chosen:
+        made.append(F.arrays_overlap("changed_columns", F.array(*map(F.lit, chosen["columns"]))))
+    if "position_from" in chosen:
+        made.append(F.col("position") >= chosen["position_from"])
+    if "position_to" in chosen:
+        made.append(F.col("position") <= chosen["position_to"])
+    return made
+
+
+def _where(frame: DataFrame, condition: str | Column, tables: Sequence[DataFrame]) -> DataFrame:
     """The rows for which a condition holds. If the table lacks a column of the condition, the first of the ``tables``
     that has all of them decides: a table with transactions keeps the rows of the transactions that have a row there,
     one without transactions is unchanged."""
@@ -124,15 +209,15 @@ def _where(frame: DataFrame, condition: str, tables: Sequence[DataFrame]) -> Dat
     raise reason
 
 
-def _filtered(frame: DataFrame, condition: str) -> DataFrame:
+def _filtered(frame: DataFrame, condition: str | Column) -> DataFrame:
     try:
-        filtered = frame.filter(F.expr(condition))
+        filtered = frame.filter(F.expr(condition) if isinstance(condition, str) else condition)
         _ = filtered.schema  # a remote session checks the condition only here
     except (AnalysisException, ParseException) as reason:
         text = str(reason)
         if "UNRESOLVED_COLUMN" in text:
             match = re.search(r"name `?([^`]+)`", text)
-            name = match.group(1) if match else condition
+            name = match.group(1) if match else str(condition)
             hint = nearest(name, frame.columns)
             raise OptionError(
                 f"where: there is no column {name!r}.{hint} There are: {', '.join(frame.columns)}."

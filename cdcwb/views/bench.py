@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from threading import RLock
@@ -68,7 +68,7 @@ class Bench:
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.name = uuid4().hex
-        self.selection = Selection()
+        self.selection = Selection(self._names)
         self.lock = RLock()
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
@@ -84,6 +84,18 @@ class Bench:
     def source(self) -> Source:
         """The index of records."""
         return source_of(self.capture)
+
+    def _names(self, field: str) -> Iterable[str]:
+        """The values that a field of the selection can have: names of tables, users, columns or transactions."""
+        changes = self.source.changes
+        versions = self.source.index.versions.values()
+        if field == "tables":
+            described = (".".join(filter(None, (v["schema_name"], v["table_name"]))) for v in versions)
+            return {*changes.texts["table"], *filter(None, described)}
+        if field == "columns":
+            return {*changes.names, *(column["name"] for version in versions for column in version["columns"] or [])}
+        transactions = changes.transactions
+        return transactions.texts["user"] if field == "users" else transactions.rows["transaction_id"].to_pylist()
 
     @cached_property
     def everything(self) -> Selected:

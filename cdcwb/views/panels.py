@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -58,7 +57,7 @@ class When(Panel):
             answer.figure = charts.done_over_time(rows, times.width_us, times.axis)
             answer.figure.update_layout(height=220)
             answer.numbers = (rows, {"began_at": "from", "operation": "operation", "changes": "changes"})
-            show_times(answer.figure, bench, replace(state, brushed=True))
+            show_times(answer.figure, bench)
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
@@ -168,7 +167,7 @@ class ChangedOverTime(Panel):
             answer.figure = charts.changed_over_time(cells_of_table, width, axis)
             answer.numbers = (cells_of_table, {"began_at": "from", "column": "column", "changed": "updates"})
             answer.notes = _others(names)
-            show_times(answer.figure, bench, state)
+            show_times(answer.figure, bench)
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
@@ -309,7 +308,7 @@ class Timeline(Panel):
         answer.numbers = (rows, _columns(bench))
         drawn = answer.figure.layout.meta
         if drawn["on_time"]:
-            show_times(answer.figure, bench, state)
+            show_times(answer.figure, bench)
         if state.window is not None and drawn["on_time"]:
             answer.figure.layout.xaxis.range = [local(time).isoformat(sep=" ") for time in state.window]
             if len(numbers) > len(rows):
@@ -345,7 +344,7 @@ class Concurrent(Panel):
             answer.headline = f"At most {plural(once.most, 'transaction')} at once, from {to_the_second(once.at)} on"
             answer.numbers = (once.steps, {"at": "from", "open": "open transactions"})
             answer.figure = charts.concurrency(once.steps, once.most, once.at, exact=once.exact)
-            show_times(answer.figure, bench, state)
+            show_times(answer.figure, bench)
         return answer
 
 

@@ -26,7 +26,7 @@ from cdcwb.index.selected import TIME
 from cdcwb.report import show
 from cdcwb.time_axis import time_of
 from cdcwb.views.bench import Bench
-from cdcwb.words import local, tally
+from cdcwb.words import local, page_display, shown_as, tally
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,13 +146,10 @@ def drawn(bench: Bench, state: State) -> tuple[Changes, Bools]:
     return shown.changes, shown.mask(TIME if state.brushed else ())
 
 
-def show_times(figure: go.Figure, bench: Bench, state: State) -> None:
-    """Sets the time axis of a figure to that of all charts of its page, if it shows all times; a box marks the selected
-    times and replaces an earlier box."""
+def show_times(figure: go.Figure, bench: Bench) -> None:
+    """Sets the time axis of a figure to that of all charts of its page; a box marks the selected times and replaces an
+    earlier box."""
     figure.update_layout(margin=_ALIGNED)
-    is_narrowed = bench.selection.time_from is not None or bench.selection.time_to is not None
-    if is_narrowed and not state.brushed:
-        return
     limit_time(figure, bench.overview.changes.axis, "time")
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != _SELECTED]
     selection, span = bench.selection, bench.overview.changes.span
@@ -191,6 +188,7 @@ class View:
         self, bench: Bench, title: str, panels: Sequence[Panel], *, controls: bool = True, headings: bool = True
     ) -> None:
         self.bench = bench
+        self.display = page_display()
         self.title = title
         self.panels = list(panels)
         self.controls = controls
@@ -198,7 +196,7 @@ class View:
 
     def answers(self, state: State | None = None) -> dict[str, Answer]:
         """The answers of all panels by name."""
-        with self.bench.lock:
+        with self.bench.lock, shown_as(self.display):
             return {panel.name: panel.ask(self.bench, state or State()) for panel in self.panels}
 
     @property
@@ -245,6 +243,10 @@ class View:
 
     def put(self) -> None:
         """Renders the current figures and tables."""
+        with shown_as(self.display):
+            self._put()
+
+    def _put(self) -> None:
         show.style_once()
         limits = self.bench.selection.sentence()
         if limits:

@@ -24,7 +24,7 @@ from cdcwb.live.following import messages_in
 from cdcwb.report import show
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import ROWS, Answer, Panel, State, View
-from cdcwb.words import moment, plural, time_on_axis
+from cdcwb.words import moment, plural, shown_as, time_on_axis
 
 __all__ = ["PageWidget", "page"]
 
@@ -68,6 +68,7 @@ class PageWidget(anywidget.AnyWidget):
         self.bench: Bench = view.bench
         about = {"title": view.title, "controls": view.controls, "panels": panels, "capture": self.bench.name}
         super().__init__(about=about)
+        self._display = view.display
         self._panels: dict[str, Panel] = {panel.name: panel for panel in view.panels}
         self._states = {name: State(live=True) for name in self._panels}
         self._answers: dict[str, Answer] = {}
@@ -87,8 +88,9 @@ class PageWidget(anywidget.AnyWidget):
     def follow(self) -> None:
         """Redraws the visible panels, the bar first."""
         self._stale = set(self._panels)
-        self.send({"stale": sorted(self._stale), "controls": self._controls(), "wrong": ""})
-        self._draw_seen()
+        with shown_as(self._display):
+            self.send({"stale": sorted(self._stale), "controls": self._controls(), "wrong": ""})
+            self._draw_seen()
 
     def explorer(self, record: int) -> None:
         """Shows a record in an explorer: in the lower half of JupyterLab, to the right of the explorer of another
@@ -208,7 +210,7 @@ class PageWidget(anywidget.AnyWidget):
         step = _STEPS.get(str(message.get("do")))
         if step is None:
             return
-        with self.bench.lock:
+        with self.bench.lock, shown_as(self._display):
             try:
                 step(self, message)
             except CaptureError as wrong:

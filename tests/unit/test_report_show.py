@@ -16,7 +16,7 @@ import pytest
 from cdcwb.analysis.summary_text import Health, Tone
 from cdcwb.charts import theme
 from cdcwb.report import show
-from cdcwb.words import show_times_in
+from cdcwb.words import Display, show_times_in, shown_as
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&\u202e"
 
@@ -145,10 +145,10 @@ def test_times_in_a_table_are_in_the_zone_of_the_page() -> None:
     assert cells(different) == ["2025-10-26 00:00:00 +02:00", "2025-10-26 09:00:00 +01:00"]
 
 
-def test_a_dark_page_has_dark_charts(shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dark_page_has_dark_charts(shown: list[dict[str, Any]]) -> None:
     figure = theme.figure(100, [go.Bar(x=[1], y=["white"], name="white", marker={"color": theme.INK})])
-    monkeypatch.setattr(show._look, "theme", "dark")
-    show.chart(figure, "")
+    with shown_as(Display(theme="dark")):
+        show.chart(figure, "")
     content = shown[0][show.FIGURE_MIME]
     (bar,) = content["data"]
     assert bar["marker"]["color"] == theme.DARK[theme.INK]

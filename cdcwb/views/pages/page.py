@@ -21,8 +21,9 @@ from cdcwb.model import Severity
 from cdcwb.report import check_parameters, open_page, record, show
 from cdcwb.report.facts import headline, is_answered, stored
 from cdcwb.report.opening import look_at
+from cdcwb.spark.select import NOT_LIMITED
 from cdcwb.views.view import Rows, View, is_live, records_of
-from cdcwb.words import count, joined, plural, rounded, to_the_second, zone_name
+from cdcwb.words import count, joined, page_display, plural, rounded, shown_as, to_the_second, zone_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +46,6 @@ _COMMON: Final = (
     *("format", "bytes", "rows", "healthy", "changes", "changes_by_operation", "transactions", "open_transactions"),
     *("problems", "problems_by_severity", "ledger", "malformed_bytes"),
 )
-_FILTERS: Final = ("tables", "transactions", "time_from", "time_to")
-"""The fields of a selection that limit the input of Spark."""
 _MARKS: Final = 30
 _AS_IT_WAS: Final = (
     "The charts with a control bar, and those that follow it, show new messages. Everything else on this page is as it "
@@ -68,11 +67,12 @@ def panel(
 
     def made(say: Callable[Concatenate[T, Sheet, P], None]) -> Callable[Concatenate[T, P], Sheet | View]:
         def ask(page: T, /, *args: P.args, **named: P.kwargs) -> Sheet | View:
-            if live is not None and page.is_live:
-                return View(page.views.bench, "", [live()], controls=False, headings=False)
-            sheet = Sheet(title, page.views.bench if page.is_live else None)
-            say(page, sheet, *args, **named)
-            return sheet
+            with shown_as(page.display):
+                if live is not None and page.is_live:
+                    return View(page.views.bench, "", [live()], controls=False, headings=False)
+                sheet = Sheet(title, page.views.bench if page.is_live else None)
+                say(page, sheet, *args, **named)
+                return sheet
 
         ask.title = title  # type: ignore[attr-defined]
         return update_wrapper(ask, say)
@@ -99,8 +99,7 @@ class Page:
         self.asked = opened.asked
         self.capture: Any = opened.capture
         self.summary = opened.summary
-        if self.is_live:
-            self.views.bench.selection.update(**self.selected)
+        self.display = page_display()
 
     @classmethod
     def check(cls, **_own: Any) -> object:
@@ -113,17 +112,23 @@ class Page:
         order, and the page's own. Raises OptionError before anything is read, CaptureError like :func:`cdcwb.load`."""
         asked = cast(Any, check_parameters)(*common, also=[lambda: cls.check(**own)])
         show.style(asked)
-        return cls(open_page(asked, cls.images), **own)
+        page = cls(open_page(asked, cls.images), **own)
+        if page.is_live:
+            page.views.bench.selection.update(**page.selected)
+        return page
 
     @classmethod
     def of(cls, capture: Capture, **own: Any) -> Self:
-        """The page of an open capture, about the selected tables, transactions and times."""
+        """The page of an open capture, about what is selected; fields that Spark's tables are not limited by are
+        stated."""
         cls.check(**own)
         selection = capture.selection
-        fields = {name: value for name, value in selection.chosen().items() if name in _FILTERS}
-        part = capture.filter(**fields) if fields else None
-        limits = [selection.sentence(skip=set(selection.chosen()) - set(fields))] if fields else []
-        return cls(look_at(capture, part, limits, cls.images), **own)
+        limits = []
+        if selection.chosen(NOT_LIMITED):
+            limits.append(selection.sentence(skip=NOT_LIMITED))
+        if left_out := selection.sentence(skip=selection.chosen(NOT_LIMITED)):
+            limits.append(f"not applied to this page: {left_out}")
+        return cls(look_at(capture, capture.selected(), limits, cls.images), **own)
 
     # --- live ---------------------------------------------------------------------------------------------------------
 
@@ -153,12 +158,13 @@ class Page:
 
     def put(self) -> None:
         """Renders all panels that are not empty, each below its title."""
-        show.style_once()
-        for name, title in self.panels().items():
-            asked = getattr(self, name)()
-            if not (isinstance(asked, Sheet) and asked.is_empty):
-                show.heading(title)
-            asked._ipython_display_()
+        with shown_as(self.display):
+            show.style_once()
+            for name, title in self.panels().items():
+                asked = getattr(self, name)()
+                if not (isinstance(asked, Sheet) and asked.is_empty):
+                    show.heading(title)
+                asked._ipython_display_()
 
     _ipython_display_ = put
 
@@ -272,6 +278,7 @@ class Sheet:
     def __init__(self, title: str = "", bench: Bench | None = None) -> None:
         self.title = title
         self._bench = bench
+        self._display = page_display()
         self.facts: dict[str, Any] = {}
         self.figures: list[go.Figure] = []
         self._tables: list[tuple[show.Rows, dict[str, str]]] = []
@@ -386,11 +393,12 @@ class Sheet:
 
     def put(self) -> None:
         """Renders the sheet, and writes the facts to the output of the cell."""
-        show.style_once()
-        for put in self._said or [show.nothing]:
-            put()
-        if self.facts:
-            record(self.facts)
+        with shown_as(self._display):
+            show.style_once()
+            for put in self._said or [show.nothing]:
+                put()
+            if self.facts:
+                record(self.facts)
 
     _ipython_display_ = put
 
