@@ -161,27 +161,45 @@ def over_time(
     return summed(folded(in_order, lambda batch: pieces_of(batch, start, width), merged_pieces))
 
 
-def of_some(transactions: Transactions, numbers: Some = EVERY, pieces: int = PIECES) -> Concurrency:
-    """:func:`over_time` for some transactions of an index; the times of all its transactions bound the axis."""
+def of_some(
+    transactions: Transactions,
+    numbers: Some = EVERY,
+    pieces: int = PIECES,
+    window: tuple[datetime | None, datetime | None] = (None, None),
+) -> Concurrency:
+    """:func:`over_time` for some transactions of an index; the times of all its transactions bound the axis, or those
+    of the ``window`` (its end excluded), outside of which nothing is counted."""
     start, end = transactions.span or (0, 0)
-    return summed(pieces_of(steps_of(transactions, start, end, numbers), start, _width(end - start, pieces)))
+    first = start if window[0] is None else max(start, micros(window[0]))
+    last = end if window[1] is None else min(end, micros(window[1]))
+    steps = steps_of(transactions, start, end, numbers, (first, last))
+    return summed(pieces_of(steps, first, _width(max(0, last - first), pieces)))
 
 
 def _width(shown_us: int, pieces: int, least_us: int = 1) -> int:
     return max(least_us, -(-(shown_us + 1) // pieces))
 
 
-def steps_of(transactions: Transactions, start: int, end: int, numbers: Some = EVERY) -> pa.RecordBatch:
+def steps_of(
+    transactions: Transactions,
+    start: int,
+    end: int,
+    numbers: Some = EVERY,
+    window: tuple[int, int] | None = None,
+) -> pa.RecordBatch:
     """The change of the number of open transactions (``number``, not 0) at each time (``at``, microseconds since 1970
     UTC, ascending), and the number of transactions of each ``kind``: a field of :class:`Concurrency`, or ``busy`` for
-    the sum of their durations in microseconds. ``start`` and ``end`` are the first and the last of all times. Rows of
-    the same kind and time can be summed."""
+    the sum of their durations in microseconds. ``start`` and ``end`` are the first and the last of all times; what lies
+    outside of the ``window`` is cut off. Rows of the same kind and time can be summed."""
     began, ended = transactions.began[numbers], transactions.ended[numbers]
     lacks_begin = transactions.are("completeness", Completeness.NO_BEGIN)[numbers]
     no_time = (began == NO_TIME) & (ended == NO_TIME)
     low = np.where((began == NO_TIME) & lacks_begin, start, began)
     high = np.where((ended == NO_TIME) & transactions.is_open[numbers], end, ended)
     one_time = ~no_time & ((low == NO_TIME) | (high == NO_TIME))
+    if window is not None:
+        is_backwards = low > high
+        low, high = (np.where(is_backwards | (side == NO_TIME), side, np.clip(side, *window)) for side in (low, high))
     known = ~no_time & ~one_time
     counted = known & (low < high)
     kinds = {"counted": counted, "instants": known & (low == high), "backwards": known & (low > high)}

@@ -422,7 +422,41 @@ def _short(version: Version) -> str:
 def lane_rows(drift_of: Drift) -> list[dict[str, Any]]:
     """A row for every period in which a version is in force, as :func:`cdcwb.charts.version_lanes` draws them."""
     names = ("first_position", "last_position", "first_at", "last_at", "changes", "again")
-    return [{**_about(s.version), **{name: getattr(s, name) for name in names}} for s in drift_of.stretches]
+    schemas: dict[str, dict[Any, int]] = defaultdict(dict)
+    rows = []
+    steps = iter(drift_of.steps)  # one between two periods of a table, in their order
+    previous = None
+    for period in drift_of.stretches:
+        version = period.version
+        change = difference_words(next(steps)) if previous == version.table else ""
+        previous = version.table
+        columns = tuple((column["name"], column["type"]) for column in version.columns)
+        schema = schemas[version.table].setdefault(columns, len(schemas[version.table]))
+        row = {**_about(version), **{name: getattr(period, name) for name in names}, "schema": schema}
+        rows.append({**row, "change": change})
+    return rows
+
+
+def schema_changes(drift_of: Drift) -> list[Step]:
+    """The steps from one version to the next in which the table itself changes."""
+    return [step for step in drift_of.steps if step.differences]
+
+
+def difference_words(step: Step, most: int = 3) -> str:
+    """The differences of a step in a few words: ``+ discount decimal(9,2)``; empty without any."""
+    words = []
+    for difference in step.differences:
+        column, old, new = difference.column, difference.old, difference.new
+        if column is None:
+            words.append(str(difference.rule).replace("_", " "))
+        elif difference.rule == Rule.RENAMED:
+            words.append(f"{old} → {new}")
+        elif old is None or new is None:
+            words.append(f"− {column} {old or ''}".rstrip() if new is None else f"+ {column} {new}")
+        else:
+            words.append(f"{column}: {old} → {new}")
+    more = [f"{len(words) - most} more"] if len(words) > most else []
+    return ", ".join([*words[:most], *more])
 
 
 def version_rows(known: Iterable[Version]) -> list[dict[str, Any]]:

@@ -2,11 +2,13 @@
 
 A record is a mapping with ``table``, ``number`` (of the version, from 1), ``table_version``, ``columns`` (int),
 ``changes`` (int), ``origin``, ``first_position`` and ``last_position`` (text), ``first_at`` and ``last_at`` (aware
-datetimes), ``again`` (it was in force before). Null is None.
+datetimes), ``again`` (it was in force before), ``schema`` (number of its set of columns among those of the table, from
+0), ``change`` (what differs from the version before it, in words; empty if nothing does). Null is None.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,10 +27,12 @@ MOST_TABLES: Final = 40
 MOST_BARS: Final = 800
 """Maximum number of bars that are drawn: the first of each of these tables."""
 
-_LANE: Final = 24  # pixels
-_BAR: Final = 0.75  # of a lane
+_LANE: Final = 36  # pixels, with room for the words of a change above the bar
+_BAR: Final = 0.56  # of a lane
 _ROOM: Final = 74  # pixels below a panel for its axis
-_COLOURS: Final = (theme.SAFE[4], theme.SAFE[3])  # alternate between versions; the bar has the version's label
+_COLOURS: Final = (theme.SAFE[4], theme.SAFE[3], theme.SAFE[1], theme.SAFE[6], theme.SAFE[8])  # of schemas
+_MARKED: Final = 0.46  # of a lane, above the middle of a bar: where a change of schema is marked
+_APART: Final = 0.12  # of the axis: least distance of two changes of a lane that both have their words beside them
 _HOVER: Final = "<br>".join(f"%{{customdata[{place}]}}" for place in range(6)) + "<extra></extra>"
 
 
@@ -140,9 +144,10 @@ def _draw_places(figure: go.Figure, bars: list[_Bar], name: str, scale: Position
 
 
 def _draw(figure: go.Figure, bars: list[_Bar], name: str, position: Callable[[int], Any], unit: int) -> None:
-    """The bars of a panel; the versions of a table alternate between colours."""
+    """The bars of a panel, in one colour for each schema of a table, and a marker with words where the schema
+    changes."""
     for turn, colour in enumerate(_COLOURS):
-        drawn = [bar for bar in bars if (bar.record["number"] - 1) % len(_COLOURS) == turn]
+        drawn = [bar for bar in bars if bar.record["schema"] % len(_COLOURS) == turn]
         if not drawn:
             continue
         figure.add_bar(
@@ -163,6 +168,35 @@ def _draw(figure: go.Figure, bars: list[_Bar], name: str, position: Callable[[in
             xaxis=f"x{name}",
             yaxis=f"y{name}",
         )
+    changes = [bar for bar in bars if bar.record["change"]]
+    if changes:
+        figure.add_scatter(
+            x=[position(bar.start) for bar in changes],
+            y=[bar.lane - _MARKED for bar in changes],
+            mode="markers+text",
+            marker={"symbol": "triangle-down", "size": 10, "color": theme.INK},
+            text=_words(changes, _APART * max(1, extent(bars))),
+            textposition="middle right",
+            textfont={"size": 11, "color": theme.INK},
+            cliponaxis=False,
+            ids=theme.records_of(bar.record for bar in changes),
+            customdata=[_hover(bar.record) for bar in changes],
+            hovertemplate=_HOVER,
+            xaxis=f"x{name}",
+            yaxis=f"y{name}",
+        )
+
+
+def _words(changes: Sequence[_Bar], least: float) -> list[str]:
+    """The words beside the changes of schema; without those that the words before them would cover."""
+    words, covered = [], dict[int, float]()
+    for bar in sorted(changes, key=lambda bar: (bar.lane, bar.start)):
+        text = theme.label(bar.record["change"], 60)
+        is_free = bar.start >= covered.get(bar.lane, -math.inf)
+        covered[bar.lane] = bar.start + least * max(1, len(text) / 12) if is_free else covered[bar.lane]
+        words.append((bar, text if is_free else ""))
+    of_bar = {id(bar): text for bar, text in words}
+    return [of_bar[id(bar)] for bar in changes]
 
 
 def _title(record: Mapping[str, Any]) -> str:
@@ -175,7 +209,8 @@ def _hover(record: Mapping[str, Any]) -> list[str]:
     return [
         f"<b>{theme.label(record['table'])}</b>, version {record['number']}{again}",
         theme.label(record["table_version"], 64),
-        f"{plural(record['changes'], 'change')}, {plural(record['columns'], 'column')}",
+        f"{plural(record['changes'], 'change')}, {plural(record['columns'], 'column')}"
+        + (f"<br>schema change: {theme.label(record['change'], 200)}" if record["change"] else ""),
         f"{moment(record['first_at'])} to {moment(record['last_at'])}",
         f"log position {theme.label(record['first_position'], 64)}",
         f"known from: {theme.label(record['origin'])}",
@@ -186,7 +221,7 @@ def _table_axis(rows_of: Sequence[tuple[str, int, int]], domain: list[float], an
     lanes = sum(lanes for _, _, lanes in rows_of)
     return {
         "domain": domain,
-        "range": [max(lanes, 2) - 0.5, -0.5],
+        "range": [max(lanes, 2) - 0.5, -0.8],
         "fixedrange": True,
         "tickvals": [top + (lanes - 1) / 2 for _, top, lanes in rows_of],
         "ticktext": [theme.label(table, 36) for table, _, _ in rows_of],

@@ -337,7 +337,9 @@ class Concurrent(Panel):
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
         pieces = min(DRAWN[state.live], concurrency.PIECES)  # of the axis, with at most two points each
-        once = concurrency.of_some(bench.changes.transactions, _drawn(bench, state), pieces)
+        selection = bench.selection
+        window = (None, None) if state.brushed else (selection.time_from, selection.time_to)
+        once = concurrency.of_some(bench.changes.transactions, _drawn(bench, state), pieces, window)
         facts = {"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average}
         answer = Answer(facts=facts, none="No selected transaction lasts from one time to another.")
         if once.at is not None:

@@ -30,6 +30,8 @@ def version(number: int, table: str = "shop.orders", begin: float | None = 0, la
         "first_at": first,
         "last_at": None if first is None else first + timedelta(seconds=lasts),
         "again": False,
+        "schema": number - 1,
+        "change": "" if number == 1 else f"+ c{number} integer",
     } | other
 
 
@@ -38,12 +40,23 @@ def bars(figure: go.Figure, axis: str = "x") -> list[dict[str, Any]]:
     found = [
         {"base": base, "length": length, "lane": lane, "text": text, "hover": hover, "colour": trace.marker.color}
         for trace in figure.data
-        if trace.xaxis == axis
+        if trace.xaxis == axis and trace.type == "bar"
         for base, length, lane, text, hover in zip(
             trace.base, trace.x, trace.y, trace.text, trace.customdata, strict=True
         )
     ]
     return sorted(found, key=lambda bar: (bar["lane"], bar["base"]))
+
+
+def test_equal_schemas_have_one_colour_and_a_change_is_marked_with_its_words() -> None:
+    same = [version(number, begin=20 * number, schema=0, change="") for number in range(1, 6)]
+    figure = version_lanes([*same, version(6, begin=120, schema=1, change="+ discount decimal(9,2)")])
+    colours = [bar["colour"] for bar in bars(figure)]
+    assert len({*colours[:5]}) == 1
+    assert colours[5] not in colours[:5]
+    (marked,) = [trace for trace in figure.data if trace.type == "scatter"]
+    assert list(marked.text) == ["+ discount decimal(9,2)"]
+    assert list(marked.x) == ["2026-02-03 08:02:00.000250"]
 
 
 def test_a_version_reaches_from_its_first_change_to_its_last_in_the_lane_of_its_table() -> None:
@@ -66,7 +79,7 @@ def test_the_hover_text_tells_changes_columns_times_position_and_origin() -> Non
     assert list(bar["hover"]) == [
         "<b>shop.orders</b>, version 2, in force again",
         "shop.orders@2",
-        "80 changes, 7 columns",
+        "80 changes, 7 columns<br>schema change: + c2 integer",
         "2026-02-03 08:00:00.000250 UTC to 2026-02-03 08:00:10.000250 UTC",
         "log position 0000000000000002",
         "known from: record",
@@ -113,7 +126,7 @@ def test_a_version_of_one_instant_is_wide_enough_to_be_seen() -> None:
 
 def test_a_bar_is_as_thick_as_its_lane_however_far_apart_the_lanes_of_its_colour_are() -> None:
     rows = [version(1, name) for name in "abcdef"] + [version(2, name, begin=20) for name in "af"]
-    assert {trace.width for trace in version_lanes(rows).data} == {0.75}
+    assert {trace.width for trace in version_lanes(rows).data if trace.type == "bar"} == {0.56}
 
 
 def test_a_bar_ends_where_the_next_version_of_its_table_begins() -> None:

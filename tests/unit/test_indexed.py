@@ -37,13 +37,15 @@ def source(folder: Path) -> Source:
 @pytest.fixture(scope="module")
 def rows(folder: Path) -> Rows:
     """The changes, with the user and a name for the table."""
-    users = {one["transaction_id"]: one["user"] for one in _table(folder, "transactions")}
+    transactions = _table(folder, "transactions")
+    users = {one["transaction_id"]: one["user"] for one in transactions}
+    ends = {one["transaction_id"]: one["ended_at"] or one["began_at"] for one in transactions}
     found = [
         {
             **row,
             "table": f"{row['schema_name']}.{row['table_name']}",
             "user": users[row["transaction_id"]],
-            "at": row["changed_at"] or row["committed_at"],
+            "at": row["changed_at"] or row["committed_at"] or ends[row["transaction_id"]],
         }
         for row in _table(folder, "changes")
     ]
@@ -149,11 +151,17 @@ def test_what_looks_at_no_time_is_asked_once_while_times_are_selected(source: So
     assert len(asked) == 3
 
 
-def test_the_transactions_of_selected_changes_are_told(case: tuple[Selected, Rows], folder: Path) -> None:
-    selected, rows = case
-    ids = {row["transaction_id"] for row in rows}
+def test_transactions_are_open_at_a_selected_time_and_have_a_change_that_fits_the_rest(
+    case: tuple[Selected, Rows], rows: Rows, folder: Path
+) -> None:
+    selected, _ = case
+    chosen = selected.selection.chosen()
+    others = Selection(**{name: value for name, value in chosen.items() if "time" not in name})
+    ids = {row["transaction_id"] for row in rows if fits(row, others)}
     known = _table(folder, "transactions")
-    wanted = known if not selected.selection.chosen() else [one for one in known if one["transaction_id"] in ids]
+    wanted = known if not others.chosen() else [one for one in known if one["transaction_id"] in ids]
+    if "time_from" in chosen:
+        wanted = [one for one in wanted if one["ended_at"] is None or one["ended_at"] >= chosen["time_from"]]
     transactions, numbers = selected.changes.transactions, selected.transactions()
     facts = ask.overview_of(transactions, numbers)
     assert facts["transactions"] == len(wanted)

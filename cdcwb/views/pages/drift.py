@@ -79,11 +79,15 @@ class Drift(Page):
     def overview(self, sheet: Sheet) -> None:
         """The numbers of versions and findings, and the limits of the page."""
         versions, findings, without = self.drift.versions, self.reported, self.drift.without_version
+        changes = ask.schema_changes(self.drift)
         several = Counter(version.table for version in versions)
         changing = sum(number > 1 for number in several.values())
         unused = sum(not version.changes for version in versions)
         details = [[f.rule, f.table, f.column, f.old, f.new, f.first_position, f.first_at] for f in findings[:100]]
         facts: dict[str, Any] = {"drift_findings": [[f.rule, f.table, f.column, f.first_position] for f in findings]}
+        facts["schema_changes"] = [
+            [step.new.table, ask.difference_words(step), step.first_position] for step in changes
+        ]
         facts["drift_findings_by_rule"] = dict(Counter(finding.rule for finding in findings).most_common())
         by_severity = dict(Counter(finding.severity for finding in findings))
         self.begin(sheet, facts | {"drift_details": details, "drift_findings_by_severity": by_severity})
@@ -92,6 +96,11 @@ class Drift(Page):
         sheet.cards(
             [
                 ("tables", count(len(several)), f"{count(changing)} with more than one version"),
+                (
+                    "schema changes",
+                    count(len(changes)),
+                    f"in {plural(len({step.new.table for step in changes}), 'table')}",
+                ),
                 ("versions", count(len(versions)), f"{count(unused)} of them without a row"),
                 ("findings", count(len(findings)), tally(by_severity)),
                 ("rows without a version", lacking, where),
@@ -117,7 +126,7 @@ class Drift(Page):
         """A bar for every version from its first change to its last, and a table."""
         lanes = sheet.lead(ask.lane_rows(self.drift))
         figure = charts.version_lanes(lanes)
-        sheet.chart(figure, show.table_html(lanes[:100], _VERSIONS))
+        sheet.chart(figure, show.table_html(lanes[:100], _VERSIONS | {"change": "change of schema"}))
         drawn = figure.layout.meta
         if drawn["bars"] + drawn["without_rows"] < drawn["versions"]:
             some = f"{count(drawn['tables'])} of {plural(drawn['all_tables'], 'table')}"

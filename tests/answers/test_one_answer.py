@@ -1,0 +1,141 @@
+"""A live view, Spark's tables, the command line and a plain count over the tables give one number for one selection."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdcwb
+from tests.answers.tables import rows
+from tests.limits import run
+
+pytestmark = pytest.mark.spark
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "debezium", "idm-event-log")
+Rows = list[dict[str, Any]]
+
+
+class Plain:
+    """The tables as lists, and what of them is selected, by the rules that the documentation states."""
+
+    def __init__(self, path: Path) -> None:
+        self.events, self.changes, self.transactions, self.problems = (
+            rows(path, name) for name in ("events", "changes", "transactions", "problems")
+        )
+        self.ended = {one["transaction_id"]: one["ended_at"] or one["began_at"] for one in self.transactions}
+
+    def time(self, row: dict[str, Any]) -> dt.datetime | None:
+        own = row["changed_at"] or row.get("committed_at")
+        time: dt.datetime | None = own or self.ended.get(row["transaction_id"])
+        return time
+
+    def selected(self, first: dt.datetime | None, end: dt.datetime | None, tables: list[str]) -> dict[str, int]:
+        def in_range(time: dt.datetime | None) -> bool:
+            return time is not None and (first is None or time >= first) and (end is None or time < end)
+
+        def is_open(one: dict[str, Any]) -> bool:
+            start, last = one["began_at"] or one["ended_at"], one["ended_at"] or one["began_at"]
+            if start is None or (end is not None and start >= end):
+                return False
+            return first is None or (one["ended_at"] is None and one["outcome"] == "open") or last >= first
+
+        def named(row: dict[str, Any]) -> bool:
+            label = ".".join(filter(None, (row["schema_name"], row["table_name"])))
+            return not tables or label in tables or row["table_name"] in tables
+
+        is_timed = first is not None or end is not None
+        changes = [row for row in self.changes if named(row) and (not is_timed or in_range(self.time(row)))]
+        with_table = {row["transaction_id"] for row in self.changes if named(row)}
+        transactions = [
+            one
+            for one in self.transactions
+            if (not is_timed or is_open(one)) and (not tables or one["transaction_id"] in with_table)
+        ]
+        numbers = {"changes": len(changes), "transactions": len(transactions)}
+        if not tables:
+            known = {one["transaction_id"] for one in transactions}
+            records = {(row["file"], row["offset"]) for row in self.events if in_range(self.time(row))}
+            numbers["problems"] = sum(
+                not is_timed or one["transaction_id"] in known or (one["file"], one["offset"]) in records
+                for one in self.problems
+            )
+        return numbers
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def both(request: pytest.FixtureRequest) -> tuple[Path, Plain, cdcwb.Capture]:
+    path = DATA / request.param
+    return path, Plain(path), cdcwb.load(str(path))
+
+
+def selections(plain: Plain) -> list[dict[str, Any]]:
+    """Times before, inside and after the capture, and tables."""
+    times = sorted(filter(None, map(plain.time, plain.changes)))
+    tables = sorted({row["table_name"] for row in plain.changes if row["table_name"]})
+    third, half, most = (times[len(times) * part // 12] for part in (4, 6, 10))
+    return [
+        {},
+        {"time_from": third},
+        {"time_to": half},
+        {"time_from": third, "time_to": most},
+        {"time_from": half, "time_to": half + dt.timedelta(seconds=1)},
+        {"time_from": times[-1]},
+        {"time_to": times[0]},
+        {"tables": [tables[0]]},
+        {"tables": tables[:2], "time_from": half},
+    ]
+
+
+def test_numbers_are_the_same_everywhere(both: tuple[Path, Plain, cdcwb.Capture]) -> None:
+    _path, plain, capture = both
+    for chosen in selections(plain):
+        first, end, tables = chosen.get("time_from"), chosen.get("time_to"), chosen.get("tables", [])
+        expected = plain.selected(first, end, tables)
+        capture.selection.reset()
+        capture.selection.update(**chosen)
+        views = capture.view
+        live = {
+            "changes": sum(sum(operations.values()) for operations in views.capture.tables().facts["tables"].values()),
+            "transactions": views.transactions.timeline().facts["transactions"],
+            "problems": views.capture.problems().facts["problems"],
+        }
+        part = capture.selected()
+        spark = {name: getattr(part, name).count() for name in expected}
+        assert {name: live[name] for name in expected} == expected, ("live", chosen)
+        assert spark == expected, ("spark", chosen)
+
+
+def test_the_command_line_counts_like_the_views(both: tuple[Path, Plain, cdcwb.Capture]) -> None:
+    path, plain, _capture = both
+    for chosen in selections(plain)[3:5]:
+        options = ["--from", chosen["time_from"].isoformat(), "--until", chosen["time_to"].isoformat()]
+        code, text = run(["summary", str(path), "--json", *options])
+        assert code == 0, text
+        facts = json.loads(text)
+        found = {"changes": facts["changes"], "problems": facts["problems"]}
+        found["transactions"] = facts["transactions"]
+        assert found == plain.selected(chosen["time_from"], chosen["time_to"], [])
+
+
+def test_a_brush_over_the_demo_keeps_what_was_open_then() -> None:
+    """A rolled-back transaction has no time at its end, and changes of it have none of their own."""
+    first, end = (dt.datetime(2025, 3, 23, 8, 1, 39, tzinfo=dt.UTC), dt.datetime(2025, 3, 23, 8, 2, 37, tzinfo=dt.UTC))
+    capture, plain = cdcwb.load(str(DATA / "gbase8s")), Plain(DATA / "gbase8s")
+    capture.selection.update(time_from=first, time_to=end)
+    assert capture.view.transactions.timeline().facts["transactions_rolled_back"] > 0
+    lasting = [
+        (one["began_at"], one["ended_at"] or dt.datetime.max.replace(tzinfo=dt.UTC))
+        for one in plain.transactions
+        if one["ended_at"] or one["outcome"] == "open"
+    ]
+    moments = [time for time, _ in lasting if first <= time < end] + [first]
+    most = max(sum(begin <= time < last for begin, last in lasting) for time in moments)
+    once = capture.view.transactions.concurrency()
+    assert once.facts["concurrency_most"] == most
+    shown = [axis.range for axis in (once.figure.layout.xaxis, capture.view.capture.when().figure.layout.xaxis)]
+    assert shown[0] == shown[1]
