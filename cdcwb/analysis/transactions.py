@@ -158,6 +158,36 @@ def longest(transactions: Transactions, limit: int, numbers: Some = EVERY) -> In
     return ranked_by(transactions, limit, numbers, -lasted, -transactions.bytes)
 
 
+def drawn(transactions: Transactions, limit: int, numbers: Ints) -> Ints:
+    """The transactions that are drawn as bars if at most ``limit`` are: the longest, of which a quarter are kept for
+    those that did not commit or are incomplete."""
+    if len(numbers) <= limit:
+        return longest(transactions, limit, numbers)
+    unfinished = longest(transactions, limit // 4, numbers[transactions.is_unfinished[numbers]])
+    others = longest(transactions, limit - len(unfinished), np.setdiff1d(numbers, unfinished, assume_unique=True))
+    return np.concatenate([unfinished, others])
+
+
+Density = dict[str, tuple[int, list[tuple[int, int]]]]
+"""By outcome: the number of transactions, and the begin (microseconds since 1970 UTC) of each bin that has some, with
+their number."""
+
+
+def density(transactions: Transactions, numbers: Ints, start: int, width: int) -> Density:
+    """The number of some transactions by outcome and by the time of their begin, else their end, in bins of ``width``
+    microseconds from ``start``; those without any time are only in the total."""
+    at = np.where(transactions.began == NO_TIME, transactions.ended, transactions.began)[numbers]
+    codes = transactions.codes["outcome"][numbers]
+    result: Density = {}
+    for code, outcome in enumerate(transactions.texts["outcome"]):
+        of_outcome = at[codes == code]
+        bins, counts = np.unique((of_outcome[of_outcome != NO_TIME] - start) // width, return_counts=True)
+        if len(of_outcome):
+            begins = (start + bins * width).tolist()
+            result[outcome] = len(of_outcome), list(zip(begins, counts.tolist(), strict=True))
+    return result
+
+
 def largest(capture: Tables, limit: int = 10) -> list[Facts]:
     """The transactions with most bytes in the capture, largest first, as rows of :func:`timeline`."""
     return _first(capture, lambda rows: ranked_by(rows, limit, EVERY, -rows.bytes, -rows.changes))

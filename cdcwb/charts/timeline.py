@@ -8,6 +8,7 @@ None.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -57,6 +58,8 @@ _BAR: Final = 0.8  # of a lane
 _PATTERNED: Final = 140  # maximum number of lanes with patterns: narrower bars have no room for them
 # plotly.js processes all bars of a trace to draw one of them, so one trace of thousands blocks a page that zooms.
 _TOGETHER: Final = 400
+_DENSITY: Final = 18  # pixels of the row of an outcome below the bars
+_GAP: Final = 14  # pixels between bars and these rows
 _FEW: Final = 4  # minimum number of lanes in the height of a panel, so that bars do not become too thick
 _ROOM: Final = 74  # pixels below a panel for its axis
 
@@ -69,6 +72,8 @@ def timeline(
     unit: str = OffsetUnit.BYTE,
     named: bool = False,
     axis: TimeAxis | None = None,
+    density: Mapping[str, tuple[int, Sequence[tuple[int, int]]]] | None = None,
+    density_us: int = 1,
 ) -> go.Figure:
     """A bar for every transaction from begin to end, on a time axis above and on an axis of log positions below.
 
@@ -77,9 +82,11 @@ def timeline(
     reach to ``capture_end`` and ``last_position`` (default: the last of the records) and have a marker there; so do
     transactions with missing events. ``unit`` is the unit of ``bytes`` if the capture's offsets are not bytes.
     ``named``: bars have their transaction as plotly's id. ``axis``: the range of the time axis (default: the bulk of
-    these times). Transactions without coordinates on an axis are not drawn on it. ``layout.meta`` has the numbers
-    ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they
-    are, on the time axis).
+    these times). Transactions without coordinates on an axis are not drawn on it. ``density``, if not all transactions
+    are drawn: of all of them, by outcome, the number and the numbers by begin of a bin of ``density_us``
+    (:func:`cdcwb.analysis.transactions.density`), which are a row for each outcome below the bars. ``layout.meta``
+    has the numbers ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``, ``position_lanes``, ``widened`` (drawn
+    wider than they are, on the time axis).
     """
     rows = list(records)
     times = on_time(rows, capture_end)
@@ -92,15 +99,25 @@ def timeline(
     tell(times, places, scale, unit)
 
     heights = [min(max(_LANE * lanes, _PANEL[0]), _PANEL[1]) for lanes in (time_lanes, position_lanes) if lanes]
+    rows_below = _DENSITY * len(density) + _GAP if times and density else 0
+    if rows_below:
+        heights[0] += rows_below
     domains = theme.domains(heights, _ROOM)
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 60, barmode="overlay", bargap=0.2)
     panel = 0
     if times:
         limits = shown if axis is not None or (shown is not None and shown.outside) else None
-        _draw_time(figure, times, domains[panel], time_lanes, limits)
+        low, high = domains[panel]
+        middle = low + (high - low) * rows_below / heights[0]
+        _draw_time(figure, times, [middle, high], time_lanes, limits)
+        if density:
+            gap = (high - low) * _GAP / heights[0]
+            _draw_density(figure, density, density_us, [low, middle - gap])
         panel += 1
     if places:
         _draw_positions(figure, places, scale, domains[panel], position_lanes, "2" if panel else "")
+    if density:
+        _count_all(figure, {outcome: total for outcome, (total, _) in density.items()})
     figure.layout.meta = {
         **(figure.layout.meta or {}),
         "drawn": len(rows),
@@ -133,6 +150,60 @@ def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes:
         yaxis=_lane_axis(domain, lanes, "x"),
     )
     theme.limit_time(figure, axis, "begin or end")
+
+
+def _draw_density(
+    figure: go.Figure, density: Mapping[str, tuple[int, Sequence[tuple[int, int]]]], width: int, domain: list[float]
+) -> None:
+    """A row for each outcome with the number of all its transactions in each bin; one is as visible as many."""
+    outcomes = [outcome for outcome in theme.OUTCOMES if outcome in density]
+    outcomes += [outcome for outcome in density if outcome not in outcomes]
+    for row, outcome in enumerate(outcomes):
+        look, bins = theme.look(theme.OUTCOMES, outcome or None), density[outcome][1]
+        most = max((number for _, number in bins), default=1)
+        figure.add_bar(
+            orientation="h",
+            name=look.title,
+            showlegend=False,
+            base=[_text(time_of(begin)) for begin, _ in bins],
+            x=[width / 1000] * len(bins),
+            y=[row] * len(bins),
+            width=_BAR,
+            marker={
+                "color": look.colour,
+                "opacity": [0.35 + 0.65 * math.log1p(number) / math.log1p(most) for _, number in bins],
+                "line": {"width": 0},
+            },
+            customdata=[[plural(number, "transaction"), moment(time_of(begin))] for begin, number in bins],
+            hovertemplate=f"%{{customdata[0]}} {look.title}<br>from %{{customdata[1]}} on<extra></extra>",
+            xaxis="x",
+            yaxis="y3",
+        )
+    titles = [
+        f"{theme.look(theme.OUTCOMES, outcome or None).title}  {count(density[outcome][0])}" for outcome in outcomes
+    ]
+    figure.update_layout(
+        yaxis3={
+            "domain": domain,
+            "range": [len(outcomes) - 0.5, -0.5],
+            "fixedrange": True,
+            "tickvals": [*range(len(outcomes))],
+            "ticktext": titles,
+            "ticks": "",
+            "showgrid": False,
+            "anchor": "x",
+        }
+    )
+    figure.layout.xaxis.anchor = "y3"  # ticks and title are below the rows
+
+
+def _count_all(figure: go.Figure, totals: Mapping[str, int]) -> None:
+    """Counts all transactions of an outcome in the legend, and how many of them are bars."""
+    names = {theme.look(theme.OUTCOMES, outcome or None).title: total for outcome, total in totals.items()}
+    for trace in figure.data:
+        title, _, number = (trace.name or "").rpartition(" (")
+        if title in names and number != f"{count(names[title])})":
+            trace.name = f"{title} ({number.removesuffix(')')} of {count(names[title])} as bars)"
 
 
 def _time_title(spans: list[Span], axis: TimeAxis | None) -> str:
@@ -248,7 +319,7 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
         "showticklabels": False,
         "ticks": "",
         "showgrid": False,
-        "title": {"text": f"{plural(lanes, 'lane')}", "standoff": 4},
+        "title": {"text": "transactions", "standoff": 4},
         "anchor": anchor,
     }
 

@@ -12,6 +12,7 @@ from cdcwb import charts
 from cdcwb.analysis import concurrency, indexed
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.change_counts import Changed, changed, updates
+from cdcwb.analysis.contents import BINS
 from cdcwb.index.changes import Changes, Transactions
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selected import TIME, Selected
@@ -266,11 +267,15 @@ def _drawn(bench: Bench, state: State) -> Ints:
 
 
 def _bars(changes: Changes, numbers: Ints, live: bool) -> tuple[list[dict[str, Any]], go.Figure]:
-    """The longest of some transactions, and a figure of them."""
+    """The transactions that are drawn as bars, and a figure of all of them."""
     transactions = changes.transactions
-    rows = transactions.records(ask.longest(transactions, DRAWN[live], numbers))
+    rows = transactions.records(ask.drawn(transactions, DRAWN[live], numbers))
     last = None if transactions.until == NO_TIME else time_of(transactions.until)
-    return rows, charts.timeline(rows, capture_end=last, unit=changes.places.unit_of(0), named=live)
+    about: dict[str, Any] = {"capture_end": last, "unit": changes.places.unit_of(0), "named": live}
+    if len(numbers) > len(rows) and changes.axis is not None:
+        start, width = changes.axis.bins(BINS)
+        about |= {"density": ask.density(transactions, numbers, start, width), "density_us": width}
+    return rows, charts.timeline(rows, **about)
 
 
 def _all_bars(overview: Selected) -> tuple[list[dict[str, Any]], go.Figure]:
@@ -311,10 +316,17 @@ class Timeline(Panel):
             show_times(answer.figure, bench)
         if state.window is not None and drawn["on_time"]:
             answer.figure.layout.xaxis.range = [local(time).isoformat(sep=" ") for time in state.window]
-            if len(numbers) > len(rows):
-                answer.notes.append(f"{count(len(rows))} longest of {count(len(numbers))} of this time are drawn.")
-        elif len(numbers) > len(rows):
-            answer.notes.append(f"{count(len(rows))} longest of {count(len(numbers))} are drawn; zoom in for others.")
+        if len(numbers) > len(rows):
+            of_time = " of this time" if state.window is not None else ""
+            answer.notes.append(
+                f"{count(len(rows))} of {count(len(numbers))} transactions{of_time} are bars: the longest, and the "
+                "longest of those that did not commit or are incomplete. The rows below count all; zoom in for others."
+            )
+        if drawn["widened"] and drawn["time_lanes"]:
+            answer.notes.append(
+                f"{plural(drawn['widened'], 'bar')} drawn wider than the duration, so there can be more lanes than "
+                "transactions that are open at once."
+            )
         if drawn["drawn"] > drawn["on_time"]:
             answer.notes.append(f"{plural(drawn['drawn'] - drawn['on_time'], 'transaction')} without any time.")
         return answer
