@@ -182,6 +182,15 @@ def read_description(folder: Path, as_of: Mapping[str, Any] | None = None) -> di
     facts = _read(folder / SAVED)
     if facts["version"] not in _READ:
         raise CaptureError(f"saved in version {facts['version']}; this one reads version {VERSION}", path=str(folder))
+    stored = facts.get("continue") or {"not": ""}
+    wanted = [(facts, "format", str), (facts, "files", list), (facts, "facts", dict)]
+    if "not" not in stored:
+        of_stored = {"format": str, "files": list, "options": dict, "splits": list}
+        wanted += [(stored, name, kind) for name, kind in of_stored.items()]
+    wrong = [name for holder, name, kind in wanted if not isinstance(holder.get(name), kind)]
+    if wrong:
+        why = f"not the description of a saved capture ({wrong[0]!r} is missing)"
+        raise CaptureError(why, path=str(folder / SAVED))
     return _earlier(folder, facts, as_of) if as_of else facts
 
 
