@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.partition_files import partition_of
-from cdcwb.writing import locked, written
+from cdcwb.writing import locked, naming, written
 
 __all__ = ["FILTERS", "MARKS", "Filters", "Marks", "marks_of"]
 
@@ -143,6 +144,11 @@ def _write(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
             part.chmod(path.stat().st_mode & 0o777)
 
 
-def _held(path: Path | None) -> AbstractContextManager[None]:
+@contextmanager
+def _held(path: Path | None) -> Iterator[None]:
     """Holds off other processes while a file is read, changed and written."""
-    return nullcontext() if path is None else locked(path.parent)
+    if path is None:
+        yield
+        return
+    with naming(path), locked(path.parent):
+        yield
