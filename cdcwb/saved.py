@@ -74,7 +74,7 @@ AS_OF: Final = ("versionAsOf", "timestampAsOf")
 """The options of ``load`` that open an earlier state of a capture in Delta tables, as those of Spark's readers."""
 
 _NEW: Final = ".saving"
-"""The end of the name of a folder beside a saved capture that will replace it."""
+"""The end of the name of a folder next to a saved capture that will replace it."""
 
 _OLD: Final = ".replaced"
 """The end of the name of a saved capture that is being replaced."""
@@ -261,7 +261,7 @@ def replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Pa
 
     Raises CaptureError if ``directory`` exists and is not empty, before the block and after it; with ``overwrite`` a
     saved capture is replaced, at once where the file system can exchange two folders. What an earlier process left
-    beside it is removed.
+    next to it is removed.
     """
     if is_remote(directory):
         with _uploading(str(directory), overwrite) as new:
@@ -294,7 +294,7 @@ def _is_saved(folder: Path) -> bool:
 
 
 def _made_beside(target: Path) -> tuple[Path, int | None]:
-    """A new folder beside another one, and the handle with its lock (None: there are no locks)."""
+    """A new folder next to another one, and the handle with its lock (None: there are no locks)."""
     while True:
         new = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_NEW}")
         new.mkdir()
@@ -340,7 +340,7 @@ def _put(new: Path, target: Path, overwrite: bool, empty: os.stat_result | None)
 
 
 def restore(target: Path) -> None:
-    """Removes what ended processes left beside a saved capture. If one of them ended where it replaced the capture on a
+    """Removes what ended processes left next to a saved capture. If one of them ended where it replaced the capture on a
     file system that cannot exchange two folders, the old one is restored."""
     name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}({re.escape(_NEW)}|{re.escape(_OLD)})")
     beside = target.parent.iterdir() if target.parent.is_dir() else ()

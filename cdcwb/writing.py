@@ -1,6 +1,6 @@
 """Files and folders that are written atomically, and temporary folders that end with the process.
 
-What is written is made beside its target under a name of its own and renamed when it is complete. The permissions are
+What is written is made next to its target under a name of its own and renamed when it is complete. The permissions are
 those of the umask. A write that fails is a CaptureError that names the target.
 """
 
@@ -36,7 +36,7 @@ _PAUSE: Final = 0.1  # seconds
 
 @contextmanager
 def naming(target: Path) -> Iterator[None]:
-    """Raises CaptureError that names ``target`` where the block, which writes it or something beside or below it,
+    """Raises CaptureError that names ``target`` where the block, which writes it or something next to it or below it,
     cannot write; Spark's exceptions too. Other errors are unchanged."""
     try:
         yield

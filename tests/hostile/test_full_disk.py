@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,11 +50,25 @@ def test_save(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     refused(["save", str(capture)], tmp_path / "full" / "saved", capsys)
 
 
-def test_synth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_synth(tmp_path: Path) -> None:
     to = tmp_path / "made"
+    command = [
+        sys.executable,
+        "-m",
+        "cdcwb.cli",
+        "synth",
+        "gbase8s",
+        "--changes",
+        "900",
+        "--seed",
+        "1",
+        "--to",
+        str(to),
+    ]
     with no_room():
-        assert main(["synth", "gbase8s", "--changes", "900", "--seed", "1", "--to", str(to)]) == 2
-    assert f"cdcwb: {to}: cannot be written (File too large)" in capsys.readouterr().err
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert f"cdcwb: {to}: cannot be written (File too large)" in run.stderr
 
 
 @pytest.mark.spark
