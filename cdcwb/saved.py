@@ -340,7 +340,7 @@ def _put(new: Path, target: Path, overwrite: bool, empty: os.stat_result | None)
 
 
 def restore(target: Path) -> None:
-    """Removes what ended processes left next to a saved capture. If one of them ended where it replaced the capture on a
+    """Removes what ended processes left next to a saved capture. If one ended where it replaced the capture, on a
     file system that cannot exchange two folders, the old one is restored."""
     name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}({re.escape(_NEW)}|{re.escape(_OLD)})")
     beside = target.parent.iterdir() if target.parent.is_dir() else ()
