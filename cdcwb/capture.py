@@ -6,6 +6,7 @@ import copy
 import datetime as dt
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -25,7 +26,7 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
 from cdcwb.formats.requests import detected_row
-from cdcwb.formats.source import is_file, is_remote, url_of
+from cdcwb.formats.source import folders_of, is_file, is_remote, url_of
 from cdcwb.live import EVERY
 from cdcwb.live.following import Following, Status, options_as_arguments, status_of
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
@@ -200,7 +201,7 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
     if saved is None:
         return Checked(_check_files(list_files(path), format, known_options))
     if new_files:
-        return _check_continued(saved, new_files, format, known_options)
+        return _check_continued(saved, places, new_files, format, known_options)
     as_of: dict[str, Any] = {name: known_options.pop(name) for name in AS_OF if name in known_options}
     if known_options:
         raise OptionError(f"a saved capture takes no reader options, found {', '.join(known_options)}", path=str(saved))
@@ -358,8 +359,14 @@ def small_of(checked: Checked) -> Small | None:
     return tables_of(Planned(*_planned(checked.reading, lambda function, tasks: [function(task) for task in tasks])))
 
 
-def _check_continued(saved: Path, new_files: list[Any], format: str, options: dict[str, Any]) -> Checked:
-    """Checks a saved capture to which files are appended."""
+_UNASKED: Final = "and no host is asked that only a file names"
+_AUTHORITY: Final = re.compile(r"://([^/?\s'\"]*)")
+
+
+def _check_continued(
+    saved: Path, places: Sequence[Any], new_files: list[Any], format: str, options: dict[str, Any]
+) -> Checked:
+    """Checks a saved capture to which files are appended. ``places``: it and the new files, as they were named."""
     about = read_description(saved)
     stored = about.get("continue") or {"not": "an earlier version saved it, without what appending needs"}
     if "not" in stored:
@@ -367,8 +374,25 @@ def _check_continued(saved: Path, new_files: list[Any], format: str, options: di
         raise CaptureError(
             f"files cannot be appended to this saved capture: {stored['not']}; {advice}", path=str(saved)
         )
-    stored = {**stored, "options": without_login(stored["options"])}  # earlier versions stored it
+    had = stored["options"]
     _check_same(about["format"], stored, format, options)
+    named = {folders_of(str(path))[-1] for path in places if is_remote(path)}
+    for path in stored["files"]:
+        if is_remote(path) and (folders_of(path)[-1] not in named or re.search(r"\?\w+=", path)):
+            raise CaptureError(
+                f"was saved from {folders_of(path)[-1]}, {_UNASKED}: name its folder too",
+                path=str(saved),
+            )
+    for name, value in had.items():
+        leads = _AUTHORITY.search(str(value))
+        if leads is not None and name not in options:
+            raise OptionError(
+                f"was saved with the {name} of the host {leads[1].rpartition('@')[2]}, {_UNASKED}: "
+                f"give it with -o {name}=…",
+                path=str(saved),
+            )
+    if "registry" in options:
+        had = {**had, "registry": plain(options["registry"])}
     for path in stored["files"]:
         if not is_file(path):
             raise CaptureError(
@@ -376,7 +400,7 @@ def _check_continued(saved: Path, new_files: list[Any], format: str, options: di
                 "the new files without the saved capture",
                 path=path,
             )
-    reading = _check_files(list_files([*stored["files"], *new_files]), stored["format"], stored["options"])
+    reading = _check_files(list_files([*stored["files"], *new_files]), stored["format"], had)
     if reading.format.name != about["format"]:
         raise CaptureError(
             f"was saved as {about['format']}, but with the new files its format is detected as {reading.format.name}: "
@@ -387,12 +411,15 @@ def _check_continued(saved: Path, new_files: list[Any], format: str, options: di
 
 
 def _check_same(name: str, continuation: dict[str, Any], format: str, options: dict[str, Any]) -> None:
-    """Raises OptionError if the format or an option differs from those of the saved capture."""
+    """Raises OptionError if the format or an option differs from those of the saved capture. The schemas of a registry
+    are compared, not its location."""
     if format not in ("auto", name):
         raise OptionError(
             f"the capture was saved as {name}; files cannot be appended to it as {format}: load all files at once"
         )
     for option, value in options.items():
+        if option == "registry":
+            continue
         had = continuation["options"].get(option)
         if plain(value) != had:
             with_ = "without it" if had is None else f"with {had!r}"

@@ -6,8 +6,8 @@ import datetime as dt
 import fcntl
 import json
 import os
+import re
 import secrets
-import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
@@ -21,6 +21,7 @@ from cdcwb.formats.options import as_moment
 from cdcwb.formats.source import fetched, forget, is_file, is_remote, read_text, url_of
 from cdcwb.formats.uploads import delete, names_below, upload
 from cdcwb.standard_input import named
+from cdcwb.writing import exchange, naming, put, remove, try_lock, write_text
 
 __all__ = [
     "AS_OF",
@@ -38,6 +39,7 @@ __all__ = [
     "is_free",
     "read_description",
     "replacing",
+    "restore",
     "saved_among",
     "saved_at",
     "saved_format",
@@ -71,6 +73,12 @@ GENERATIONS: Final = "generations"
 AS_OF: Final = ("versionAsOf", "timestampAsOf")
 """The options of ``load`` that open an earlier state of a capture in Delta tables, as those of Spark's readers."""
 
+_NEW: Final = ".saving"
+"""The end of the name of a folder next to a saved capture that will replace it."""
+
+_OLD: Final = ".replaced"
+"""The end of the name of a saved capture that is being replaced."""
+
 _READ: Final = (1, 2, 3, 4)  # versions that can be opened; the first lacks what appending files needs
 
 
@@ -83,14 +91,19 @@ def saved_at(path: Paths) -> Path | None:
         forget()
         url = url_of(str(path))
         return _copy_of(url) if is_file(f"{url}/{SAVED}") else None
+    if not os.path.lexists(path):
+        restore(Path(os.path.realpath(path)))
     if (Path(path) / SAVED).is_file():
         return Path(path).absolute()
     if not (Path(path) / FOLLOWED).is_file():
         return None
-    newest = json.loads((Path(path) / FOLLOWED).read_text(encoding="utf-8"))["generation"]
+    try:
+        newest = json.loads((Path(path) / FOLLOWED).read_text(encoding="utf-8"))["generation"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as reason:
+        raise CaptureError(f"not the description of a followed topic ({reason})", path=str(path)) from None
     if newest is None:
         raise CaptureError("no message has arrived yet of the topic that is followed into this folder", path=str(path))
-    return Path(path).absolute() / GENERATIONS / str(newest)
+    return Path(path).absolute() / GENERATIONS / Path(str(newest)).name
 
 
 def _copy_of(url: str) -> Path:
@@ -169,6 +182,15 @@ def read_description(folder: Path, as_of: Mapping[str, Any] | None = None) -> di
     facts = _read(folder / SAVED)
     if facts["version"] not in _READ:
         raise CaptureError(f"saved in version {facts['version']}; this one reads version {VERSION}", path=str(folder))
+    stored = facts.get("continue") or {"not": ""}
+    wanted = [(facts, "format", str), (facts, "files", list), (facts, "facts", dict)]
+    if "not" not in stored:
+        of_stored = {"format": str, "files": list, "options": dict, "splits": list}
+        wanted += [(stored, name, kind) for name, kind in of_stored.items()]
+    wrong = [name for holder, name, kind in wanted if not isinstance(holder.get(name), kind)]
+    if wrong:
+        why = f"not the description of a saved capture ({wrong[0]!r} is missing)"
+        raise CaptureError(why, path=str(folder / SAVED))
     return _earlier(folder, facts, as_of) if as_of else facts
 
 
@@ -176,7 +198,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         facts["version"]
-    except (OSError, ValueError, KeyError, TypeError) as reason:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as reason:
         raise CaptureError(f"not the description of a saved capture ({reason})", path=str(file)) from None
     return facts
 
@@ -229,43 +251,111 @@ def write_description(
     text = named(json.dumps(about | {"version": DELTA_VERSION, "delta": delta}, indent=1))
     (folder / STATES).mkdir(exist_ok=True)
     for file in (folder / STATES / f"{delta['state']}.json", folder / SAVED):
-        temporary = file.with_name(f".{file.name}.part")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
+        write_text(file, text)
 
 
 @contextmanager
 def replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
     """A new empty folder. It is renamed to ``directory`` (or uploaded to it, if that is a URL) when the block succeeds,
-    and removed if it fails.
+    and removed if it fails. Its permissions, and those of all files in it, are those of the umask.
 
-    Raises CaptureError if ``directory`` exists and is not empty; with ``overwrite`` a saved capture is replaced.
+    Raises CaptureError if ``directory`` exists and is not empty, before the block and after it; with ``overwrite`` a
+    saved capture is replaced, at once where the file system can exchange two folders. What an earlier process left
+    next to it is removed.
     """
     if is_remote(directory):
         with _uploading(str(directory), overwrite) as new:
             yield new
         return
-    target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
-    replaces = overwrite and (target / SAVED).is_file()
-    if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
-        raise CaptureError("already exists; not overwritten. overwrite=True replaces a saved capture", path=str(target))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    new, old = (Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)) for _ in range(2))
-    try:
-        yield new
-        new.chmod(0o755)
-        if target.exists():
-            target.rename(old)
+    target = Path(os.path.realpath(Path(directory).expanduser()))  # the JVM may have another working directory
+    with naming(target):
+        restore(target)
+        replaces = overwrite and _is_saved(target)
+        if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
+            advice = "overwrite=True (--overwrite) replaces a saved capture"
+            raise CaptureError(f"already exists; not overwritten. {advice}", path=str(target))
+        empty = target.stat() if target.exists() and not replaces else None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new, handle = _made_beside(target)
         try:
-            new.rename(target)
+            yield new
+            mode = new.stat().st_mode & 0o777
+            for path in new.rglob("*"):  # Spark's files have a mode of their own
+                path.chmod(mode if path.is_dir() else mode & 0o666)
+            _put(new, target, overwrite, empty)
+        finally:
+            remove(new)
+            if handle is not None:
+                os.close(handle)
+
+
+def _is_saved(folder: Path) -> bool:
+    return (folder / SAVED).is_file() and not folder.is_symlink()
+
+
+def _made_beside(target: Path) -> tuple[Path, int | None]:
+    """A new folder next to another one, and the handle with its lock (None: there are no locks)."""
+    while True:
+        new = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_NEW}")
+        new.mkdir()
+        try:
+            handle = try_lock(new)
         except OSError:
-            old.rename(target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+            return new, None
+        if handle is not None:  # else another process took it for one that was left
+            return new, handle
+
+
+def _put(new: Path, target: Path, overwrite: bool, empty: os.stat_result | None) -> None:
+    """Renames a complete saved capture to its target. ``empty``: the empty folder that was there before."""
+    with suppress(FileExistsError):
+        put(new, target)
+        return
+    with suppress(OSError):  # rename replaces no folder but an empty one
+        if empty is not None and os.path.samestat(empty, target.lstat()):
+            new.rename(target)
+            return
+    if not (overwrite and _is_saved(target)):
+        raise CaptureError("was created by someone else during the save; not overwritten", path=str(target))
+    if exchange(new, target):
+        if not _is_saved(new):  # replaced at the last moment
+            exchange(new, target)
+            raise CaptureError("was replaced by someone else during the save; not overwritten", path=str(target))
+        return
+    handle = None
+    with suppress(OSError):
+        handle = try_lock(target)
+    old = new.with_suffix(_OLD)
+    target.rename(old)  # if this process ends here, restore() finds it
+    try:
+        put(new, target)
+    except OSError:
+        put(old, target)
+        raise
     finally:
-        shutil.rmtree(new, ignore_errors=True)
-        with suppress(OSError):  # not empty only if the old capture could not be restored
-            old.rmdir()
+        if handle is not None:
+            os.close(handle)
+    (old / SAVED).unlink(missing_ok=True)  # what is incomplete is not restored
+    remove(old)
+
+
+def restore(target: Path) -> None:
+    """Removes what ended processes left next to a saved capture. If one ended where it replaced the capture, on a
+    file system that cannot exchange two folders, the old one is restored."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}({re.escape(_NEW)}|{re.escape(_OLD)})")
+    beside = target.parent.iterdir() if target.parent.is_dir() else ()
+    for path in [path for path in beside if name.fullmatch(path.name)]:
+        with suppress(OSError):
+            handle = try_lock(path)
+            if handle is None:
+                continue  # a process writes it
+            try:
+                if path.suffix == _OLD and _is_saved(path) and not os.path.lexists(target):
+                    put(path, target)
+                else:
+                    remove(path)
+            finally:
+                os.close(handle)
 
 
 def check_new(url: str, overwrite: bool) -> list[str]:

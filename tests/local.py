@@ -11,11 +11,12 @@ from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.files import list_files
+from cdcwb.formats.messages.registry import without_login
 
 
 def plan_of(path: str | Path, format: str = "gbase8s", **options: Any) -> Any:
     """The plan of a capture, as a worker gets it: once to text and back."""
-    form = get_format(format)
+    form, options = get_format(format), without_login(options)
     plan = form.plan(list_files(str(path)), options, lambda function, tasks: [function(task) for task in tasks])
     return form.plan_from_text(plan.to_text())
 

@@ -28,7 +28,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -41,6 +41,7 @@ from cdcwb.formats.uploads import delivered_to
 from cdcwb.saved import SAVED
 from cdcwb.spark.names import with_names
 from cdcwb.spark.stored import batches_of
+from cdcwb.writing import remove, written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,9 +59,8 @@ __all__ = [
     "export",
     "join_text",
     "local",
+    "parts_beside",
     "parts_of",
-    "settle",
-    "temporary_paths",
     "text_lines",
     "write_stream",
 ]
@@ -116,16 +116,14 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bo
             return export(capture, view, local, exact=exact)
     rows = _rows(capture, view)
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
-    with temporary_paths(target) as (parts, joined):
+    with written(target) as joined, parts_beside(target) as parts:
         if target.suffix == ".parquet":
             _write_parquet(rows, parts)
             _join_parquet(parts_of(parts, target), joined, model.TABLES[view])
         else:
             header = _write_text(rows, target.suffix[1:], parts, exact)
             join_text(parts_of(parts, target), joined, header)
-        size = joined.stat().st_size
-        joined.replace(target)
-    return size
+        return joined.stat().st_size
 
 
 def write_stream(capture: Capture, view: str, kind: str, out: IO[bytes], *, exact: bool = False) -> None:
@@ -283,7 +281,6 @@ def join_text(parts: list[Path], target: Path, header: bytes) -> None:
     with target.open("xb") as out:
         out.write(header)
         _append_parts(parts, out)
-        settle(out)
 
 
 def _append_parts(parts: list[Path], out: IO[bytes]) -> None:
@@ -296,20 +293,12 @@ def _append_parts(parts: list[Path], out: IO[bytes]) -> None:
 def _join_parquet(parts: list[Path], target: Path, schema: pa.Schema) -> None:
     import pyarrow.parquet as pq
 
-    with target.open("xb") as out:
-        with pq.ParquetWriter(out, schema, compression="zstd", version="2.6") as writer:
-            for part in parts:
-                with pq.ParquetFile(part) as rows:
-                    for batch in batches_of(rows, size=_ROW_GROUP):
-                        writer.write_table(pa.Table.from_batches([batch]).cast(schema))
-                part.unlink()
-        settle(out)
-
-
-def settle(out: Any) -> None:
-    """Flushes a file to disk before it is renamed, so that a power failure leaves no partial file."""
-    out.flush()
-    os.fsync(out.fileno())
+    with target.open("xb") as out, pq.ParquetWriter(out, schema, compression="zstd", version="2.6") as writer:
+        for part in parts:
+            with pq.ParquetFile(part) as rows:
+                for batch in batches_of(rows, size=_ROW_GROUP):
+                    writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+            part.unlink()
 
 
 def parts_of(folder: Path, target: Path) -> list[Path]:
@@ -328,15 +317,13 @@ def parts_of(folder: Path, target: Path) -> list[Path]:
 
 
 @contextmanager
-def temporary_paths(target: Path) -> Iterator[tuple[Path, Path]]:
-    """A folder for the parts and a file for the result, both next to the target; both are removed at the end."""
-    name = f".cdcwb-{secrets.token_hex(8)}"
-    parts, joined = target.parent / f"{name}-parts", target.parent / f"{name}-whole"
+def parts_beside(target: Path) -> Iterator[Path]:
+    """The path of a folder for parts next to the target, which is removed at the end."""
+    parts = target.with_name(f".cdcwb-{secrets.token_hex(8)}.parts")
     try:
-        yield parts, joined
+        yield parts
     finally:
-        shutil.rmtree(parts, ignore_errors=True)
-        joined.unlink(missing_ok=True)
+        remove(parts)
 
 
 def local(path: Path) -> str:

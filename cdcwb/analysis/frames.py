@@ -3,9 +3,6 @@ columns."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -24,6 +21,7 @@ from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.spark.stored import Stored
 from cdcwb.time_axis import LEAST, TimeAxis, axis_of, fences, time_of
+from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,8 +225,7 @@ class Snapshot:
                         f"'{path}' already exists and is not a table that Spark wrote; name another folder"
                     )
         elif (capture.spark.conf.get("spark.master", "") or "").startswith("local"):
-            self._folder = Path(tempfile.mkdtemp(prefix="cdcwb-snapshot-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = scratch(self, "cdcwb-snapshot-")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._capture, name)
@@ -289,8 +286,7 @@ class TableStore:
     def __init__(self, spark: SparkSession) -> None:
         self.folder: Path | None = None
         if (spark.conf.get("spark.master", "") or "").startswith("local"):
-            self.folder = Path(tempfile.mkdtemp(prefix="cdcwb-xds-"))
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+            self.folder = scratch(self, "cdcwb-xds-")
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Stores a table; returns the frame that reads it."""

@@ -18,6 +18,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Format, Inspection
 from cdcwb.formats.files import list_files
+from cdcwb.formats.messages.registry import without_login
 from cdcwb.model import EVENTS, Kind, Operation
 from cdcwb.words import count, moment, plural, size
 
@@ -297,7 +298,7 @@ class Lesson:
 def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = None) -> Lesson:
     """Reads the small capture at ``path``. Raises CaptureError if it is not of the format, or larger than
     :data:`LARGEST`."""
-    all_options = dict(options or {})
+    all_options = without_login(options or {})
     folder = path.absolute()
     paths = list_files(str(folder))
     total = sum(Path(file).stat().st_size for file in paths)

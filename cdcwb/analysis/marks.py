@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.partition_files import partition_of
+from cdcwb.writing import locked, naming, written
 
 __all__ = ["FILTERS", "MARKS", "Filters", "Marks", "marks_of"]
 
@@ -55,23 +57,20 @@ class Marks:
 
     def set(self, location: Place, note: str, about: dict[str, Any]) -> None:
         """Sets or replaces the bookmark of a record; ``about`` describes the record for reports."""
-        self._load()  # another process may have written
         now = dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
         facts = {name: about.get(name) for name in _SAID if about.get(name) is not None}
-        self._marks[_key(location)] = {
-            **facts,
-            "file": location[0],
-            "offset": location[1],
-            "note": note,
-            "marked_at": now,
-        }
-        self._keep()
+        facts |= {"file": location[0], "offset": location[1], "note": note, "marked_at": now}
+        with _held(self.path):
+            self._load()  # another process may have written
+            self._marks[_key(location)] = facts
+            self._keep()
 
     def remove(self, location: Place) -> None:
         """Removes a bookmark if it exists."""
-        self._load()
-        self._marks.pop(_key(location), None)
-        self._keep()
+        with _held(self.path):
+            self._load()
+            self._marks.pop(_key(location), None)
+            self._keep()
 
     def rows(self) -> list[dict[str, Any]]:
         """All bookmarks, by file and offset."""
@@ -99,15 +98,17 @@ class Filters:
 
     def save(self, name: str, text: str) -> None:
         """Saves a filter, replacing one with the same name."""
-        self._load()
-        self._filters[name] = text
-        self._keep()
+        with _held(self.path):
+            self._load()
+            self._filters[name] = text
+            self._keep()
 
     def remove(self, name: str) -> None:
         """Removes a filter."""
-        self._load()
-        self._filters.pop(name, None)
-        self._keep()
+        with _held(self.path):
+            self._load()
+            self._filters.pop(name, None)
+            self._keep()
 
     def rows(self) -> list[dict[str, str]]:
         """All filters: name and text."""
@@ -137,16 +138,17 @@ def _read(path: Path, name: str) -> list[dict[str, Any]]:
 
 
 def _write(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    text = json.dumps({"version": _VERSION, name: rows}, indent=1) + "\n"
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as reason:
-        raise CaptureError(f"cannot be written ({reason.strerror})", path=str(path)) from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with written(path) as part:
+        part.write_text(json.dumps({"version": _VERSION, name: rows}, indent=1) + "\n", encoding="utf-8")
+        if path.exists():
+            part.chmod(path.stat().st_mode & 0o777)
+
+
+@contextmanager
+def _held(path: Path | None) -> Iterator[None]:
+    """Holds off other processes while a file is read, changed and written."""
+    if path is None:
+        yield
+        return
+    with naming(path), locked(path.parent):
+        yield

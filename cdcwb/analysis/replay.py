@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,6 +24,7 @@ from cdcwb.spark.known import Known, find_table, infer_keys, keyed_by, known_tab
 from cdcwb.spark.names import table_label
 from cdcwb.spark.replay import growth, rows_at
 from cdcwb.words import count, duration
+from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -356,10 +354,7 @@ def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
         return result.stored(folder / "reconciled.parquet")
     if not (source.spark.conf.get("spark.master", "") or "").startswith("local"):
         return result
-    folder_of_pairs = Path(tempfile.mkdtemp(prefix="cdcwb-reconciled-"))
-    stored = result.stored(folder_of_pairs / "pairs")
-    weakref.finalize(stored, shutil.rmtree, folder_of_pairs, ignore_errors=True)
-    return stored
+    return result.stored(scratch(asked, "cdcwb-reconciled-") / "pairs")
 
 
 def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

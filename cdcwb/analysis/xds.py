@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
@@ -32,8 +32,8 @@ from cdcwb.analysis.export import (
     check_target,
     join_text,
     local,
+    parts_beside,
     parts_of,
-    temporary_paths,
     text_lines,
 )
 from cdcwb.analysis.frames import TableStore, bounds_of, from_start, part_of, spark_schema
@@ -41,6 +41,7 @@ from cdcwb.errors import OptionError
 from cdcwb.index.columns import Ints
 from cdcwb.spark.names import with_names
 from cdcwb.spark.stored import batches_of
+from cdcwb.writing import exchange, naming, put, remove, written
 from cdcwb.xds import Decision, Settings, Snapshot
 from cdcwb.xds.rows import CYCLE, NUMBERS, OWN
 
@@ -398,45 +399,48 @@ def write_published(
     target = check_documents_target(documents, inputs, overwrite)
     lines = None if decisions is None else check_target(decisions, list(inputs), ("jsonl",))
     with ExitStack() as stack:
-        made = [(stack.enter_context(_documents(published.documents, target)), target)]
+        made = stack.enter_context(written(target) if target.suffix else _folder(target, overwrite))
+        _write_documents(published.documents, made, target)
         if lines is not None:
-            made.append((stack.enter_context(_decisions(published.decisions, lines)), lines))
-        for complete, final in made:
-            if final.is_dir():
-                shutil.rmtree(final)
-            complete.replace(final)
+            joined, parts = stack.enter_context(written(lines)), stack.enter_context(parts_beside(lines))
+            ordered = with_names(published.decisions.orderBy("file_index", "offset"))
+            text_lines(ordered, "jsonl").write.option("compression", "none").text(local(parts))
+            join_text(parts_of(parts, lines), joined, b"")
 
 
 @contextmanager
-def _decisions(rows: DataFrame, target: Path) -> Iterator[Path]:
-    with temporary_paths(target) as (parts, joined):
-        ordered = with_names(rows.orderBy("file_index", "offset"))
-        text_lines(ordered, "jsonl").write.option("compression", "none").text(local(parts))
-        join_text(parts_of(parts, target), joined, b"")
-        yield joined
+def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
+    """A new folder, which becomes the ``target`` if the block succeeds."""
+    made = target.with_name(f".cdcwb-{secrets.token_hex(8)}.part")
+    try:
+        with naming(target):
+            made.mkdir()
+            yield made
+            with suppress(FileExistsError):
+                put(made, target)
+                return
+            check_documents_target(target, (), overwrite)  # what is there now
+            if not exchange(made, target):
+                shutil.rmtree(target)
+                made.rename(target)
+    finally:
+        remove(made)
 
 
-@contextmanager
-def _documents(rows: DataFrame, target: Path) -> Iterator[Path]:
+def _write_documents(rows: DataFrame, made: Path, target: Path) -> None:
+    """Writes the documents to the file or the folder ``made``."""
     from pyspark.sql import functions as F
 
-    with temporary_paths(target) as (parts, joined):
+    with parts_beside(target) as parts:
         if target.suffix:
             text = F.expr("substring(xml, 1, length(xml) - 1)")  # Spark writes the last line end
             rows.select(text.alias("value")).write.option("compression", "none").text(local(parts))
-            join_text(parts_of(parts, target), joined, b"")
-            yield joined
+            join_text(parts_of(parts, target), made, b"")
             return
         rows.select("document", "xml").write.option("compression", "snappy").parquet(local(parts))
-        folder = Path(tempfile.mkdtemp(prefix=f"{joined.name}-", dir=target.parent))
-        try:
-            for part in parts_of(parts, target):
-                _one_by_one(part, folder)
-                part.unlink()
-            folder.chmod(0o755)
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        for part in parts_of(parts, target):
+            _one_by_one(part, made)
+            part.unlink()
 
 
 def _one_by_one(part: Path, folder: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import click
@@ -94,7 +97,8 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; ``arguments`` are those of the process by default."""
     try:
-        result: Any = cli.main(args=arguments, prog_name="cdcwb", standalone_mode=False)
+        with _ending_in_order():
+            result: Any = cli.main(args=arguments, prog_name="cdcwb", standalone_mode=False)
     except click.ClickException as wrong:
         _complain(wrong)
         return UNUSABLE
@@ -118,6 +122,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         remove()
     return result if isinstance(result, int) else FINE
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Ends the process with an exit code on a signal that would end it at once, and Spark's jobs with the block if it
+    fails, so that temporary files are removed."""
+    in_main = threading.current_thread() is threading.main_thread()
+    taken = [n for n in (signal.SIGTERM, signal.SIGHUP) if in_main and signal.getsignal(n) == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    except BaseException:
+        spark = sys.modules.get("pyspark.sql")
+        session = None if spark is None else spark.SparkSession.getActiveSession()
+        with suppress(Exception):  # a remote session has no context
+            if session is not None:
+                session.sparkContext.cancelAllJobs()
+        raise
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _complain(wrong: click.ClickException) -> None:

@@ -28,6 +28,7 @@ from cdcwb.cli.options import (
 from cdcwb.errors import OptionError
 from cdcwb.formats.source import absolute
 from cdcwb.words import plural
+from cdcwb.writing import naming
 
 __all__ = ["report", "synth"]
 
@@ -252,5 +253,6 @@ def synth(
 
             own = {"run": runner(get_spark()), "part_changes": part_changes}
             more = f" in {plural(max(1, -(-changes // part_changes)), 'part')}"
-        generate(format_name, changes=changes, seed=seed, to=target, **own, **key_values(pairs))
+        with naming(Path(target).absolute()):
+            generate(format_name, changes=changes, seed=seed, to=target, **own, **key_values(pairs))
     print_lines([safe(f"{target}: a {format_name} capture with {plural(changes, 'change')}{more}")])

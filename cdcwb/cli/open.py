@@ -77,6 +77,9 @@ def open_capture(
                 return FINE if interrupted else code
             except KeyboardInterrupt:  # the server gets it too, and ends or asks
                 interrupted = True
+            except SystemExit:  # by a signal
+                server.terminate()
+                raise
 
 
 def _share() -> int:

@@ -29,6 +29,7 @@ from cdcwb.cli.options import (
 from cdcwb.errors import OptionError
 from cdcwb.formats.source import is_remote, url_of
 from cdcwb.words import moment, plural, size
+from cdcwb.writing import write_text
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture, Checked, Reading
@@ -294,9 +295,7 @@ def history(
         step("looking for the row")
         lives_of_row = lives(capture.history(table, dict(pairs_of_key)), capture.files)
     if path is not None:
-        from cdcwb.report.html import write_atomically
-
-        write_atomically(path, "".join(f"{json_line(change)}\n" for change in lives_of_row))
+        write_text(path, "".join(f"{json_line(change)}\n" for change in lives_of_row))
         print_lines([safe(f"{target}: {plural(len(lives_of_row), 'change')}")])
     elif as_json:
         print_lines([json_line(change) for change in lives_of_row])

@@ -150,6 +150,7 @@ def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Ma
     """The name of the capture's format and its reader options; None: a saved capture, which takes none."""
     from cdcwb.formats import choose, get_format
     from cdcwb.formats.files import list_files
+    from cdcwb.formats.messages.registry import without_login
     from cdcwb.saved import saved_format
 
     source = paths[0] if len(paths) == 1 else list(paths)
@@ -157,7 +158,8 @@ def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Ma
     if saved is not None:
         return saved, None
     files = list_files(source)
-    form = get_format(format_name) if format_name != "auto" else choose(files, format_name, key_values(pairs))[0]
+    options = without_login(key_values(pairs))
+    form = get_format(format_name) if format_name != "auto" else choose(files, format_name, options)[0]
     return form.name, form.options
 
 

@@ -182,17 +182,26 @@ def identify(path: Paths, format: str = "auto", **options: Any) -> Identificatio
     return identified(examine(path, format, **options), format, **options)
 
 
+def _named(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a call; a registry that they name may be asked."""
+    if "registry" not in options:
+        return options
+    from cdcwb.formats.messages.registry import without_login
+
+    return without_login(options)
+
+
 def examine(path: Paths, format: str = "auto", **options: Any) -> Contents:
     """Detects the format of each file of a capture, or of a folder with several captures, from its beginning;
     ``format``: only this one is tried. No JVM is started. Raises CaptureError for paths that cannot be read."""
-    files = list_files(path)
+    files, options = list_files(path), _named(options)
     with _quickly(files, _HEAD):
         return contents_of(files, options, format)
 
 
 def identified(contents: Contents, format: str = "auto", **options: Any) -> Identification:
     """Like :func:`identify`, for files that were examined already."""
-    files = [one.file for one in contents.files]
+    files, options = [one.file for one in contents.files], _named(options)
     with _quickly(files, _HEAD):
         fmt, recognition = choose(files, format, options, contents)
     check_options(fmt, options)
@@ -226,7 +235,7 @@ def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **o
     """Dissects the record at ``offset`` of the decompressed file; no JVM is started. Raises CaptureError if the file is
     shorter or is not recognised.
     """
-    files = list_files(holding(os.fspath(path), offset))
+    files, options = list_files(holding(os.fspath(path), offset)), _named(options)
     if len(files) != 1:
         raise UnknownFormatError(f"expected one file, found {len(files)}", path=os.fspath(path))
     with _quickly(files):

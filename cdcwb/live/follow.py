@@ -42,6 +42,7 @@ from cdcwb.live.recorder import join_files, record
 from cdcwb.live.units import Renamed, Unit, Units
 from cdcwb.planned import Planned
 from cdcwb.saved import FOLLOWED, GENERATIONS, STATUS, is_free, write_description
+from cdcwb.writing import write_text
 
 __all__ = ["Follower", "Step"]
 
@@ -156,7 +157,7 @@ class Follower:
         settings = {"topics": self.topics.pattern or ",".join(self.topics.names), **self.about}
         if not path.exists():
             self._state = {"version": _VERSION, **settings, "generation": None, "files": [], "units": [], "messages": 0}
-            _write(path, self._state)
+            write_text(path, json.dumps(self._state))
         self._state = json.loads(path.read_text(encoding="utf-8"))
         if self._state["version"] != _VERSION:
             raise CaptureError(f"was written in version {self._state['version']}", path=str(path))
@@ -191,7 +192,8 @@ class Follower:
         """Writes the progress to the status file."""
         now = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid(), "error": error}
         self._behind = self._behind if behind is None else behind
-        _write(self.folder / STATUS, {**now, "behind": self._behind, "messages": self._state["messages"]})
+        status = {**now, "behind": self._behind, "messages": self._state["messages"]}
+        write_text(self.folder / STATUS, json.dumps(status))
 
     # --- a step -------------------------------------------------------------------------------------------------------
 
@@ -257,7 +259,7 @@ class Follower:
         units = [unit.as_dict() for unit in self._units.all]
         messages = messages_in(planned.facts)
         self._state |= {"generation": name, "files": files, "units": units, "messages": messages}
-        _write(self.folder / FOLLOWED, self._state)
+        write_text(self.folder / FOLLOWED, json.dumps(self._state))
         self._tidy()
 
     def _run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -304,12 +306,3 @@ def _only(planned: Planned, pieces: Sequence[tuple[int, int, str]]) -> Planned:
     some = copy.copy(planned)
     some.plan = plan
     return some
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    part = path.with_suffix(".part")
-    with part.open("w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

@@ -26,6 +26,7 @@ from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.live.consumer import MESSAGES, as_batch, fetch
 from cdcwb.live.kafka import Client, Point, Range, Topics, connected, partitions, ranges
 from cdcwb.words import count
+from cdcwb.writing import naming
 
 __all__ = ["PART", "Progress", "Recorded", "join_files", "locked", "record"]
 
@@ -69,7 +70,6 @@ def record(
     folder is of another cluster.
     """
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     with locked(target), connected(topics, settings or {}, patience) as client:
         cluster, partitions_of_topics = partitions(client)
         asked = ranges(client, partitions_of_topics, start, end)
@@ -125,9 +125,11 @@ def _cut(wanted: list[Range], most: int | None) -> list[Range]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Locks the folder against a second run, and removes the incomplete files of a killed run. The lock ends with the
-    process."""
-    with (folder / ".lock").open("w") as held:
+    """Locks the folder, which is made if it is missing, against a second run, and removes the incomplete files of a
+    killed run. The lock ends with the process. Raises CaptureError, also where the block cannot write."""
+    with naming(folder.absolute()), ExitStack() as stack:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = stack.enter_context((folder / ".lock").open("w"))
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -118,7 +118,6 @@ def capture_tables(
     if len({name.label for name in names}) < len(names):
         raise OptionError("a table is named twice")
     run = _Run(start, end, overlap, file_rows, progress)
-    target.mkdir(parents=True, exist_ok=True)
     with locked(target):
         sources = [Table(spark, address, name, login, id_column) for name in names]
         for table in sources:

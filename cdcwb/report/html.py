@@ -14,9 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +31,7 @@ from cdcwb.report.facts import MIME as FACTS_MIME
 from cdcwb.report.facts import headline, is_answered, monitored, read_facts
 from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE, asset
 from cdcwb.words import moment, plural, size, visible
+from cdcwb.writing import write_text
 
 __all__ = [
     "SIZE_LIMIT",
@@ -43,7 +42,6 @@ __all__ = [
     "policy",
     "render",
     "title_of",
-    "write_atomically",
     "write_index",
     "write_scripts",
 ]
@@ -140,7 +138,7 @@ def write_scripts(folder: Path) -> tuple[Path, str]:
     digest = hashlib.sha256(text.encode()).digest()
     path = folder / f"cdcwb-{digest.hex()[:16]}.js"
     if not path.is_file() or path.read_bytes() != text.encode():
-        write_atomically(path, text)
+        write_text(path, text)
     return path, f"sha256-{base64.b64encode(digest).decode()}"
 
 
@@ -175,22 +173,6 @@ def render(template: str, **values: Any) -> str:
     )
     sheets = ("show.css", "page.css", *(["index.css"] if template == "index.html" else []))
     return environment.get_template(template).render(style="".join(map(asset, sheets)), **values)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # mkstemp makes it private
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str], flags: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -378,7 +360,7 @@ def write_index(
         script=script,
         policy=policy([script], loads=False),
     )
-    write_atomically(target, page)
+    write_text(target, page)
     return target
 
 

@@ -4,7 +4,6 @@ notebooks, so that they share a Spark session."""
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -16,6 +15,8 @@ from nbclient.exceptions import DeadKernelError
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 from traitlets import default
+
+from cdcwb.writing import remove, scratch
 
 __all__ = ["ENGINE", "Kernel", "OwnKernelManager"]
 
@@ -62,6 +63,7 @@ class OwnKernelManager(AsyncKernelManager):
         """The kernel spec of ipykernel itself, without plotly's own output and the debugger's warnings."""
         spec = KernelSpec(resource_dir=str(RESOURCES), **get_kernel_dict())
         spec.env = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", **({} if "TERM" in os.environ else {"TERM": "dumb"})}
+        spec.env["TMPDIR"] = str(Path(self.connection_file).parent)  # which is removed however the process ends
         if self.quick and "PYSPARK_SUBMIT_ARGS" not in os.environ:
             spec.env["PYSPARK_SUBMIT_ARGS"] = _QUICK
         return spec
@@ -77,7 +79,7 @@ class Kernel:
     def __init__(self, quick: bool = False) -> None:
         self._quick = quick
         self._last: PapermillNotebookClient | None = None  # it has the manager of the process, and a client for it
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
 
     def __enter__(self) -> Kernel:
         return self
@@ -108,8 +110,8 @@ class Kernel:
         if self._last is not None:
             return self._last.km
         # Each kernel has its own folder: kernels that start at the same time must not use the same sockets.
-        self._folder = tempfile.TemporaryDirectory(prefix="cdcwb-kernel-")
-        file = str(Path(self._folder.name) / "kernel.json")
+        self._folder = scratch(self, "cdcwb-kernel-")
+        file = str(self._folder / "kernel.json")
         manager = OwnKernelManager(kernel_name="python3", connection_file=file)
         manager.quick = self._quick
         return manager
@@ -119,7 +121,7 @@ class Kernel:
         if self._last is not None and self._last.km is not None:
             self._last._cleanup_kernel()
         if self._folder is not None:
-            self._folder.cleanup()
+            remove(self._folder)
         self._last = self._folder = None
 
 

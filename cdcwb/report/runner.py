@@ -24,9 +24,10 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_folder, is_remote
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.report.facts import flat, headline, monitored, read_facts
-from cdcwb.report.html import Page, Siblings, page, write_atomically
+from cdcwb.report.html import Page, Siblings, page
 from cdcwb.small import is_small
 from cdcwb.words import joined, plural, size, visible
+from cdcwb.writing import write_text
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -209,10 +210,7 @@ class Report:
     def write(self, siblings: Siblings | None = None) -> int:
         """Writes the page, and returns its size in bytes. Raises CaptureError if it cannot be written."""
         html = standard_input.named(page(self.executed, self.about, siblings))
-        try:
-            write_atomically(self.target, html)
-        except OSError as error:
-            raise CaptureError(f"the report cannot be written: {error.strerror}", path=str(self.target)) from None
+        write_text(self.target, html)
         return len(html.encode())
 
 
@@ -247,10 +245,7 @@ def make_report(
     which["headline"] = headline(notebook.stem, known)
     text = json.dumps({**which, **flat(known)}, ensure_ascii=False, indent=1, allow_nan=False)
     written = report.write(siblings)
-    try:
-        write_atomically(target.with_suffix(".json"), standard_input.named(text) + "\n")
-    except OSError as error:
-        raise CaptureError(f"the report cannot be written: {error.strerror}", path=str(target)) from None
+    write_text(target.with_suffix(".json"), standard_input.named(text) + "\n")
     say(f"{target}: {size(written)} in {time.monotonic() - started:.0f} s")
     return report
 

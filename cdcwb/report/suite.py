@@ -177,12 +177,7 @@ def siblings_of(folder: Path, shared: Path, reports: Iterable[Path] = ()) -> Sib
 
     Raises CaptureError if they cannot be written.
     """
-    try:
-        scripts, integrity = write_scripts(shared)
-    except OSError as error:
-        raise CaptureError(
-            f"the scripts of the reports cannot be written: {error.strerror}", path=str(shared)
-        ) from None
+    scripts, integrity = write_scripts(shared)
     way = Path(os.path.relpath(shared, folder))
     titles = {path.stem: title_of(json.loads(path.read_text(encoding="utf-8"))) for path in reports}
     named = {stem: (title, f"{stem}.html") for stem, title in titles.items()}

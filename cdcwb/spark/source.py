@@ -44,6 +44,7 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import find, key_of, sections
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Named, Patch, Patches, WrittenPatches
+from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
@@ -426,6 +427,7 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
         elif name not in READER_OPTIONS:
             hint = nearest(name, fmt.options)
             raise OptionError(f"unknown option {name!r} for {format}.{hint} There are: {', '.join(fmt.options)}.")
+    known_options = without_login(known_options)
     return fmt.plan(list_files(paths), known_options, lambda function, tasks: [function(task) for task in tasks])
 
 

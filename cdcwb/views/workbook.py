@@ -16,6 +16,7 @@ from papermill.parameterize import parameterize_notebook
 from cdcwb.errors import OptionError
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.report import notebooks
+from cdcwb.writing import write_text
 
 __all__ = ["WORKBENCH", "last_part", "make_workbook"]
 
@@ -62,8 +63,7 @@ def make_workbook(
         if other != about and (not to.is_dir() or any(to.iterdir())):
             was = f"was made for {other['path']}" if isinstance(other, dict) and "path" in other else "already exists"
             raise OptionError(f"{to} {was}: name another folder with --to")
-    to.mkdir(parents=True, exist_ok=True)
-    (to / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    write_text(to / _ABOUT, json.dumps(about, indent=1))
     parameters = {"path": path, "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
     _write(to / WORKBENCH, _workbench(last_part(path).name), parameters)
     for source in notebooks().values():
@@ -80,7 +80,7 @@ def last_part(path: str) -> PurePath:
 def _write(path: Path, notebook: Any, parameters: Mapping[str, str]) -> None:
     if not path.exists():
         made = parameterize_notebook(notebook, dict(parameters), comment="this capture")
-        nbformat.write(made, path)  # type: ignore[no-untyped-call]
+        write_text(path, nbformat.writes(made) + "\n")  # type: ignore[no-untyped-call]
 
 
 def _workbench(name: str) -> Any:

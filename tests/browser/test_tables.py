@@ -22,8 +22,9 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from cdcwb.charts import theme
 from cdcwb.report import show
-from cdcwb.report.html import Page, page, write_atomically
+from cdcwb.report.html import Page, page
 from cdcwb.report.suite import siblings_of
+from cdcwb.writing import write_text
 from tests.browser.chrome import errors, opened, requests, settled, waiting, without_script
 
 ABOUT = Page("capture", datetime(2026, 3, 23, tzinfo=UTC), "02_transactions", "1")
@@ -77,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         notebook = content(monkeypatch)
     (folder / "alone.html").write_text(page(notebook, ABOUT), encoding="utf-8")
     siblings = siblings_of(folder / "part", folder)
-    write_atomically(folder / "part" / "02_transactions.html", page(notebook, ABOUT, siblings))
+    write_text(folder / "part" / "02_transactions.html", page(notebook, ABOUT, siblings))
     (folder / "index.html").write_text("<title>index</title>", encoding="utf-8")
     return folder
 

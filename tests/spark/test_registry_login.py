@@ -13,7 +13,7 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
-from cdcwb.formats.messages.registry import LOGIN, read_registry
+from cdcwb.formats.messages.registry import LOGIN, read_registry, without_login
 from cdcwb.views.workbook import make_workbook
 
 WORD = "planted-word-5521"
@@ -21,6 +21,7 @@ WORD = "planted-word-5521"
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CDCWB_REGISTRY", "")
     monkeypatch.setenv(LOGIN, "")  # what is set meanwhile is taken back
     synth.generate("qlik-kafka", changes=300, seed=5, to=tmp_path / "made", form="confluent", container="parquet")
     return tmp_path / "made"
@@ -57,6 +58,7 @@ def texts(folder: Path) -> list[str]:
 
 
 def test_the_login_is_that_of_the_url_or_of_the_environment(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_login({"registry": f"http://{registry}"})
     assert read_registry(f"http://reader:{WORD}@{registry}", [41])
     with pytest.raises(CaptureError, match="401"):
         read_registry(f"http://{registry}", [41])

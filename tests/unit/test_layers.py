@@ -35,7 +35,7 @@ LAYERS = (
     ("planned",),
     ("formats",),
     ("model",),
-    ("standard_input", "time_axis"),
+    ("standard_input", "time_axis", "writing"),
     ("errors", "machine", "unique_names"),
     ("words",),
 )

@@ -22,11 +22,11 @@ from cdcwb.report.html import (
     Siblings,
     page,
     title_of,
-    write_atomically,
     write_index,
     write_scripts,
 )
 from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE
+from cdcwb.writing import write_text
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028"
 ABOUT = Page("data/<b>&", datetime(2025, 3, 23, 10, 57, 19, 5, tzinfo=UTC), "02_transactions", "0.1.0")
@@ -162,9 +162,9 @@ def test_a_report_that_would_be_too_large_is_refused() -> None:
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "new" / "report.html"
-    write_atomically(target, "first")
+    write_text(target, "first")
     with pytest.raises(UnicodeEncodeError):
-        write_atomically(target, "second, with half a character \ud800")
+        write_text(target, "second, with half a character \ud800")
     assert target.read_text() == "first"
     assert [path.name for path in target.parent.iterdir()] == ["report.html"]
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-import httpx
-
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.source import fetched
 
@@ -20,6 +18,12 @@ LOGIN: Final = "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO"
 """The environment variable with the user and password of a registry (``user:password``), as Confluent's tools have
 it."""
 
+_OF_URL: Final = "CDCWB_REGISTRY"
+"""The environment variable with the URL of the registry that was last named with user and password."""
+
+_named: set[str] = set()
+"""The hosts, with their ports, of the registries that calls have named."""
+
 _SECONDS: Final = 10.0
 _RETRIES: Final = 2
 
@@ -28,13 +32,16 @@ def read_registry(where: str, ids: Iterable[int]) -> dict[int, str]:
     """The schema texts of those ids that the registry has.
 
     ``where`` is a folder that holds a file ``<id>.avsc`` (or ``.json``) for each schema, as the schema itself or as the
-    registry's answer ``{"schema": "…"}``; or the URL of a registry, of which ``GET /schemas/ids/<id>`` is asked. User
-    and password are those of the URL, or of the environment (:data:`LOGIN`); they are never shown.
+    registry's answer ``{"schema": "…"}``; or the URL of a registry that a call has named (:func:`without_login`), of
+    which ``GET /schemas/ids/<id>`` is asked. User and password are those of the URL, or of the environment
+    (:data:`LOGIN`); they are never shown, and not sent to a host to which the registry redirects.
 
-    Raises OptionError where there is no such folder, CaptureError where the registry does not answer.
+    Raises OptionError where there is no such folder, or no call has named the URL, CaptureError where the registry does
+    not answer.
     """
-    if urlsplit(where).scheme in ("http", "https"):
-        return _from_url(where, ids)
+    parts = _parts(where)
+    if parts is not None:
+        return _from_url(parts, ids)
     folder = fetched(where).expanduser()
     if not folder.is_dir():
         raise OptionError(f"option registry: expected a folder of <id>.avsc files or an http(s) URL, found {where!r}")
@@ -42,14 +49,27 @@ def read_registry(where: str, ids: Iterable[int]) -> dict[int, str]:
 
 
 def without_login(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Reader options that can be stored and shown: the URL of a registry without user and password, which go to the
-    environment (:data:`LOGIN`), where this process and those that it starts find them."""
-    url = str(options.get("registry") or "")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
+    """Reader options of a call as they can be stored and shown: the URL of a registry without user and password, which
+    go to the environment (with its host, in :data:`_OF_URL`), where this process and those that it starts find them.
+    From now on the registry may be asked: a URL that only a file names, such as the description of a saved capture, is
+    refused."""
+    parts = _parts(str(options.get("registry") or ""))
+    if parts is None:
         return dict(options)
-    os.environ[LOGIN] = ":".join(_login(parts))
+    _named.add(_host(parts))
+    if "@" not in parts.netloc:
+        return dict(options)
+    os.environ[_OF_URL] = urlunsplit(parts._replace(path="", query="", fragment=""))
     return {**options, "registry": urlunsplit(_bare(parts))}
+
+
+def _parts(url: str) -> SplitResult | None:
+    parts = urlsplit(url)
+    return parts if parts.scheme in ("http", "https") else None
+
+
+def _host(parts: SplitResult) -> str:
+    return parts.netloc.rpartition("@")[2].lower()
 
 
 def _bare(parts: SplitResult) -> SplitResult:
@@ -82,11 +102,18 @@ def _schema(text: str) -> str:
     return text
 
 
-def _from_url(url: str, ids: Iterable[int]) -> dict[int, str]:
-    parts = urlsplit(url)
+def _from_url(parts: SplitResult, ids: Iterable[int]) -> dict[int, str]:
     shown = urlunsplit(_bare(parts))
+    if _host(parts) not in _named and ids:
+        raise OptionError(
+            f"the schema registry {_host(parts)} is not asked, because only a file names it: give it with -o registry=…"
+        )
+    import httpx
+
+    of_url = urlsplit(os.environ.get(_OF_URL, ""))
     user, colon, password = os.environ.get(LOGIN, "").partition(":")
-    login = _login(parts) if "@" in parts.netloc else (user, password) if colon else None
+    own = parts if "@" in parts.netloc else of_url if _host(of_url) == _host(parts) else None
+    login = _login(own) if own is not None else (user, password) if colon else None
     found: dict[int, str] = {}
     transport = httpx.HTTPTransport(retries=_RETRIES)
     with httpx.Client(transport=transport, timeout=_SECONDS, follow_redirects=True, auth=login) as client:

@@ -1,0 +1,174 @@
+"""Files and folders that are written atomically, and temporary folders that end with the process.
+
+What is written is made next to its target under a name of its own and renamed when it is complete. The permissions are
+those of the umask. A write that fails is a CaptureError that names the target.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from cdcwb.errors import CaptureError
+
+__all__ = ["exchange", "locked", "naming", "put", "remove", "scratch", "try_lock", "write_text", "written"]
+
+_OF_JVM: Final = re.compile(
+    "No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied"
+)
+_UNSUPPORTED: Final = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+_TRIES: Final = 20
+_PAUSE: Final = 0.1  # seconds
+
+
+@contextmanager
+def naming(target: Path) -> Iterator[None]:
+    """Raises CaptureError that names ``target`` where the block, which writes it or something next to it or below it,
+    cannot write; Spark's exceptions too. Other errors are unchanged."""
+    try:
+        yield
+    except OSError as error:
+        named = error.filename
+        is_other = isinstance(named, (str, bytes)) and not Path(os.fsdecode(named)).is_relative_to(target.parent)
+        if error.errno is None or is_other:
+            raise
+        raise CaptureError(f"cannot be written ({os.strerror(error.errno)})", path=str(target)) from None
+    except Exception as error:
+        found = _OF_JVM.search(str(error)) if type(error).__module__.startswith(("pyspark", "py4j")) else None
+        if found is None:
+            raise
+        raise CaptureError(f"cannot be written ({found[0]})", path=str(target)) from None
+
+
+@contextmanager
+def written(target: Path) -> Iterator[Path]:
+    """The path at which the block makes a file, or a folder, that replaces ``target`` if the block succeeds. Raises
+    CaptureError if it cannot be written."""
+    part = target.with_name(f".cdcwb-{secrets.token_hex(8)}.part")
+    try:
+        with naming(target):
+            yield part
+            handle = os.open(part, os.O_RDONLY)
+            try:
+                os.fsync(handle)  # so that a power failure leaves no partial file
+            finally:
+                os.close(handle)
+            part.replace(target)
+    finally:
+        remove(part)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Writes a file, and the folders above it, in UTF-8. Raises CaptureError if it cannot be written."""
+    with naming(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with written(target) as part, part.open("x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
+# --- renaming ---------------------------------------------------------------------------------------------------------
+
+# renameat2 of Linux and renamex_np of macOS, with the flags of "do not replace" and of "exchange"
+_LINUX: Final = (1, 2)
+_MACOS: Final = (4, 2)
+
+
+def put(made: Path, target: Path) -> None:
+    """Renames ``made`` to ``target``, where nothing may be. Raises FileExistsError."""
+    if _renamed(made, target, 0):
+        return
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    made.rename(target)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchanges two names at once; False where the file system cannot."""
+    return _renamed(one, other, 1)
+
+
+def _renamed(source: Path, target: Path, flag: int) -> bool:
+    """Whether the system has renamed with a flag; False where it cannot. Raises OSError."""
+    libc, ends = ctypes.CDLL(None, use_errno=True), (os.fsencode(source), os.fsencode(target))
+    try:
+        if sys.platform == "darwin":
+            failed = libc.renamex_np(*ends, _MACOS[flag])
+        else:
+            failed = libc.renameat2(-100, ends[0], -100, ends[1], _LINUX[flag])  # AT_FDCWD
+    except AttributeError:  # an older system
+        return False
+    code = ctypes.get_errno()
+    if failed and code not in _UNSUPPORTED:
+        raise OSError(code, os.strerror(code), str(target))
+    return not failed
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+def try_lock(folder: Path) -> int | None:
+    """The handle of a folder that this process has locked until the handle is closed or the process ends; None if
+    another one has, or the folder is gone. Raises OSError where there are no locks."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), folder.lstat()):
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Waits for the lock of a folder and holds it; on file systems without locks it does nothing."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+# --- temporary folders ------------------------------------------------------------------------------------------------
+
+
+def scratch(owner: object, prefix: str) -> Path:
+    """A temporary folder that is removed with ``owner``, at the latest at the end of the process."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    weakref.finalize(owner, remove, folder)
+    return folder
+
+
+def remove(path: Path) -> None:
+    """Removes a file or a folder if it is there, also where Spark's tasks of an interrupted job still write to it."""
+    for _ in range(_TRIES):
+        with suppress(OSError):
+            if not path.is_dir() or path.is_symlink():
+                path.unlink(missing_ok=True)
+                return
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(_PAUSE)
