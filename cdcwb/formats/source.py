@@ -554,6 +554,11 @@ def fetched(path: str | os.PathLike[str], names: Sequence[str] | None = None) ->
     return place
 
 
+def is_copy(path: Path) -> bool:
+    """Is this a copy that :func:`fetched` made?"""
+    return bool(_temporary.cache_info().currsize) and path.is_relative_to(_temporary())
+
+
 @lru_cache
 def _temporary() -> Path:
     folder = tempfile.mkdtemp(prefix="cdcwb-")
