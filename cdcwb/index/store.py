@@ -8,7 +8,7 @@ ones are deleted when the total exceeds :data:`MOST_BYTES`.
 A file is written under a temporary name and renamed when it is complete, and never changed afterwards: processes that
 have mapped it keep what they have. It consists of:
 
-    tables        an Arrow IPC file of one batch each, so that each column is one array in the memory map
+    tables        an Arrow IPC stream of one batch each, so that each column is one array in the memory map
     description   JSON: ``name`` (that of the file, which has a hash of the capture's identity), ``facts``, and the
                   offset and the length of each table
     8 bytes       the length of the description, little-endian
@@ -130,7 +130,7 @@ def _written(folder: Path, file: str, tables: Mapping[str, pa.Table], facts: Map
             for name, table in tables.items():
                 first = sink.tell()
                 (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-                with pa.ipc.new_file(sink, batch.schema) as writer:
+                with pa.ipc.new_stream(sink, batch.schema) as writer:
                     writer.write_batch(batch)
                 places[name] = (first, sink.tell() - first)
                 sink.write(bytes(-sink.tell() % _ALIGNED))
@@ -178,7 +178,7 @@ def _entry(path: Path, name: str) -> Entry | None:
         return None
     data = pa.py_buffer(content)
     tables = {
-        table: pa.ipc.open_file(pa.BufferReader(data.slice(first, size))).get_batch(0)
+        table: pa.ipc.open_stream(pa.BufferReader(data.slice(first, size))).read_next_batch()
         for table, (first, size) in about["tables"].items()
     }
     return Entry(tables, about["facts"])
