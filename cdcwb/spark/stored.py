@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +16,17 @@ from cdcwb.errors import CaptureError
 from cdcwb.model import TABLES, WHOLE, Completeness
 from cdcwb.time_axis import micros
 
-__all__ = ["Stored", "batches_of", "group_sizes", "joined", "read_rows"]
+__all__ = ["Stored", "batches_of", "check_tables", "group_sizes", "joined", "read_rows"]
 
 _BATCH: Final = 1 << 17
+_REQUIRED: Final = {
+    "events": ("file", "file_index", "offset", "length", "kind"),
+    "changes": ("file_index", "offset", "operation"),
+    "transactions": ("transaction_id", "outcome", "completeness"),
+    "table_versions": ("table_version", "table_name", "columns"),
+    "problems": ("severity", "code", "sentence"),
+    "detected": ("scope", "setting", "value", "evidence", "overridden"),
+}
 _FIRST: Final = micros(dt.datetime.min.replace(tzinfo=dt.UTC))
 _LAST: Final = micros(dt.datetime.max.replace(tzinfo=dt.UTC))
 
@@ -79,6 +87,36 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         if least < _FIRST or most > _LAST:
             raise ValueError(f"{field.name} is outside the years 1 to 9999")
     return column
+
+
+def check_tables(folder: Path) -> None:
+    """Raises CaptureError unless every table of the saved capture in a folder is there, with columns that can be those
+    of the model."""
+    for table, schema in TABLES.items():
+        files = sorted((folder / table).glob("*.parquet"))
+        if not files:
+            raise CaptureError(f"the saved capture is incomplete: it has no table {table}", path=str(folder))
+        for path in files:
+            with _readable(path):
+                columns = pq.read_schema(path)
+                for name in {*columns.names} & {*schema.names}:
+                    if _kind(columns.field(name).type) != _kind(schema.field(name).type):
+                        raise TypeError(f"{name} is {columns.field(name).type}")
+                if lacking := [name for name in _REQUIRED[table] if name not in columns.names]:
+                    raise LookupError(f"no column {lacking[0]}")
+
+
+def _kind(kind: pa.DataType) -> Any:
+    """A type without what writers of Parquet choose: units of time, names of elements, sizes of offsets."""
+    if pa.types.is_struct(kind):
+        return {field.name: _kind(field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return [_kind(kind.key_type), _kind(kind.item_type)]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_kind(kind.value_type)]
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return str(kind).removeprefix("large_")
 
 
 class Stored:
