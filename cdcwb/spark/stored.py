@@ -82,6 +82,11 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     column = batch[field.name].cast(field.type)
     if field.name == "completeness":  # captures of earlier versions have another name for complete
         return pc.replace_substring_regex(column, f"^{WHOLE}$", str(Completeness.COMPLETE))
+    if pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type):
+        elements = pc.list_flatten(column)
+        names = [part.name for part in field.type.value_type if part.name in ("name", "code")]
+        if elements.null_count or any(pc.struct_field(elements, name).null_count for name in names):
+            raise ValueError(f"{field.name} has an element that is null, or without a name")
     if pa.types.is_timestamp(field.type) and len(column) > column.null_count:
         least, most = pc.min_max(column.cast(pa.int64())).as_py().values()
         if least < _FIRST or most > _LAST:
