@@ -223,7 +223,7 @@ class Index:
     """The records by number, from 0 in capture order.
 
     * ``columns``: the columns of filters
-    * ``about``: what :func:`build_index` was told of the capture: format, files …
+    * ``about``: the facts of the capture that :func:`build_index` received: format, files …
     * ``store``: the store of the index, for what is derived from it
     """
 
