@@ -45,6 +45,7 @@ from cdcwb.saved import (
 )
 from cdcwb.small import Small, is_small, tables_of
 from cdcwb.spark.names import with_names
+from cdcwb.spark.stored import check_tables
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural, size
 
@@ -206,6 +207,9 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
     if known_options:
         raise OptionError(f"a saved capture takes no reader options, found {', '.join(known_options)}", path=str(saved))
     checked = Checked(None, saved, read_description(saved, as_of))
+    get_format(checked.about["format"])
+    if "delta" not in checked.about:
+        check_tables(saved)
     hold(saved, checked)
     return checked
 
@@ -400,6 +404,8 @@ def _check_continued(
                 "the new files without the saved capture",
                 path=path,
             )
+    if "delta" not in about:
+        check_tables(saved)
     reading = _check_files(list_files([*stored["files"], *new_files]), stored["format"], had)
     if reading.format.name != about["format"]:
         raise CaptureError(

@@ -20,6 +20,7 @@ from cdcwb.formats import Paths
 from cdcwb.formats.options import as_moment
 from cdcwb.formats.source import fetched, forget, is_file, is_remote, read_text, url_of
 from cdcwb.formats.uploads import delete, names_below, upload
+from cdcwb.model import TABLES
 from cdcwb.standard_input import named
 from cdcwb.writing import exchange, naming, put, remove, try_lock, write_text
 
@@ -80,6 +81,9 @@ _OLD: Final = ".replaced"
 """The end of the name of a saved capture that is being replaced."""
 
 _READ: Final = (1, 2, 3, 4)  # versions that can be opened; the first lacks what appending files needs
+_COUNTS: Final = ("records", "messages", "bytes", "groups")  # in facts
+_MOST_BYTES: Final = 1 << 28  # of the description
+_LONGEST_PATH: Final = 4096
 
 
 def saved_at(path: Paths) -> Path | None:
@@ -97,13 +101,12 @@ def saved_at(path: Paths) -> Path | None:
         return Path(path).absolute()
     if not (Path(path) / FOLLOWED).is_file():
         return None
-    try:
-        newest = json.loads((Path(path) / FOLLOWED).read_text(encoding="utf-8"))["generation"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as reason:
-        raise CaptureError(f"not the description of a followed topic ({reason})", path=str(path)) from None
+    newest = _object(Path(path) / FOLLOWED).get("generation")
     if newest is None:
         raise CaptureError("no message has arrived yet of the topic that is followed into this folder", path=str(path))
-    return Path(path).absolute() / GENERATIONS / Path(str(newest)).name
+    if not isinstance(newest, str) or not re.fullmatch(r"\w+", newest):
+        raise CaptureError(f"not the state of a followed topic: generation is {newest!r}", path=str(path))
+    return Path(path).absolute() / GENERATIONS / newest
 
 
 def _copy_of(url: str) -> Path:
@@ -114,8 +117,9 @@ def _copy_of(url: str) -> Path:
         forget()
         before, text = text, read_text(f"{url}/{SAVED}")
         try:
-            names = json.loads(text).get(OBJECTS)
-        except (ValueError, AttributeError):
+            names = json.loads(text)[OBJECTS]
+            _check(isinstance(names, list) and all(isinstance(name, str) for name in names), OBJECTS)
+        except (ValueError, LookupError, TypeError, RecursionError):
             names = None  # read_description raises the error
         try:
             copy = fetched(url, None if names is None else [SAVED, *names])
@@ -194,13 +198,81 @@ def read_description(folder: Path, as_of: Mapping[str, Any] | None = None) -> di
     return _earlier(folder, facts, as_of) if as_of else facts
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _object(file: Path) -> dict[str, Any]:
+    """The JSON object in a file of a saved capture. Raises CaptureError if there is none."""
     try:
-        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        facts["version"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as reason:
+        if file.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES:,} bytes")
+        content = json.loads(file.read_text(encoding="utf-8"))
+        _check(isinstance(content, dict), "the content")
+    except (OSError, ValueError, RecursionError) as reason:
+        raise CaptureError(f"not the description of a saved capture ({reason})", path=str(file)) from None
+    return dict(content)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The content of :data:`SAVED`, or of a file of an earlier state. It may come from anyone: what is read of it is
+    checked."""
+    facts = _object(file)
+    try:
+        _check(type(facts.get("version")) is int, "version")
+        if facts["version"] in _READ:
+            _check_facts(facts)
+    except ValueError as reason:
         raise CaptureError(f"not the description of a saved capture ({reason})", path=str(file)) from None
     return facts
+
+
+def _check(holds: bool, name: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} is missing, or is not what cdcwb writes")
+
+
+def _check_facts(facts: dict[str, Any]) -> None:
+    """Raises ValueError unless all values have the form in which :func:`write_description` writes them."""
+    _check(isinstance(facts.get("format"), str), "format")
+    _check(isinstance(facts.get("facts"), dict), "facts")
+    for name in _COUNTS:
+        _check(_is_number(facts["facts"].get(name) or 0), name)
+    files = facts.get("files")
+    _check(isinstance(files, list) and all(isinstance(entry, dict) for entry in files), "files")
+    for entry in facts["files"]:
+        _check(_is_path(entry.get("file")), "the path of a file")
+        _check(_is_number(entry.get("file_index")) and entry["file_index"] < 1 << 31, "file_index")
+        for name in ("size", "rows"):
+            _check(entry.get(name) is None or _is_number(entry[name]), name)
+        _check(not any(isinstance(value, (list, dict)) for value in entry.values()), "files")
+    _check(len({entry["file_index"] for entry in facts["files"]}) == len(facts["files"]), "file_index")
+    stored = facts.get("continue")
+    _check(stored is None or isinstance(stored, dict), "continue")
+    if stored and "not" in stored:
+        _check(isinstance(stored["not"], str), "not")
+    elif stored:
+        _check(isinstance(stored.get("files"), list) and all(map(_is_path, stored["files"])), "continue: files")
+        _check(isinstance(stored.get("format"), str), "continue: format")
+        _check(isinstance(stored.get("options"), dict), "continue: options")
+        splits = stored.get("splits")
+        _check(isinstance(splits, list) and all(isinstance(marks, list) for marks in splits), "splits")
+        _check(all(isinstance(mark, str) for marks in stored["splits"] for mark in marks), "splits")
+    if "delta" in facts:
+        delta = facts["delta"]
+        _check(isinstance(delta, dict) and _is_number(delta.get("state")), "delta")
+        _check(isinstance(delta.get("saved_at"), str), "saved_at")
+        _check(dt.datetime.fromisoformat(delta["saved_at"]).tzinfo is not None, "saved_at")
+        versions = delta.get("tables")
+        _check(isinstance(versions, dict) and set(versions) == set(TABLES), "delta: tables")
+        _check(all(map(_is_number, delta["tables"].values())), "delta: tables")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_path(value: Any) -> bool:
+    """Whether this can be the path or the URL of a file."""
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_PATH or "\0" in value:
+        return False
+    return ".." not in value.split("/") and not re.search("[\ud800-\udc7f\udd00-\udfff]", value)
 
 
 def _earlier(folder: Path, newest: dict[str, Any], as_of: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,6 +289,8 @@ def _earlier(folder: Path, newest: dict[str, Any], as_of: Mapping[str, Any]) -> 
     moment = as_moment("timestampAsOf", as_of["timestampAsOf"])
     for state in reversed(states):
         facts = _read(folder / STATES / f"{state}.json")
+        if "delta" not in facts:
+            raise CaptureError("not a state of a capture saved as delta", path=str(folder / STATES / f"{state}.json"))
         if dt.datetime.fromisoformat(facts["delta"]["saved_at"]) <= moment:
             return facts
     first = facts["delta"]["saved_at"]

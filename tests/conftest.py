@@ -7,7 +7,10 @@ set.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+os.environ["CDCWB_CACHE"] = tempfile.mkdtemp(prefix="cdcwb-tests-")  # of no use to others
+atexit.register(shutil.rmtree, os.environ["CDCWB_CACHE"], ignore_errors=True)
 # Workers of Spark have the environment that its session began with: these are no credentials of anything.
 os.environ.update(ENVIRONMENT | AZURE_ENVIRONMENT)
 refuse_doubtful_groups("cdcwb")

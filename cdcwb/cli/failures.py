@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from typing import Final
+from urllib.parse import unquote
 
 from cdcwb.cli.console import safe
 from cdcwb.errors import CaptureError
@@ -27,6 +28,7 @@ DOWN: Final = 5
 
 _ERROR_CLASS: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
 _SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+_UNREADABLE: Final = re.compile(r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER)\S*\].*?file:/*(?P<path>/.+?\.parquet)")
 _FROM_WORKER: Final = re.compile(r"^(?:pyspark\.errors\.\S+: .*?)?cdcwb\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
 
 
@@ -48,6 +50,8 @@ def sentence(failure: BaseException) -> str | None:
         return safe(f"{failure.filename}: {reason}" if failure.filename is not None else reason)
     if isinstance(failure, MemoryError):
         return "this machine does not have enough memory"
+    if type(failure).__module__.startswith(("pyspark.", "py4j.")) and (file := _UNREADABLE.search(str(failure))):
+        return safe(f"{unquote(file['path'])}: not a table of a saved capture, or damaged")
     errors = sys.modules.get("pyspark.errors")  # no Spark failure without Spark
     if errors is not None and isinstance(failure, errors.PySparkException):
         return _spark_sentence(failure)

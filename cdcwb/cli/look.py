@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,6 @@ import click
 from cdcwb.cli.console import print_json, print_lines, print_rows, safe
 from cdcwb.cli.failures import FINE, UNUSABLE
 from cdcwb.cli.options import as_json, format_and_options, key_values, paths, spooled
-from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Field
 from cdcwb.formats.source import info_of
 from cdcwb.words import plural
@@ -152,19 +150,16 @@ def _saved(paths: tuple[str, ...]) -> Identification | None:
     """The identification of a saved capture; None for other paths. Its Parquet files have the raw bytes of records, so
     other formats might recognise them."""
     from cdcwb.formats import Identification
-    from cdcwb.saved import SAVED
+    from cdcwb.saved import SAVED, read_description
 
     about = Path(paths[0], SAVED)
     if len(paths) > 1 or not about.is_file():
         return None
-    try:
-        facts = json.loads(about.read_text(encoding="utf-8"))
-        name, files = facts["format"], len(facts["files"])
-    except (ValueError, KeyError, TypeError) as reason:
-        raise CaptureError(f"not the description of a saved capture ({reason})", path=str(about)) from None
+    facts = read_description(about.parent)
+    files = len(facts["files"])
     size = sum(file.stat().st_size for file in about.parent.rglob("*.parquet"))
     evidence = [f"{about}: saved from {plural(files, 'file')}"]
-    return Identification(name, "saved", None, 1.0, evidence, files, size)
+    return Identification(facts["format"], "saved", None, 1.0, evidence, files, size)
 
 
 @click.command()

@@ -27,8 +27,8 @@ def explore(
 ) -> ExplorerWidget:
     """The explorer of a capture, for the last line of a cell.
 
-    ``path``, ``format`` and ``options`` are those of :func:`cdcwb.load`. The index, bookmarks, notes and saved filters
-    are stored in the folder of a saved capture, else in ``folder``; without one they exist as long as the session.
+    ``path``, ``format`` and ``options`` are those of :func:`cdcwb.load`. Bookmarks, notes and saved filters are
+    stored in ``folder``, or in the folder of a saved capture; else they exist as long as the session.
     Raises CaptureError like ``load``.
     """
     from cdcwb.explore.model import Explorer

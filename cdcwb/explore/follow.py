@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +17,9 @@ import pyarrow.parquet as pq
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Pairing
 from cdcwb.index.columns import Bools, Texts, mask_of_texts
-from cdcwb.index.places import Index, read_arrow, write_arrow
+from cdcwb.index.places import Index
 from cdcwb.index.source import Source
+from cdcwb.index.store import Entry
 from cdcwb.model import Kind
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ __all__ = [
 
 ROW: Final = "row"
 """The column of row keys, for tables whose rows were requested."""
+
+_KEYS: Final = "rows-"
+"""The beginning of the names of stored keys."""
 
 
 class Rows:
@@ -90,27 +93,20 @@ class Rows:
         numbers, order = rows[rows >= 0], np.flatnonzero(rows >= 0)
         order = order[np.argsort(numbers, kind="stable")]
         keys = keyed["key"].combine_chunks().cast(pa.large_string()).take(pa.array(order))
-        batch = pa.table({"row": pa.array(rows[order]), "key": keys})
-        path = self._path(table)
-        temporary = path.with_name(f".{path.name}")
-        write_arrow(temporary, batch.replace_schema_metadata({"table": table, "inferred": inferred}))
-        shutil.move(temporary, path)
-        self._take(path)
-
-    def _path(self, table: str) -> Path:
-        return self._index.folder / f"row-keys-{hashlib.sha256(table.encode()).hexdigest()[:16]}.arrow"
+        stored = pa.table({"row": pa.array(rows[order]), "key": keys})
+        name = f"{_KEYS}{hashlib.sha256(table.encode()).hexdigest()[:16]}"
+        self._take(self._index.store.write(name, {"keys": stored}, {"table": table, "inferred": inferred}))
 
     def _load_stored(self) -> None:
-        for path in sorted(self._index.folder.glob("row-keys-*.arrow")):
-            self._take(path)
+        for name in self._index.store.names(_KEYS):
+            if (entry := self._index.store.read(name)) is not None:
+                self._take(entry)
 
-    def _take(self, path: Path) -> None:
-        batch = read_arrow(path)
-        about = batch.schema.metadata
-        table, inferred = about[b"table"].decode(), about[b"inferred"].decode()
-        self._tables[table] = (batch["row"].to_numpy(), batch["key"])
-        if inferred:
-            self.inferred[table] = inferred
+    def _take(self, entry: Entry) -> None:
+        rows, table = entry.tables["keys"], entry.facts["table"]
+        self._tables[table] = (rows["row"].to_numpy(), rows["key"])
+        if entry.facts["inferred"]:
+            self.inferred[table] = entry.facts["inferred"]
 
     def keys_of(self, table: str, row: int) -> list[str]:
         """The rows that a record changes: none if its key is unknown, two if it changes the key."""

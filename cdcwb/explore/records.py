@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.explore.filters import ALIASES
@@ -29,6 +28,7 @@ from cdcwb.index.columns import Numbers, Texts, Times
 from cdcwb.index.places import Index
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS
+from cdcwb.spark.stored import group_sizes, read_rows
 from cdcwb.time_axis import micros
 from cdcwb.words import joined, plural, visible
 
@@ -148,22 +148,15 @@ class Records:
 
 @lru_cache(maxsize=2)
 def _row_group(path: Path, number: int) -> pa.Table:
-    with pq.ParquetFile(path) as file:
-        return file.read_row_group(number)
+    return pa.Table.from_batches(read_rows(path, EVENTS, groups=[number]), pa.schema(EVENTS))
 
 
 def _event_at(path: Path, row: int) -> dict[str, Any]:
-    with pq.ParquetFile(path) as file:
-        metadata, number = file.metadata, 0
-        while row >= metadata.row_group(number).num_rows:
-            row -= metadata.row_group(number).num_rows
-            number += 1
-    table = _row_group(path, number).slice(row, 1)
-    time = table.schema.get_field_index("changed_at")
-    if time >= 0:
-        table = table.set_column(time, "changed_at", pc.cast(table["changed_at"], EVENTS.field("changed_at").type))
-    (event,) = table.to_pylist()
-    return dict(event)
+    for number, size in enumerate(group_sizes(path)):
+        if row < size:
+            return dict(_row_group(path, number).slice(row, 1).to_pylist()[0])
+        row -= size
+    raise CaptureError("has fewer rows than it had", path=str(path))
 
 
 def _tree(event: dict[str, Any]) -> Field:

@@ -8,14 +8,12 @@ format from the files, without Spark.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from threading import Event, Thread, get_ident
+from threading import Event, Thread
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.explore.filters import MISSING, Comparison, Filter, FilterError, compared
@@ -26,13 +24,14 @@ from cdcwb.formats.base import Pairing, Wanted
 from cdcwb.formats.idm_event_log import changes
 from cdcwb.formats.idm_event_log.decode.values import ranges
 from cdcwb.index.columns import Bools, Codes, Column
-from cdcwb.index.places import read_arrow, write_arrow
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS
+from cdcwb.spark.stored import group_sizes, read_rows
 
 __all__ = ["Search"]
 
 _READ: Final = ("file_index", "offset", "key", "before", "after", "problems")
+_STATEMENTS: Final = "statements"  # the entry of the index
 _BATCH: Final = 8_192  # events of saved captures in a batch
 _NAMED: Final = 200  # maximum number of tables or transactions in a request to the reader
 
@@ -167,9 +166,9 @@ class Search:
             other = halves(self._index, rows)
             group[rows] = np.where(other < 0, rows, np.minimum(rows, other))
             return group
-        path = self._index.folder / "statements.arrow"
-        if path.exists():
-            known: Ints = read_arrow(path)["first"].to_numpy()
+        entry = self._index.store.read(_STATEMENTS)
+        if entry is not None:
+            known: Ints = entry.tables["statements"]["first"].to_numpy()
             return known
         keys = [np.full(self._index.records, -1, np.int64) for _ in range(3)]
         for batch in self._batches(np.ones(self._index.records, np.bool_), (*_READ[:2], *changes.READ), False):
@@ -179,9 +178,7 @@ class Search:
             for all_rows, row_keys in zip(keys, changes.keys_of_rows(batch), strict=True):
                 all_rows[rows[rows >= 0]] = row_keys[rows >= 0]
         group = changes.of_statements(*keys)
-        with suppress(OSError):  # in a read-only folder it is computed for each search
-            write_arrow(temporary := path.with_name(f".{path.name}-{get_ident()}"), pa.table({"first": group}))
-            temporary.replace(path)
+        self._index.store.write(_STATEMENTS, {"statements": pa.table({"first": group})})
         return group
 
     def _batches(self, wanted: Bools, columns: Sequence[str], images: bool = True) -> Iterator[pa.RecordBatch]:
@@ -210,22 +207,14 @@ class Search:
 
     def _saved(self, wanted: Bools, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The saved events in the row groups with some of the records."""
+        schema = pa.schema([EVENTS.field(name) for name in columns])
         parts, part_rows = self._index.numbers("part"), self._index.numbers("part_row")
         for number, path in enumerate(self._source.events):
             wanted_rows = np.sort(part_rows[wanted & (parts == number)])
-            with pq.ParquetFile(path) as file:
-                sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-                ends = np.searchsorted(wanted_rows, np.cumsum(sizes))
-                groups = [group for group, count in enumerate(np.diff(ends, prepend=0)) if count]
-                names = [name for name in columns if name in file.schema_arrow.names]
-                if not groups:
-                    continue
-                for batch in file.iter_batches(_BATCH, row_groups=groups, columns=names):
-                    arrays = [
-                        batch[field.name] if field.name in names else pa.nulls(len(batch), field.type)
-                        for field in map(EVENTS.field, columns)
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+            ends = np.searchsorted(wanted_rows, np.cumsum(group_sizes(path)))
+            groups = [group for group, count in enumerate(np.diff(ends, prepend=0)) if count]
+            if groups:
+                yield from read_rows(path, schema, _BATCH, groups)
 
 
 def _check(values: list[Comparison]) -> None:

@@ -531,6 +531,8 @@ def fetched(path: str | os.PathLike[str], names: Sequence[str] | None = None) ->
         return Path(path)
     url = url_of(str(path))
     files = files_below(url)
+    if outside := [file for file in [*files, *(names or [])] if ".." in file.split("/")]:  # a key may have any text
+        raise CaptureError("leads out of the folder", path=outside[0])
     if names is not None:
         wanted = [f"{url}/{name}" for name in names]
         for file in wanted:
@@ -552,6 +554,11 @@ def fetched(path: str | os.PathLike[str], names: Sequence[str] | None = None) ->
                 raise refused(file, error) from None
         beside.rename(place.parent)
     return place
+
+
+def is_copy(path: Path) -> bool:
+    """Is this a copy that :func:`fetched` made?"""
+    return bool(_temporary.cache_info().currsize) and path.is_relative_to(_temporary())
 
 
 @lru_cache

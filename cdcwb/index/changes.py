@@ -1,19 +1,15 @@
 """The index of the changes and the transactions of a capture: headers and sets of changed columns, no images.
 
-about.json           the origin of the index, and the numbers of rows
-changes.arrow        a row for each change in capture order: its record, times, and codes of texts
-text-NAME.arrow      the texts of a column of codes
-sets.arrow           the sets of changed columns, by code
-transactions.arrow   rows of cdcwb.model.TRANSACTIONS in the order of their first records
-bins.arrow           the changes aggregated to bins, if there are very many
+changes         a row for each change in capture order: its record, times, and codes of texts
+operation …     the texts of a column of codes
+sets            the sets of changed columns, by code
+transactions    rows of cdcwb.model.TRANSACTIONS in the order of their first records
+bins            the changes aggregated to bins, if there are very many
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -23,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, coded, of_columns
-from cdcwb.index.places import Index, put_in_place, read_arrow, write_arrow
-from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness, Outcome
-from cdcwb.spark.stored import batches_of
+from cdcwb.index.places import Index
+from cdcwb.index.store import Entry
+from cdcwb.model import CHANGES, Completeness, Outcome
+from cdcwb.spark.stored import read_rows
 from cdcwb.time_axis import TimeAxis, axis_of
 
 __all__ = [
@@ -46,7 +42,6 @@ __all__ = [
     "counted",
     "merged",
     "open_changes",
-    "read_changes",
 ]
 
 
@@ -265,8 +260,7 @@ def _nullable(values: Ints) -> pa.Array:
 
 # --- changes ----------------------------------------------------------------------------------------------------------
 
-_VERSION: Final = 4
-_ABOUT: Final = "about.json"
+_CHANGES: Final = "changes"
 
 READ: Final = (
     "file_index",
@@ -285,41 +279,32 @@ _CODED: Final = ("operation", "outcome", "table")
 """The columns of changes that are stored as codes."""
 
 
-def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, places: Index, origin: Any) -> None:
+def build_changes(parts: Sequence[Path], transactions: pa.Table, places: Index) -> Changes:
     """Writes the index of the changes in Parquet files (rows of :data:`cdcwb.model.CHANGES`, all columns or those that
-    are used here, in any order) to ``folder``, atomically. ``transactions`` are rows of
+    are used here, in any order) to the store of ``places``. ``transactions`` are rows of
     :data:`cdcwb.model.TRANSACTIONS`."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        transactions = _in_order(_renamed(_in_microseconds(transactions)), places)
-        names = transactions["transaction_id"].combine_chunks()
-        none = pa.RecordBatch.from_pylist([], CHANGES)
-        batches = chain([none], *map(_batches, parts))
-        rows = pa.concat_tables([_prepared(batch, names) for batch in batches]).unify_dictionaries()
-        headers = of_columns({name: rows[name].combine_chunks() for name in rows.column_names})
-        record = places.exactly(headers.numbers["file_index"], headers.numbers["offset"])
-        order = np.argsort(record, kind="stable")
-        stored = ("changed_at", "committed_at", "bytes", "transaction", *_CODED, "set")
-        numbers = {"record": record[order]} | {name: headers.numbers[name][order] for name in stored}
-        for name, texts in headers.texts.items():
-            write_arrow(temporary / f"text-{name}.arrow", pa.table({"text": pa.array(texts, pa.large_string())}))
-        write_arrow(temporary / "sets.arrow", pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))}))
-        write_arrow(temporary / "changes.arrow", pa.table({name: pa.array(v) for name, v in numbers.items()}))
-        write_arrow(temporary / "transactions.arrow", transactions)
-        about = {"version": _VERSION, "origin": origin, "changes": len(record), "transactions": len(transactions)}
-        if len(record) > BINNED_ABOVE:
-            counted, about["width_us"] = binned(read_changes(temporary, places))
-            write_arrow(temporary / "bins.arrow", pa.table({name: pa.array(v) for name, v in counted.items()}))
-        (temporary / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
-        put_in_place(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _batches(path: Path) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path) as file:
-        yield from batches_of(file, [*READ, "source_events", "changed_columns"])
+    transactions = _in_order(transactions, places)
+    names = transactions["transaction_id"].combine_chunks()
+    schema = pa.schema([CHANGES.field(name) for name in (*READ, "source_events", "changed_columns")])
+    none = pa.RecordBatch.from_pylist([], schema)
+    batches = chain([none], *(read_rows(path, schema) for path in parts))
+    rows = pa.concat_tables([_prepared(batch, names) for batch in batches]).unify_dictionaries()
+    headers = of_columns({name: rows[name].combine_chunks() for name in rows.column_names})
+    record = places.exactly(headers.numbers["file_index"], headers.numbers["offset"])
+    order = np.argsort(record, kind="stable")
+    stored = ("changed_at", "committed_at", "bytes", "transaction", *_CODED, "set")
+    numbers = {"record": record[order]} | {name: headers.numbers[name][order] for name in stored}
+    tables = {name: pa.table({"text": pa.array(texts, pa.large_string())}) for name, texts in headers.texts.items()}
+    tables["sets"] = pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))})
+    tables["changes"] = pa.table({name: pa.array(values) for name, values in numbers.items()})
+    tables["transactions"] = transactions
+    facts = {}
+    if len(record) > BINNED_ABOVE:
+        (batch,) = transactions.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], transactions.schema)]
+        changes = Changes(places, numbers, headers.texts, headers.sets, Transactions(batch))
+        counted, facts["width_us"] = binned(changes)
+        tables["bins"] = pa.table({name: pa.array(values) for name, values in counted.items()})
+    return _opened(places.store.write(_CHANGES, tables, facts), places)
 
 
 def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
@@ -330,24 +315,9 @@ def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
     return pa.table({"file_index": batch["file_index"], "offset": batch["offset"], **columns})
 
 
-def _in_microseconds(transactions: pa.Table) -> pa.Table:
-    """Converts times to microseconds; Spark writes nanoseconds without a zone."""
-    for name in ("began_at", "ended_at"):
-        times = transactions[name].cast(TRANSACTIONS.field(name).type)
-        transactions = transactions.set_column(transactions.schema.get_field_index(name), name, times)
-    return transactions
-
-
-def _renamed(transactions: pa.Table) -> pa.Table:
-    """Translates the completeness of captures that earlier versions saved."""
-    values = transactions["completeness"].cast(pa.string())
-    now = pc.if_else(pc.fill_null(pc.equal(values, WHOLE), False), str(Completeness.COMPLETE), values)
-    return transactions.set_column(transactions.schema.get_field_index("completeness"), "completeness", now)
-
-
 def _lengths(events: pa.Array) -> pa.Array:
     """The sum of the lengths of the records of each change."""
-    upto = np.concatenate([[0], np.cumsum(pc.struct_field(events.values, "length").to_numpy(zero_copy_only=False))])
+    upto = np.concatenate([[0], np.cumsum(pc.fill_null(pc.struct_field(events.values, "length"), 0))])
     offsets = events.offsets.to_numpy()
     return pa.array((upto[offsets[1:]] - upto[offsets[:-1]]).astype(np.int64))
 
@@ -365,31 +335,26 @@ def _in_order(transactions: pa.Table, places: Index) -> pa.Table:
     return transactions.append_column("record", pa.array(record)).take(pa.array(order))
 
 
-def open_changes(folder: Path, origin: Any, places: Index) -> Changes | None:
-    """The index in a folder; None if it is missing or was built from another ``origin``."""
-    try:
-        about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(about, dict) or about.get("version") != _VERSION or about.get("origin") != origin:
-        return None
-    return read_changes(folder, places, about.get("width_us", 0))
+def open_changes(places: Index) -> Changes | None:
+    """The index in the store of ``places``; None if it is missing."""
+    entry = places.store.read(_CHANGES)
+    return None if entry is None else _opened(entry, places)
 
 
-def read_changes(folder: Path, places: Index, width_us: int = 0) -> Changes:
-    """Reads the index that :func:`build_changes` wrote to a folder, with bins of ``width_us`` microseconds unless 0."""
-    texts = {name: read_arrow(folder / f"text-{name}.arrow")["text"].to_pylist() for name in _CODED}
-    sets = read_arrow(folder / "sets.arrow")["columns"].to_pylist()
-    transactions = Transactions(read_arrow(folder / "transactions.arrow"))
+def _opened(entry: Entry, places: Index) -> Changes:
+    tables = entry.tables
+    texts = {name: tables[name]["text"].to_pylist() for name in _CODED}
+    sets = tables["sets"]["columns"].to_pylist()
+    transactions = Transactions(tables["transactions"])
     transactions.until = transactions.span[1] if transactions.span else NO_TIME
-    changes = Changes(places, _numbers(folder / "changes.arrow"), texts, sets, transactions)
-    if width_us:
-        changes.bins = Changes(places, _numbers(folder / "bins.arrow"), texts, sets, transactions, width_us)
+    changes = Changes(places, _numbers(tables["changes"]), texts, sets, transactions)
+    if "bins" in tables:
+        width_us = entry.facts["width_us"]
+        changes.bins = Changes(places, _numbers(tables["bins"]), texts, sets, transactions, width_us)
     return changes
 
 
-def _numbers(path: Path) -> dict[str, npt.NDArray[Any]]:
-    table = read_arrow(path)
+def _numbers(table: pa.RecordBatch) -> dict[str, npt.NDArray[Any]]:
     return {name: table[name].to_numpy() for name in table.schema.names}
 
 

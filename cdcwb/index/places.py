@@ -6,9 +6,6 @@ This module needs no Spark. A page reads only the rows that it shows; a filter r
 from __future__ import annotations
 
 import datetime as dt
-import json
-import shutil
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,30 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.partition_files import holding
 from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times
-from cdcwb.model import Kind
-from cdcwb.spark.stored import batches_of
+from cdcwb.index.store import Entry, Store
+from cdcwb.model import EVENTS, Kind
+from cdcwb.spark.stored import read_rows
 
-__all__ = [
-    "ABOUT",
-    "HEADERS",
-    "PROBLEM_ROWS",
-    "VERSION",
-    "Index",
-    "build_index",
-    "open_index",
-    "put_in_place",
-    "read_arrow",
-    "write_arrow",
-]
+__all__ = ["HEADERS", "PROBLEM_ROWS", "Index", "build_index", "open_index"]
 
-
-VERSION: Final = 2
-ABOUT: Final = "index.json"
+_RECORDS: Final = "records"
 
 HEADERS: Final = ("csn", "record_id")
 """Header fields of sources that become columns if they occur."""
@@ -70,77 +54,62 @@ _SEARCHED: Final = pa.large_string()
 
 
 def build_index(
-    folder: Path, parts: Sequence[Path], about: Mapping[str, Any], problems: pa.Table, versions: pa.Table
-) -> None:
-    """Writes the index of the events in Parquet files to ``folder``, atomically.
+    store: Store, parts: Sequence[Path], about: Mapping[str, Any], problems: pa.Table, versions: pa.Table
+) -> Index:
+    """Writes the index of the events in Parquet files.
 
     ``parts`` have rows of :data:`cdcwb.model.EVENTS`, all columns or those that are used here, in any order. ``about``
-    has at least ``files``; ``problems`` are rows of :data:`cdcwb.model.PROBLEMS`.
+    has at least ``format`` and ``files``; ``problems`` are rows of :data:`cdcwb.model.PROBLEMS`. Raises CaptureError
+    for rows that contradict each other.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        events = _read(parts)
-        order = _order(events)
-        numbers = _write_columns(temporary, events, order)
-        del events
-        placed, codes = _placed(problems, numbers, about["files"])
-        write_arrow(temporary / "problems.arrow", placed)
-        _write_coded(temporary, "problem", codes, numbers)
-        write_arrow(temporary / "numbers.arrow", pa.table({name: pa.array(values) for name, values in numbers.items()}))
-        write_arrow(temporary / "versions.arrow", versions)
-        facts = {**about, "version": VERSION, "records": len(numbers["offset"]), "parts": [path.name for path in parts]}
-        (temporary / ABOUT).write_text(json.dumps(facts, indent=1), encoding="utf-8")
-        put_in_place(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def put_in_place(made: Path, folder: Path) -> None:
-    """Renames a complete folder to its final name and deletes an existing one. If two processes build the same index at
-    once, the later one wins."""
-    made.chmod(0o755)
-    while True:
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.exists():
-                raise
-        else:
-            return
+    events = _read(parts)
+    _check(events, about["files"])
+    order = _order(events)
+    numbers, texts = _columns(events, order)
+    del events
+    placed, codes = _placed(problems, numbers, about["files"])
+    _add_coded("problem", codes, numbers, texts)
+    tables = {name: pa.table({"text": column}) for name, column in texts.items()}
+    tables |= {"numbers": pa.table({name: pa.array(values) for name, values in numbers.items()})}
+    return Index(store.write(_RECORDS, {**tables, "problems": placed, "versions": versions}, about), store)
 
 
 def _read(parts: Sequence[Path]) -> pa.Table:
     """The columns of all parts, and for each row the number of its part and its row there."""
+    schema = pa.schema([EVENTS.field(name) if name in EVENTS.names else (name, pa.string()) for name in _READ])
     tables = []
     for number, path in enumerate(parts):
-        with pq.ParquetFile(path) as file:
-            row = 0
-            names = [name for name in _READ if name in file.schema_arrow.names]
-            for batch in batches_of(file, names):
-                tables.append(_prepared(batch, number, row))
-                row += len(batch)
+        row = 0
+        for batch in read_rows(path, schema):
+            tables.append(_prepared(batch, number, row))
+            row += len(batch)
     if not tables:
         raise CaptureError("there are no records to explore")
     return pa.concat_tables(tables).unify_dictionaries()
 
 
+def _check(events: pa.Table, files: Sequence[Mapping[str, Any]]) -> None:
+    """Raises CaptureError for records without a location, or in a file that the capture does not have."""
+    known = pa.array([entry["file_index"] for entry in files], pa.int32())
+    for name in ("file_index", "offset", "length"):
+        least = pc.min(events[name]).as_py()
+        if events[name].null_count or (least is not None and least < 0):
+            raise CaptureError(f"a record has no valid {name}")
+    if pc.all(pc.is_in(events["file_index"], known)).as_py() is False:
+        raise CaptureError("a record is in a file that the capture does not have")
+
+
 def _prepared(batch: pa.RecordBatch, part: int, first: int) -> pa.Table:
     columns: dict[str, Any] = {name: batch[name] for name in batch.schema.names}
-    headers = columns.pop("headers", None)
+    headers = columns.pop("headers")
     for name in HEADERS:
-        if name not in columns:
-            columns[name] = (
-                pa.nulls(len(batch), pa.string()) if headers is None else pc.map_lookup(headers, name, "first")
-            )
+        columns[name] = pc.coalesce(columns[name], pc.map_lookup(headers, name, "first"))
     label = pc.binary_join_element_wise(columns["schema_name"], columns["table_name"], ".")
     columns["label"] = pc.coalesce(label, columns.pop("table_name"))
     for name in _CODES_OF.values():
         columns[name] = columns[name].cast(pa.string()).dictionary_encode()
     columns["offset_unit"] = columns["offset_unit"].dictionary_encode()
-    time = columns["changed_at"].cast(pa.timestamp("us", tz="UTC"))
-    columns["changed_at"] = time.cast(pa.int64())
+    columns["changed_at"] = columns["changed_at"].cast(pa.int64())
     for name in _PLAIN:
         columns[name] = columns[name].cast(_SEARCHED)
     columns["part"] = pa.array(np.full(len(batch), part, np.int32))
@@ -155,9 +124,10 @@ def _order(events: pa.Table) -> Ints | None:
     return None if later.all() else np.lexsort((offset, file)).astype(np.int64)
 
 
-def _write_columns(folder: Path, events: pa.Table, order: Ints | None) -> dict[str, npt.NDArray[Any]]:
-    """Writes the texts; returns the numbers and the codes."""
+def _columns(events: pa.Table, order: Ints | None) -> tuple[dict[str, npt.NDArray[Any]], dict[str, pa.Array]]:
+    """The columns of numbers and of codes, and the texts."""
     numbers: dict[str, npt.NDArray[Any]] = {}
+    texts: dict[str, pa.Array] = {}
     for name in (*_NUMBERS, "part", "part_row"):
         values = events[name]
         filled = pc.fill_null(values, pa.scalar(NO_TIME, values.type)) if values.null_count else values
@@ -165,19 +135,19 @@ def _write_columns(folder: Path, events: pa.Table, order: Ints | None) -> dict[s
     for name, source in {**_CODES_OF, "unit": "offset_unit"}.items():
         coded = events[source].combine_chunks()
         codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
-        _write_coded(folder, name, (_sorted(codes, order), coded.dictionary), numbers)
+        _add_coded(name, (_sorted(codes, order), coded.dictionary), numbers, texts)
     for name in _PLAIN:
-        texts = events[name]
-        if texts.null_count == len(texts):
+        column = events[name]
+        if column.null_count == len(column):
             continue
-        joined = texts.combine_chunks()
+        joined = column.combine_chunks()
         joined = joined.take(pa.array(order)) if order is not None else joined
         as_numbers = _as_numbers(joined) if name in HEADERS else None
         if as_numbers is not None:
             numbers[name] = as_numbers
         else:
-            write_arrow(folder / f"text-{name}.arrow", pa.table({"text": joined}))
-    return numbers
+            texts[name] = joined
+    return numbers, texts
 
 
 def _sorted(values: npt.NDArray[Any], order: Ints | None) -> npt.NDArray[Any]:
@@ -196,13 +166,16 @@ def _as_numbers(texts: pa.Array) -> Ints | None:
     return values
 
 
-def _write_coded(
-    folder: Path, name: str, coded: tuple[npt.NDArray[Any], pa.Array], numbers: dict[str, npt.NDArray[Any]]
+def _add_coded(
+    name: str,
+    coded: tuple[npt.NDArray[Any], pa.Array],
+    numbers: dict[str, npt.NDArray[Any]],
+    texts: dict[str, pa.Array],
 ) -> None:
-    codes, texts = coded
-    kind = np.int8 if len(texts) < 1 << 7 else np.int16 if len(texts) < 1 << 15 else np.int32
+    codes, values = coded
+    kind = np.int8 if len(values) < 1 << 7 else np.int16 if len(values) < 1 << 15 else np.int32
     numbers[name] = codes.astype(kind)
-    write_arrow(folder / f"text-{name}.arrow", pa.table({"text": texts.cast(_SEARCHED)}))
+    texts[name] = values.cast(_SEARCHED)
 
 
 def _placed(
@@ -233,18 +206,6 @@ def _placed(
     return pa.Table.from_pylist(rows, PROBLEM_ROWS), (codes, pa.array(list(texts), pa.string()))
 
 
-def write_arrow(path: Path, table: pa.Table) -> None:
-    """Writes a table as an IPC file of one batch, so that each column is one array in the memory map."""
-    (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-
-
-def read_arrow(path: Path) -> pa.RecordBatch:
-    """Memory-maps a table that :func:`write_arrow` wrote."""
-    return pa.ipc.open_file(pa.memory_map(str(path), "r")).get_batch(0)
-
-
 # --- records ----------------------------------------------------------------------------------------------------------
 
 _ENDS: Final = (Kind.COMMIT, Kind.ROLLBACK)
@@ -252,28 +213,25 @@ _ENDS: Final = (Kind.COMMIT, Kind.ROLLBACK)
 _CODED: Final = ("kind", "operation", "type", "schema", "table", "version", "transaction", "problem")
 
 
-def open_index(folder: Path, origin: Any) -> Index | None:
-    """The index in a folder; None if it is missing or was built from another ``origin``."""
-    try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(about, dict) or about.get("version") != VERSION or about.get("origin") != origin:
-        return None
-    return Index(folder, about)
+def open_index(store: Store) -> Index | None:
+    """The index in a store; None if it is missing."""
+    entry = store.read(_RECORDS)
+    return None if entry is None else Index(entry, store)
 
 
 class Index:
     """The records by number, from 0 in capture order.
 
     * ``columns``: the columns of filters
-    * ``about``: the origin of the index: origin, format, files, parts (Parquet files of events) …
+    * ``about``: the facts of the capture that :func:`build_index` received: format, files …
+    * ``store``: the store of the index, for what is derived from it
     """
 
-    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
-        self.folder = folder
-        self.about = about
-        numbers = read_arrow(folder / "numbers.arrow")
+    def __init__(self, entry: Entry, store: Store) -> None:
+        self.about = entry.facts
+        self.store = store
+        self._tables = entry.tables
+        numbers = entry.tables["numbers"]
         self._numbers = {name: numbers[name].to_numpy() for name in numbers.schema.names}
         self.records = len(numbers)
         self.columns = self._columns()
@@ -389,9 +347,9 @@ class Index:
         """The records that have problems."""
         return np.flatnonzero(self._numbers["problem"] >= 0)
 
-    @cached_property
+    @property
     def _problems(self) -> pa.RecordBatch:
-        return read_arrow(self.folder / "problems.arrow")
+        return self._tables["problems"]
 
     def problems_of(self, row: int) -> list[dict[str, Any]]:
         """The problems of a record: severity, code and sentence."""
@@ -413,7 +371,7 @@ class Index:
     @cached_property
     def versions(self) -> dict[str, dict[str, Any]]:
         """The table versions by name."""
-        return {version["table_version"]: version for version in read_arrow(self.folder / "versions.arrow").to_pylist()}
+        return {version["table_version"]: version for version in self._tables["versions"].to_pylist()}
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -434,12 +392,12 @@ class Index:
         for name in _PLAIN:
             if name in numbers:
                 columns[name] = Numbers(numbers[name])
-            elif (self.folder / f"text-{name}.arrow").exists():
+            elif name in self._tables:
                 columns[name] = Texts(self._text(name))
         return columns
 
     def _text(self, name: str) -> pa.Array:
-        return read_arrow(self.folder / f"text-{name}.arrow")["text"]
+        return self._tables[name]["text"]
 
     @property
     def kinds(self) -> Mapping[str, str]:

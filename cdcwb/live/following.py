@@ -59,9 +59,11 @@ def status_of(folder: Path) -> Status | None:
     try:
         status = json.loads((folder / STATUS).read_text(encoding="utf-8"))
         at = datetime.fromisoformat(status["at"])
+        return Status(at, status["behind"], int(status["messages"]), status["error"])
     except FileNotFoundError:
         return None
-    return Status(at, status["behind"], status["messages"], status["error"])
+    except (ValueError, LookupError, TypeError, RecursionError) as reason:
+        raise CaptureError(f"not the progress of a followed topic ({reason})", path=str(folder / STATUS)) from None
 
 
 def messages_in(facts: Mapping[str, Any]) -> int:

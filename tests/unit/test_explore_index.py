@@ -18,7 +18,8 @@ from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.records import find
 from cdcwb.index.places import Index, build_index, open_index
-from cdcwb.index.source import Source, cached, open_source
+from cdcwb.index.source import Source, open_source
+from cdcwb.index.store import Store
 from tests.explore_captures import DATA, saved
 
 SEQUENCE = "20260203080013070000000000000000024"
@@ -60,35 +61,37 @@ def test_every_problem_is_at_its_record(name: str, tmp_path: Path) -> None:
     assert set(expected) <= set(index.problem_rows.tolist())
 
 
-def test_the_index_is_made_once_and_again_when_the_capture_is_another(tmp_path: Path) -> None:
+def test_the_index_is_made_once_and_again_when_the_capture_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = saved(DATA / "gbase8s", tmp_path / "saved")
-    made = (open_source(folder).index.folder / "numbers.arrow").stat().st_mtime_ns
-    assert (open_source(folder).index.folder / "numbers.arrow").stat().st_mtime_ns == made
+    monkeypatch.setenv("CDCWB_CACHE", str(tmp_path))
+
+    def files() -> dict[str, int]:
+        open_source(folder)
+        return {path.name: path.stat().st_ino for path in (tmp_path / "index").iterdir()}
+
+    made = files()
+    assert len(made) == 1
+    assert files() == made
     about = folder / "cdcwb.json"
     about.write_text(json.dumps(json.loads(about.read_text()), indent=2))
-    assert (open_source(folder).index.folder / "numbers.arrow").stat().st_mtime_ns != made
-    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+    assert len(files()) == 2
 
 
 def test_indexes_that_were_not_used_for_longest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDCWB_CACHE", str(tmp_path))
-    places = [cached(name) for name in ("first", "second", "third")]
-    for age, place in zip((30, 10, 20), places, strict=True):
-        assert place is not None
-        assert place.stat().st_mode & 0o777 == 0o700
-        (place / "numbers.arrow").write_bytes(bytes(1000))
-        os.utime(place, (1_000_000 - age, 1_000_000 - age))
-    monkeypatch.setattr("cdcwb.index.source.MOST_BYTES", 2500)
-    assert cached("second") == places[1]
-    assert [place.exists() for place in places if place is not None] == [False, True, True]
-
-
-def test_an_index_that_is_damaged_or_of_another_version_is_made_again(tmp_path: Path) -> None:
-    folder = saved(DATA / "gbase8s", tmp_path / "saved")
-    about = open_source(folder).index.folder / "index.json"
-    for content in ("", "[]", '{"version": 99}'):
-        about.write_text(content)
-        assert open_source(folder).index.records == 1452
+    table = {"numbers": pa.table({"n": np.arange(1000)})}
+    for origin, age in (("first", 30), ("second", 10), ("third", 20)):
+        Store(origin).write("records", table)
+        newest = max((tmp_path / "index").iterdir(), key=lambda path: path.stat().st_mtime)
+        os.utime(newest, (1_000_000 - age, 1_000_000 - age))
+    monkeypatch.setattr("cdcwb.index.store.MOST_BYTES", 30_000)
+    mapped = Store("first").read("records")
+    assert mapped is not None
+    os.utime(newest, (0, 0))
+    Store("fourth").write("records", table)
+    assert [Store(origin).read("records") is not None for origin in ("first", "second", "third")] == [True, True, False]
 
 
 def test_a_place_is_held_by_the_record_that_begins_before_it(tmp_path: Path) -> None:
@@ -192,9 +195,9 @@ def large(folder: Path, records: int) -> Index:
     pq.write_table(events, folder / "part-0.parquet")
     files = [{"file": f"/stream-{n}.bin", "file_index": n} for n in range(4)]
     nothing = pa.Table.from_pylist([], model.PROBLEMS), pa.Table.from_pylist([], model.TABLE_VERSIONS)
-    about = {"origin": 0, "format": "gbase8s", "files": files}
-    build_index(folder / "explorer", [folder / "part-0.parquet"], about, *nothing)
-    index = open_index(folder / "explorer", 0)
+    about = {"format": "gbase8s", "files": files}
+    build_index(Store(str(folder)), [folder / "part-0.parquet"], about, *nothing)
+    index = open_index(Store(str(folder)))
     assert index is not None
     return index
 
