@@ -120,15 +120,17 @@ class Small:
         planned = self._planned
         write_description(folder, self.format, self.files, planned.facts, planned.continuation())
 
-    def write_table(self, name: str, folder: Path, images: bool = True) -> Path:
-        """Writes a table (events and changes also without images) into a folder of its name; returns the file."""
+    def write_table(self, name: str, folder: Path, images: bool = True, columns: Sequence[str] | None = None) -> Path:
+        """Writes a table (events and changes also without images, or only some ``columns``) into a folder of its name;
+        returns the file."""
         schema = model.TABLES[name] if name != "events" else model.EVENTS.append(pa.field(SPLIT, pa.int32()))
+        schema = schema if columns is None else pa.schema([schema.field(column) for column in columns])
         path = folder / name / "part-0.parquet"
         path.parent.mkdir()
         rows = getattr(self, name)(*([images] if name in ("events", "changes") else []))
         with pq.ParquetWriter(path, schema) as writer:
             for batch in rows:
-                writer.write_batch(batch)
+                writer.write_batch(batch.select(schema.names))
         return path
 
     # --- readers --------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def dated_rows(capture: Any, columns: Sequence[str]) -> DataFrame | Stored:
     """Some columns of the changes, and ``changed_at``, which is the time of :func:`dated`; stored rows where changes
     and transactions are stored."""
     columns = list(dict.fromkeys([*columns, "changed_at"]))
-    rows = stored_rows(capture, "changes", [*columns, "committed_at", "transaction_id"])
+    rows = stored_rows(capture, "changes", list(dict.fromkeys([*columns, "committed_at", "transaction_id"])))
     ends = stored_rows(capture, "transactions", ("transaction_id", "began_at", "ended_at"))
     if rows is None or ends is None:
         return dated(capture).withColumn("changed_at", F.col("_when")).select(*columns)

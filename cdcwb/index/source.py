@@ -58,6 +58,8 @@ _COLUMNS: Final = (
     "table_name",
     "table_version",
 )
+_OF_CHANGES: Final = (*READ, "source_events", "changed_columns")
+"""The columns of changes that are indexed; changed columns are those that images show, where the source has no mask."""
 
 
 class Source:
@@ -122,10 +124,10 @@ class Source:
                 return build_changes(parts, _table(self._saved, "transactions"), self.index)
         if (small := self._small()) is not None:
             with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
-                part = small.write_table("changes", Path(scratch), images=False)
+                part = small.write_table("changes", Path(scratch), columns=_OF_CHANGES)
                 return build_changes([part], small.table("transactions"), self.index)
         with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
-            frame = self.capture.changes.select(*READ, "source_events", "changed_columns")
+            frame = self.capture.changes.select(*_OF_CHANGES)
             _write(frame, Path(scratch) / "changes")
             _write(self.capture.transactions, Path(scratch) / "transactions")
             parts = sorted((Path(scratch) / "changes").glob("*.parquet"))
