@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
@@ -46,15 +46,16 @@ def changed_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis) 
     ends = [start + (time - start) // width * width for time in (axis.first, axis.last)]
     times, x = theme.time_columns([*ends, *bins], width, axis)
     by_place = {(cell["column"], cell["began_at"]): cell["changed"] for cell in cells}
-    z = [[by_place.get((name, time)) for time in times] for name in names]
+    # 0 where other columns changed; nothing where no update of the table did
+    z = [[by_place.get((name, time), 0 if time in bins else None) for time in times] for name in names]
     largest = max((cell["changed"] for cell in cells), default=1)
+
+    def in_words(name: str, time: datetime, number: int | None) -> str:
+        changed = f"changed {plural(number or 0, 'time')}<br>from {moment(time)} for {duration(width_us)}"
+        return "" if number is None else f"{theme.label(name)}<br>{changed}"
+
     words = [
-        [
-            f"{theme.label(name)}<br>changed {plural(number, 'time')}<br>from {moment(time)} for {duration(width_us)}"
-            if number
-            else ""
-            for time, number in zip(times, row, strict=True)
-        ]
+        [in_words(name, time, number) for time, number in zip(times, row, strict=True)]
         for name, row in zip(names, z, strict=True)
     ]
     trace = go.Heatmap(
@@ -77,7 +78,7 @@ def changed_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis) 
         height=_ROW * max(2, len(names)) + 110,
         traces=[trace],
         xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}, "showgrid": False},
-        yaxis={"type": "category", "showgrid": False, "ticks": ""},
+        yaxis={"type": "category", "showgrid": False, "ticks": "", "dtick": 1},
     )
     theme.limit_time(figure, axis, "column change")
     return figure

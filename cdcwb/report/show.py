@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdcwb.charts.theme import CONFIG, DARK, darkened
 from cdcwb.formats.base import Field
-from cdcwb.words import clock, count, duration, page_display, plural, show_times_in, size, tally, visible, zone_name
+from cdcwb.words import clock, count, page_display, plural, rounded, show_times_in, size, tally, visible, zone_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -405,7 +405,7 @@ def _words(value: Any, kind: str) -> str:
             text = text[:-3]
         return f"{text} {offset}" if kind == "moment" else text.rpartition(" " if kind == "clock" else "\0")[2]
     if kind == "duration":
-        return duration(value)
+        return rounded(value)
     if kind == "size":
         return size(value)
     if kind == "number":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +18,7 @@ from cdcwb.analysis.contents import BINS
 from cdcwb.index.changes import Changes, Transactions
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selected import TIME, Selected
+from cdcwb.model import Severity
 from cdcwb.report.facts import headline
 from cdcwb.time_axis import micros, time_of
 from cdcwb.views.bench import Bench
@@ -100,7 +103,7 @@ class Tables(Panel):
 
 
 class Problems(Panel):
-    """The problems of the selected records and transactions."""
+    """The problems of the selected records and transactions, worst first."""
 
     name = "problems"
     title = "Problems"
@@ -108,16 +111,23 @@ class Problems(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
+        index = bench.source.index
+        ranks = {str(severity): rank for rank, severity in enumerate(Severity)}
         rows = [{**row, "record": row["row"] if row["row"] >= 0 else None} for row in bench.selected.problems()]
-        codes: dict[str, int] = {}
-        for row in rows:
-            codes[row["code"]] = codes.get(row["code"], 0) + 1
-        counts = ", ".join(f"{code} {count(n)}" for code, n in sorted(codes.items(), key=lambda item: -item[1])[:4])
+        rows.sort(key=lambda row: ranks.get(row["severity"], len(ranks)))
+        codes = Counter(row["code"] for row in rows)
+        counts = ", ".join(f"{code} {count(n)}" for code, n in codes.most_common(4))
         headline = f"{plural(len(rows), 'problem')}: {counts}" if rows else ""
         columns = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
         columns |= {"transaction_id": "transaction"} if any(row["transaction_id"] for row in rows) else {}
+        columns |= {"file": "file", "offset": "at offset"}
         shown = ordered(rows, state)[: state.rows]
-        facts = {"problems": len(rows), "problem_codes": codes}
+        for row in shown:
+            place = (
+                {"file": None, "offset": None} if row["record"] is None else index.row(row["row"], ["file", "offset"])
+            )
+            row |= {"file": None if place["file"] is None else Path(place["file"]).name, "offset": place["offset"]}
+        facts = {"problems": len(rows), "problem_codes": dict(codes)}
         return Answer(headline, None, shown, columns, len(rows), facts=facts, none="No problem.")
 
 

@@ -48,7 +48,7 @@ def test_every_kind_of_value_is_told_in_words() -> None:
     html = show.table_html([row], {name: name for name in row})
     assert cells(html) == [
         "2025-03-23 10:57:19.000025",
-        "1 min 30.000001 s",
+        "1 min 30 s",
         "1.54 kB",
         "DELETE 3,000, INSERT 1,200",
         "12,345",

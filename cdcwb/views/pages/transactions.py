@@ -15,7 +15,7 @@ from cdcwb.analysis.contents import short_names
 from cdcwb.report import show
 from cdcwb.views.pages.page import Page, Sheet, panel
 from cdcwb.views.panels import Concurrent, Timeline
-from cdcwb.words import count, duration, joined, moment, plural, tally
+from cdcwb.words import count, joined, moment, plural, rounded, tally
 
 if TYPE_CHECKING:
     from cdcwb.report.opening import Page as Opened
@@ -95,7 +95,7 @@ class Transactions(Page):
             sheet.note(f"No transaction fits: {'; '.join(self.wanted.limits)}.")
         by_outcome = {name: n for name in ("committed", "rolled_back", "open") if (n := facts[f"transactions_{name}"])}
         lacking = {name: n for name in ("no_begin", "no_end", "gaps") if (n := facts[f"transactions_{name}"])}
-        longest = "not known" if facts["longest_us"] is None else duration(facts["longest_us"])
+        longest = "not known" if facts["longest_us"] is None else rounded(facts["longest_us"])
         to_position = f"to {facts['last_position']}" if facts["last_position"] else ""
         restart = summary["restart_position"] or "not known"
         undone = count(summary["changes_by_outcome"].get("undone", 0))
