@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -35,9 +35,10 @@ from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.source import absolute, info_of
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index
-from cdcwb.model import PROBLEMS
+from cdcwb.model import CHANGES, PROBLEMS
 from cdcwb.saved import SAVED, delta_at, followed_by, hold, saved_at
 from cdcwb.small import Small
+from cdcwb.spark.stored import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -79,6 +80,9 @@ def _evict(cache: Path, keep: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
             total -= sizes[folder]
 
+
+_FEW: Final = 1_000_000
+"""Saved changes that are read in this process."""
 
 _INDEX: Final = "explorer"
 _CHANGES: Final = "explorer-changes"
@@ -139,6 +143,16 @@ class Source:
         if self._capture is None:
             self._capture = self._open()
         return self._capture
+
+    def change_batches(self) -> Iterator[pa.RecordBatch] | None:
+        """The changes with their images, read in this process; None if they are so many that Spark has to read them."""
+        if self._saved is not None:
+            parts = sorted((self._saved / "changes").glob("*.parquet"))
+            few = sum(pq.read_metadata(part).num_rows for part in parts) <= _FEW
+            columns = CHANGES.names
+            return (batch for part in parts for batch in batches_of(pq.ParquetFile(part), columns)) if few else None
+        small = self._small()
+        return None if small is None else small.changes()
 
     def plan(self) -> Plan:
         """The plan of the files, made in this process on first use; safe for concurrent threads."""

@@ -21,15 +21,17 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from cdcwb import machine
-from cdcwb.errors import MissingDependencyError, SourceDownError
+from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
 from cdcwb.spark.daemon import use_interpreter
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["check_delta", "delta_package", "driver_memory", "get_spark", "running_session"]
+__all__ = ["STOPPED", "check_delta", "delta_package", "driver_memory", "get_spark", "running_session", "usable"]
+
+STOPPED: Final = "the Spark session of this capture was stopped: load the capture again"
 
 _DELTA: Final = "io.delta:delta-spark_2.13"
 _DELTA_FOR: Final = {"4.0": "4.0.1"}
@@ -82,7 +84,10 @@ def get_spark(app_name: str = "cdcwb", packages: Sequence[str] = ()) -> SparkSes
     Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start, or
     without the packages of Spark Connect; SourceDownError when the server of ``SPARK_REMOTE`` does not answer.
     """
-    session = running_session() or _start(app_name, packages)
+    return _set_up(running_session() or _start(app_name, packages))
+
+
+def _set_up(session: SparkSession) -> SparkSession:
     for key, value in _RUNTIME.items():
         if session.conf.isModifiable(key):
             session.conf.set(key, value)
@@ -99,13 +104,39 @@ def driver_memory(total: int) -> int:
 
 def running_session() -> SparkSession | None:
     """The session of this thread, classic or Connect; None if there is none."""
+    from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
+    context = SparkContext._active_spark_context
+    if context is not None and not _answers(context):  # its JVM was killed: the next session starts another one
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = None
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
+
+
+def usable(session: SparkSession) -> SparkSession:
+    """The session, or if it was stopped, the one that is running instead. Raises CaptureError if none is running."""
+    context = getattr(session, "_sc", None)
+    stopped = getattr(session, "is_stopped", False)  # of a remote session, which has no context
+    if not stopped and (context is None or _answers(context)):
+        return session
+    other = running_session()
+    if other is None:
+        raise CaptureError(STOPPED)
+    return _set_up(other)
+
+
+def _answers(context: SparkContext) -> bool:
+    from py4j.protocol import Py4JError
+
+    try:
+        return context._jsc is not None and not context._jsc.sc().isStopped()
+    except (Py4JError, OSError):
+        return False
 
 
 def delta_package() -> str:
