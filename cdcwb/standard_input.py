@@ -6,12 +6,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from cdcwb.errors import CaptureError
@@ -23,7 +20,6 @@ NAME: Final = "standard input"
 
 _FILE: Final = "standard-input"
 _PIECE: Final = 8 << 20
-_SIGNALS: Final = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 _spool: list[str] = []
 """The path of the file, while there is one."""
@@ -40,7 +36,6 @@ def spool() -> str:
         raise CaptureError("standard input is closed; pipe a capture into the command, or name a file")
     if source.isatty():
         raise CaptureError("standard input is a terminal; pipe a capture into the command, or name a file")
-    _remove_when_ended()
     try:
         folder = tempfile.mkdtemp(prefix="cdcwb-")
         _spool[:] = [str(Path(folder, _FILE).absolute())]
@@ -78,17 +73,3 @@ def remove() -> None:
     for path in _spool:
         shutil.rmtree(Path(path).parent, ignore_errors=True)
     _spool.clear()
-    for number in _SIGNALS:
-        if signal.getsignal(number) is _end:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    """Handles a signal by ending the process with an exit code, so that its files are removed."""
-    sys.exit(128 + number)
-
-
-def _remove_when_ended() -> None:
-    for number in _SIGNALS:
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, _end)

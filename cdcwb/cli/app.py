@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, Final
 
 import click
@@ -92,7 +95,9 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; ``arguments`` are those of the process by default."""
+    """Run one command and return its exit code; ``arguments`` are those of the process by default. SIGTERM and SIGHUP
+    end it like an exception, so that temporary files are removed and child processes end."""
+    caught = _caught_signals()
     try:
         result: Any = cli.main(args=arguments, prog_name="cdcwb", standalone_mode=False)
     except click.ClickException as wrong:
@@ -104,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _PipeClosedError:  # nothing must be flushed into it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
-    except SystemExit as ended:  # by a signal
+    except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else INTERNAL
     except Exception as raised:
         failure = of_source(raised)
@@ -117,7 +122,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DOWN if isinstance(failure, SourceDownError) else UNUSABLE
     finally:
         remove()
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
     return result if isinstance(result, int) else FINE
+
+
+def _caught_signals() -> list[signal.Signals]:
+    """Makes the first signal raise SystemExit, unless the signal is ignored (``nohup``); returns the signals."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        for other in caught:
+            signal.signal(other, signal.SIG_IGN)  # a second one must not end the removal of files
+        print(f"cdcwb: ended by {signal.Signals(number).name}", file=sys.stderr)
+        sys.exit(128 + number)
+
+    for number in caught:
+        signal.signal(number, end)
+    return caught
 
 
 def _complain(wrong: click.ClickException) -> None:
