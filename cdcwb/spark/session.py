@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from subprocess import Popen
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -167,6 +169,7 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
 
     for name in _ECHOES:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_interrupt)
     environ = os.environ
     connect = environ.get("SPARK_REMOTE") or environ.get("SPARK_API_MODE", "").lower() == "connect"
     if connect or "PYSPARK_GATEWAY_PORT" in environ:  # a server or spark-submit decides; the JVM is running already
@@ -195,6 +198,11 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     gateway = None if SparkContext._gateway else _start_jvm(conf, resolves="spark.jars.packages" in own)
     SparkContext(conf=conf, gateway=gateway)
     return SparkSession.builder.getOrCreate()
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """False for the stack trace that Py4J logs when Ctrl-C interrupts a call."""
+    return not record.getMessage().startswith("KeyboardInterrupt while sending command")
 
 
 def _reach(remote: str) -> None:
@@ -273,6 +281,11 @@ def _start_jvm(conf: SparkConf, resolves: bool = False) -> JavaGateway:
         gateway: JavaGateway = launch_gateway(conf, {"stdout": writing, "stderr": writing})
     except PySparkRuntimeError as error:
         failure = str(error)
+    except BaseException as ended:  # it would wait forever: the folder that it reports its port in is removed
+        for frame, _ in walk_tb(ended.__traceback__):
+            if isinstance(process := frame.f_locals.get("proc"), Popen):
+                process.kill()
+        raise
     else:
         if resolves:
             held.clear()
