@@ -105,15 +105,15 @@ def driver_memory(total: int) -> int:
 
 
 def running_session() -> SparkSession | None:
-    """The session of this thread, classic or Connect; None if there is none."""
+    """The session of this thread, classic or Connect; None if there is none. Raises CaptureError if its JVM was
+    killed."""
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     context = SparkContext._active_spark_context
-    if context is not None and not _answers(context):  # its JVM was killed: the next session starts another one
-        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-        SparkSession._instantiatedSession = None
+    if context is not None and _is_stopped(context):
+        context.stop()  # it was stopped in the JVM only, as by a cluster
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
@@ -124,7 +124,7 @@ def usable(session: SparkSession) -> SparkSession:
     """The session, or if it was stopped, the one that is running instead. Raises CaptureError if none is running."""
     context = getattr(session, "_sc", None)
     stopped = getattr(session, "is_stopped", False)  # of a remote session, which has no context
-    if not stopped and (context is None or _answers(context)):
+    if not stopped and (context is None or not _is_stopped(context)):
         return session
     other = running_session()
     if other is None:
@@ -132,13 +132,15 @@ def usable(session: SparkSession) -> SparkSession:
     return _set_up(other)
 
 
-def _answers(context: SparkContext) -> bool:
+def _is_stopped(context: SparkContext) -> bool:
     from py4j.protocol import Py4JError
 
     try:
-        return context._jsc is not None and not context._jsc.sc().isStopped()
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
     except (Py4JError, OSError):
-        return False
+        raise CaptureError(
+            "Spark's Java process has ended, perhaps because memory was short: restart the kernel, or the program"
+        ) from None
 
 
 def delta_package() -> str:

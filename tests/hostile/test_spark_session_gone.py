@@ -113,3 +113,29 @@ def test_after_spark_was_stopped_every_table_and_page_says_so_and_continues_in_t
     assert again["opened page"] == "CaptureError: the Spark session of this page was stopped: make the page again"
     assert again["rows"] == sentence
     assert not (tmp_path / "part").exists()
+
+
+KILLED = """
+import json, os, signal, sys
+import cdcwb
+from cdcwb.spark.session import get_spark
+spark = get_spark()
+capture = cdcwb.load(sys.argv[1])
+os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
+spark.sparkContext._gateway.proc.wait()
+outcomes = []
+for action in (lambda: capture.changes, lambda: cdcwb.load(sys.argv[1]), lambda: capture.view.transactions.latency()):
+    try:
+        outcomes.append(repr(action()))
+    except cdcwb.CaptureError as reason:
+        outcomes.append(str(reason))
+print(json.dumps(outcomes), flush=True)
+os._exit(0)  # PySpark would report a lost process
+"""
+
+
+@pytest.mark.spark
+def test_a_killed_jvm_is_one_sentence() -> None:
+    found = output_of(KILLED, str(DATA / "gbase8s"))
+    sentence = "Spark's Java process has ended, perhaps because memory was short: restart the kernel, or the program"
+    assert found == [sentence] * 3
