@@ -44,12 +44,31 @@ BROADCAST_AT_MOST: Final = 1_000_000
 """Records up to which every task gets the ends of all transactions."""
 
 
-class Live(Planned):
+class _InSession:
+    """What is read in a Spark session: the given one, or if that was stopped, the one that is running instead."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._session = spark
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session. Raises CaptureError if it was stopped and none is running."""
+        from cdcwb.spark.session import usable
+        from cdcwb.spark.source import register
+
+        session = usable(self._session)
+        if session is not self._session:
+            register(session)
+            self._session = session
+        return session
+
+
+class Live(Planned, _InSession):
     """The tables of a capture that is read from its files."""
 
     def __init__(self, spark: SparkSession, *planned: Any) -> None:
-        super().__init__(*planned)
-        self.spark = spark
+        Planned.__init__(self, *planned)
+        _InSession.__init__(self, spark)
         self.text = self.plan.to_text()
         self.listing = json.dumps(known(entry["file"] for entry in self.files))
 
@@ -316,10 +335,20 @@ class LiveRows(Live):
         super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
         self.rows, self.name = rows, name
 
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the DataFrame. Raises CaptureError if it was stopped, which ends its DataFrames too."""
+        from cdcwb.spark.session import STOPPED, usable
+
+        if usable(self._session) is not self._session:
+            raise CaptureError(STOPPED)
+        return self._session
+
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.rows import read_rows
 
         needed = cast(RowFormat, self.format).of_tables if "table" in options else None
+        _ = self.spark
         return read_rows(self.rows, self.format.name, {"plan": self.text, **options}, needed)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
@@ -392,11 +421,11 @@ class Continued(Live):
         return [at for at, now in enumerate(reused) if now < 0] if same else None
 
 
-class Saved:
+class Saved(_InSession):
     """The tables of a capture that was saved as Parquet, or in Delta tables. ``delta``: None where it is Parquet."""
 
     def __init__(self, spark: SparkSession, folder: Path, facts: dict[str, Any]) -> None:
-        self.spark = spark
+        super().__init__(spark)
         self.folder = folder
         self.format = get_format(facts["format"])
         self.files: list[dict[str, Any]] = facts["files"]
@@ -433,9 +462,10 @@ class Saved:
         """One row per transaction."""
         from pyspark.sql import functions as F
 
+        rows = self._read("transactions")
         value = F.col("completeness")
         now = F.when(value == model.WHOLE, str(model.Completeness.COMPLETE)).otherwise(value)
-        return self._read("transactions").withColumn("completeness", now)
+        return rows.withColumn("completeness", now)
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""

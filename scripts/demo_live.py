@@ -7,7 +7,7 @@ Everything is in a temporary folder, and the broker listens on the loopback addr
 
 from __future__ import annotations
 
-import contextlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +32,7 @@ _COLUMNS: Final = ("topic", "partition", "key", "value", "timestamp")
 
 def main() -> int:
     """Runs until JupyterLab ends."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     rate, more = float(sys.argv[1]) if sys.argv[1:] else 50.0, sys.argv[2:]
     with tempfile.TemporaryDirectory(prefix="cdcwb-live-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
@@ -53,14 +54,22 @@ def main() -> int:
             try:
                 following.wait(120)
                 command = [sys.executable, "-m", "cdcwb.cli", "open", str(folder / "topic")]
-                with contextlib.suppress(KeyboardInterrupt):
-                    return subprocess.run([*command, "--to", str(folder / "notebooks"), *more], check=False).returncode
-                return 0
+                return _run([*command, "--to", str(folder / "notebooks"), *more])
             finally:
                 following.stop()
         finally:
             stop.set()
             broker.stop()
+
+
+def _run(command: list[str]) -> int:
+    """Runs a command until it ends; Ctrl-C and SIGTERM end it too."""
+    with subprocess.Popen(command) as running:
+        try:
+            return running.wait()
+        except KeyboardInterrupt:
+            running.terminate()
+            return running.wait()
 
 
 def _messages(folder: Path) -> list[dict[str, Any]]:

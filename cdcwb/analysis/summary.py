@@ -61,6 +61,8 @@ def summarize(
     with what is being counted. One Spark job for each table; collected rows grow only with files, tables and problem
     codes.
     """
+    if not isinstance(capture, Small):
+        _ = capture.spark  # raises CaptureError if it was stopped
     rows = InProcess(capture) if isinstance(capture, Small) else BySpark(capture)
     facts: Facts = {"format": capture.format, "committed_only": capture.committed_only}
     say("counting events")

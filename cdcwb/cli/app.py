@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any, Final
 
 import click
@@ -95,9 +96,11 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; ``arguments`` are those of the process by default."""
+    """Run one command and return its exit code; ``arguments`` are those of the process by default. SIGTERM and SIGHUP
+    end it like an exception, so that temporary files are removed and child processes end."""
+    caught = _caught_signals()
     try:
-        with _ending_in_order():
+        with _cancelling_jobs():
             result: Any = cli.main(args=arguments, prog_name="cdcwb", standalone_mode=False)
     except click.ClickException as wrong:
         _complain(wrong)
@@ -108,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _PipeClosedError:  # nothing must be flushed into it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
-    except SystemExit as ended:  # by a signal
+    except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else INTERNAL
     except Exception as raised:
         failure = of_source(raised)
@@ -121,17 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DOWN if isinstance(failure, SourceDownError) else UNUSABLE
     finally:
         remove()
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
     return result if isinstance(result, int) else FINE
 
 
 @contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Ends the process with an exit code on a signal that would end it at once, and Spark's jobs with the block if it
-    fails, so that temporary files are removed."""
-    in_main = threading.current_thread() is threading.main_thread()
-    taken = [n for n in (signal.SIGTERM, signal.SIGHUP) if in_main and signal.getsignal(n) == signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+def _cancelling_jobs() -> Iterator[None]:
+    """Ends Spark's jobs if the block fails, so that no task writes to folders that are removed."""
     try:
         yield
     except BaseException:
@@ -141,9 +141,23 @@ def _ending_in_order() -> Iterator[None]:
             if session is not None:
                 session.sparkContext.cancelAllJobs()
         raise
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
+
+
+def _caught_signals() -> list[signal.Signals]:
+    """Makes the first signal raise SystemExit, unless the signal is ignored (``nohup``); returns the signals."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        for other in caught:
+            signal.signal(other, signal.SIG_IGN)  # a second one must not end the removal of files
+        print(f"cdcwb: ended by {signal.Signals(number).name}", file=sys.stderr)
+        sys.exit(128 + number)
+
+    for number in caught:
+        signal.signal(number, end)
+    return caught
 
 
 def _complain(wrong: click.ClickException) -> None:

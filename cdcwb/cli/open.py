@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from importlib import resources
+import signal
+import socket
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 import click
@@ -16,13 +17,22 @@ from cdcwb import machine
 from cdcwb.cli.console import print_lines, safe
 from cdcwb.cli.failures import FINE
 from cdcwb.cli.options import STREAM, Target, format_and_options, key_values
-from cdcwb.errors import OptionError
+from cdcwb.errors import CaptureError, OptionError
 
 __all__ = ["open_capture"]
+
+_LOOPBACK: Final = "127.0.0.1"
+_PASSIVE: Final = socket.AI_PASSIVE | socket.AI_ADDRCONFIG
+
+
+def _withdrawn(_context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given:
+        raise OptionError("--browser is withdrawn: leave it out; JupyterLab opens in the browser")
 
 
 @click.command(name="open")
 @click.argument("path", type=click.Path())
+@click.argument("more", metavar="[-- JUPYTER ARGUMENTS]", nargs=-1)
 @click.option(
     "--to",
     "target",
@@ -31,20 +41,33 @@ __all__ = ["open_capture"]
     help="Folder for the notebooks (default: NAME-workbench in the working directory); existing notebooks are kept.",
 )
 @click.option("--page", metavar="NAME", help="The notebook to open, such as transactions (default: workbench).")
-@click.option("--browser", is_flag=True, help="Show the workbench as a page in the browser, without JupyterLab.")
+@click.option("--no-browser", is_flag=True, help="Do not open a browser; the output of JupyterLab has its address.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    help="The port of JupyterLab; an error if it is in use (default: the first free one from 8888 on).",
+)
+@click.option("--ip", metavar="ADDRESS", default=_LOOPBACK, help=f"The address to listen on (default: {_LOOPBACK}).")
+@click.option("--allow-root", is_flag=True, help="Run JupyterLab as root, in a container.")
 @click.option("--no-lab", is_flag=True, help="Create the notebooks, and do not start a server.")
+@click.option("--browser", is_flag=True, hidden=True, expose_value=False, callback=_withdrawn)
 @format_and_options
 def open_capture(
     path: str,
+    more: tuple[str, ...],
     target: str | None,
     page: str | None,
-    browser: bool,
+    no_browser: bool,
+    port: int | None,
+    ip: str,
+    allow_root: bool,
     no_lab: bool,
     format_name: str,
     pairs: tuple[tuple[str, str], ...],
 ) -> int:
-    """Create a folder of notebooks for a capture and open its workbench in JupyterLab; with --browser as a page that is
-    served to this machine only. Ctrl-C ends either."""
+    """Create a folder of notebooks for a capture and open its workbench in JupyterLab. Ctrl-C, SIGTERM and SIGHUP end
+    JupyterLab with its kernels. What follows -- goes to JupyterLab: cdcwb open PATH -- --ServerApp.base_url=/lab"""
     from cdcwb.capture import check_capture
     from cdcwb.report import notebook_path
     from cdcwb.views.workbook import last_part, make_workbook
@@ -53,48 +76,72 @@ def open_capture(
         raise OptionError(
             "standard input cannot be read again when the notebooks run: save it first, with cdcwb save - --to FOLDER"
         )
+    if more and not more[0].startswith("-"):
+        raise OptionError(f"expected one capture, found also '{more[0]}'; arguments of JupyterLab follow --")
     options = key_values(pairs)
     check_capture(path, format_name, options)
     absolute_path = path if "://" in path else str(Path(path).expanduser().absolute())
     name = last_part(absolute_path)
     folder = Path(target or f"{name.stem or name.name}-workbench").expanduser().absolute()
     first = notebook_path(page).name if page else None
-    package = "voila" if browser else "jupyterlab"
-    if not no_lab and find_spec(package) is None:
-        raise OptionError(f"{package} is not installed: run pip install 'cdcwb[lab]', or give --no-lab")
+    flags = [flag for flag, given in (("--no-browser", no_browser), ("--allow-root", allow_root)) if given]
+    arguments = [*flags, f"--ServerApp.ip={ip}"]
+    if port is not None:
+        arguments += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    arguments += more
+    if not no_lab:
+        _check_lab(ip, port, arguments)
     begin = make_workbook(absolute_path, folder, format_name, options)
     begin = begin if first is None else folder / first
     print_lines([safe(str(begin))])
-    if no_lab:
-        return FINE
-    arguments = [str(begin)] if browser else _lab(begin)
-    environment = {"SPARK_DRIVER_MEMORY": f"{_share()}m"} | os.environ | (_serving() if browser else {})
-    with subprocess.Popen([sys.executable, "-m", package, *arguments], env=environment) as server:
-        interrupted = False
-        while True:
-            try:
-                code = server.wait()
-                return FINE if interrupted else code
-            except KeyboardInterrupt:  # the server gets it too, and ends or asks
-                interrupted = True
-            except SystemExit:  # by a signal
-                server.terminate()
-                raise
+    if not no_lab:
+        place = [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url=/lab/tree/{quote(begin.name)}"]
+        _run_lab([*place, *arguments])
+    return FINE
+
+
+def _check_lab(ip: str, port: int | None, arguments: Sequence[str]) -> None:
+    """Raises OptionError if JupyterLab is not installed, or would not start with these arguments."""
+    if find_spec("jupyterlab") is None:
+        raise OptionError("jupyterlab is not installed: run pip install 'cdcwb[lab]', or give --no-lab")
+    from jupyterlab.labapp import LabApp  # type: ignore[import-untyped]
+
+    if os.geteuid() == 0 and not any(one.startswith(("--allow-root", "--ServerApp.allow_root")) for one in arguments):
+        configured = LabApp.serverapp_class()
+        configured.load_config_file()
+        if not configured.allow_root:
+            raise OptionError("JupyterLab does not run as root unless it is allowed to: give --allow-root")
+    try:
+        everywhere = None if ip == "*" else ip
+        for family, *_, address in socket.getaddrinfo(everywhere, port or 0, type=socket.SOCK_STREAM, flags=_PASSIVE):
+            socket.create_server(address, family=family).close()
+    except socket.gaierror as reason:
+        raise OptionError(f"--ip {ip}: {reason.strerror}") from None
+    except OSError as reason:
+        where = f"--ip {ip}" if not port else f"--port {port} of {ip}"
+        raise OptionError(f"{where}: {os.strerror(reason.errno or 0)}; give another one, or leave it out") from None
+
+
+def _run_lab(arguments: list[str]) -> None:
+    """Runs JupyterLab in this process, so that whatever ends the command ends JupyterLab and its kernels too, and its
+    arguments are in no further process. Raises CaptureError if JupyterLab fails."""
+    from jupyterlab.labapp import LabApp
+
+    os.environ.setdefault("SPARK_DRIVER_MEMORY", f"{_share()}m")
+    try:
+        server = LabApp.initialize_server(argv=arguments)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
+                signal.signal(number, signal.getsignal(signal.SIGTERM))
+        server.io_loop.add_callback(os.umask, os.umask(0o077))  # the page that opens the browser has the token
+        server.start()
+    except SystemExit as ended:
+        if ended.code:
+            reason = "its messages above give the reason"
+            raise CaptureError(f"JupyterLab ended with exit code {ended.code}: {reason}") from None
 
 
 def _share() -> int:
     """MiB of heap for the JVM of each notebook: an eighth of the memory, from 1 GiB to 4 GiB, so that several notebooks
     can be open. Spark spills to disk beyond it."""
     return min(max(machine.memory_bytes() // 8 >> 20, 1024), 4096)
-
-
-def _lab(notebook: Path) -> list[str]:
-    """The command that opens a notebook in JupyterLab."""
-    return [f"--ServerApp.root_dir={notebook.parent}", f"--LabApp.default_url=/lab/tree/{quote(notebook.name)}"]
-
-
-def _serving() -> dict[str, str]:
-    """The environment for Voilà (``views/voila.json``): it serves only this machine and requests with the token, with a
-    policy that forbids the page other connections. Views are live there."""
-    settings = [str(resources.files("cdcwb.views")), *os.environ.get("JUPYTER_CONFIG_PATH", "").split(os.pathsep)]
-    return {"CDCWB_VIEWS": "live", "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings))}

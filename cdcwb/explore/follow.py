@@ -1,10 +1,13 @@
-"""Which records change which row: computed by Spark once for each table, and stored with the index."""
+"""Which records change which row: computed once for each table, and stored with the index. Spark computes it where the
+changes are too many for this process."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,10 +23,12 @@ from cdcwb.index.columns import Bools, Texts, mask_of_texts
 from cdcwb.index.places import Index
 from cdcwb.index.source import Source
 from cdcwb.index.store import Entry
-from cdcwb.model import Kind
+from cdcwb.model import Kind, Operation, Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+    from cdcwb.spark.known import InferredKey
 
 __all__ = [
     "ROW",
@@ -82,13 +87,16 @@ class Rows:
         return table in self._tables
 
     def learn(self, table: str) -> None:
-        """Determines which records change which row of a table. This needs Spark."""
+        """Determines which records change which row of a table."""
         if table in self._tables:
             return
-        with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as scratch:
-            target = Path(scratch) / "keys"
-            inferred = _write_keys(self._source, table, target)
-            keyed = pq.ParquetDataset(target).read()
+        if self._source.change_batches() is not None:
+            keyed, inferred = _read_keys(self._source, table)
+        else:
+            with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as scratch:
+                target = Path(scratch) / "keys"
+                inferred = _write_keys(self._source, table, target)
+                keyed = pq.ParquetDataset(target).read()
         rows = self._index.exactly(keyed["file_index"].to_numpy(), keyed["offset"].to_numpy())
         numbers, order = rows[rows >= 0], np.flatnonzero(rows >= 0)
         order = order[np.argsort(numbers, kind="stable")]
@@ -116,6 +124,81 @@ class Rows:
         return changed
 
 
+# --- in this process --------------------------------------------------------------------------------------------------
+
+_KEYED: Final = pa.schema([("file_index", pa.int32()), ("offset", pa.int64()), ("key", pa.large_string())])
+_IMAGES: Final = ("before", "key", "after")
+_READ: Final = (*_IMAGES, "schema_name", "table_name", "operation", "outcome", "source_events")
+Row = dict[str, Any]
+
+
+def _read_keys(source: Source, table: str) -> tuple[pa.Table, str]:
+    """Which records change which row, and how the key was inferred if no change has one."""
+    found = _keyed(_rows_of(source, table))
+    if found.num_rows:
+        return found, ""
+    inferred = _inferred(_rows_of(source, table), table)
+    if inferred is None:
+        return found, ""
+
+    def with_key(row: Row) -> Row:
+        image = row["before"] if row["after"] is None else row["after"]
+        return row | {"key": {inferred.column: image[inferred.column]} if inferred.column in (image or ()) else None}
+
+    return _keyed(map(with_key, _rows_of(source, table))), _inferred_sentence(inferred)
+
+
+def _rows_of(source: Source, table: str) -> Iterator[Row]:
+    """The changes of a table, with images as dictionaries."""
+    for batch in source.change_batches() or ():
+        schema, name = (batch[column].cast(pa.string()) for column in ("schema_name", "table_name"))
+        label = pc.if_else(pc.is_null(schema), name, pc.binary_join_element_wise(schema, name, "."))
+        for row in batch.select(_READ).filter(pc.equal(label, table)).to_pylist():
+            yield row | {name: None if row[name] is None else dict(row[name]) for name in _IMAGES}
+
+
+def _keyed(rows: Iterable[Row]) -> pa.Table:
+    """The records of changes that have a key, once for each row that they change."""
+    columns: list[list[Any]] = [[], [], []]
+    for row in rows:
+        keys = dict.fromkeys(text for name in _IMAGES if (text := _key_text(row["key"] or {}, row[name])))
+        for event in row["source_events"] if keys else ():
+            for key in keys:
+                for column, value in zip(columns, (event["file_index"], event["offset"], key), strict=True):
+                    column.append(value)
+    return pa.table(dict(zip(_KEYED.names, columns, strict=True)), _KEYED)
+
+
+def _key_text(key: Mapping[str, str | None], image: Mapping[str, str | None] | None) -> str:
+    """The key columns with the values of an image; empty if it lacks one."""
+    if image is None or not key.keys() <= image.keys():
+        return ""
+    return "+".join(f"{name}={'NULL' if image[name] is None else image[name]}" for name in key)
+
+
+def _inferred(rows: Iterable[Row], table: str) -> InferredKey | None:
+    """The inferred key of a table (:func:`cdcwb.spark.known.infer_keys`)."""
+    from cdcwb.spark.known import inferred_from
+
+    seen: dict[str, set[str] | None] = {}  # values by column; None: not unique
+    rows_of, ordinals = Counter[str](), dict[str, int]()
+    for row in rows:
+        if row["operation"] in (Operation.INSERT, Operation.REFRESH) and row["outcome"] in (None, Outcome.COMMITTED):
+            for ordinal, (name, value) in enumerate((row["after"] or {}).items()):
+                rows_of[name] += 1
+                ordinals[name] = min(ordinal, ordinals.get(name, ordinal))
+                values = seen.setdefault(name, set())
+                if values is not None and value is not None and value not in values:
+                    values.add(value)
+                else:
+                    seen[name] = None
+    unique = [(ordinals[name], name) for name, values in seen.items() if values is not None]
+    return inferred_from(table, rows_of, unique)
+
+
+# --- in Spark ---------------------------------------------------------------------------------------------------------
+
+
 def _write_keys(source: Source, table: str, target: Path) -> str:
     """Writes which records change which row; returns how the key was inferred if no change has one."""
     from pyspark.sql import functions as F
@@ -131,18 +214,23 @@ def _write_keys(source: Source, table: str, target: Path) -> str:
         has_all = F.forall(names, lambda name: F.array_contains(F.map_keys(image), name))
         return F.when(image.isNotNull() & has_all, F.array_join(parts, "+"))
 
-    keys = F.array_distinct(F.array_compact(F.array(*[text(F.col(name)) for name in ("before", "key", "after")])))
+    every, sentence = source.capture.changes, ""  # this may start Spark, which functions of columns need
+    keys = F.array_distinct(F.array_compact(F.array(*[text(F.col(name)) for name in _IMAGES])))
     label = F.coalesce(F.concat_ws(".", "schema_name", "table_name"), F.col("table_name"))
-    changes, sentence = source.capture.changes.filter(label == table), ""
+    changes = every.filter(label == table)
     if changes.filter(F.size("key") > 0).isEmpty():
         inferred = infer_keys(changes, [table]).get(table)
         if inferred is not None:
             changes = keyed_by(changes, {table: [inferred.column]})
-            sentence = f"The key of {table} is inferred, as no change has one: {inferred.evidence}."
+            sentence = _inferred_sentence(inferred)
     pairs = changes.filter(F.size("key") > 0).select(F.explode("source_events").alias("place"), keys.alias("keys"))
     places = pairs.select("place.file_index", "place.offset", F.explode("keys").alias("key"))
     places.write.mode("overwrite").parquet(str(target))
     return sentence
+
+
+def _inferred_sentence(inferred: InferredKey) -> str:
+    return f"The key of {inferred.table} is inferred, as no change has one: {inferred.evidence}."
 
 
 # --- halves -----------------------------------------------------------------------------------------------------------

@@ -340,7 +340,7 @@ class Explorer:
         self.apply(f"transaction == {quoted(name)}")
 
     def follow_row(self) -> None:
-        """Shows the history of the row of the current record. The first call for a table reads its keys with Spark."""
+        """Shows the history of the row of the current record. The first call for a table reads its changes."""
         table = self.columns["table"].value(self.chosen)
         if table is None:
             raise OptionError("this record changes no row")

@@ -29,7 +29,7 @@ from cdcwb.formats.source import absolute, info_of, is_copy, version_of
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index
 from cdcwb.index.store import Store
-from cdcwb.model import PROBLEMS, TABLES
+from cdcwb.model import CHANGES, PROBLEMS, TABLES
 from cdcwb.saved import SAVED, delta_at, followed_by, hold, read_description, saved_at
 from cdcwb.small import Small
 from cdcwb.spark.stored import Stored
@@ -58,6 +58,9 @@ _COLUMNS: Final = (
     "table_name",
     "table_version",
 )
+_FEW: Final = 1_000_000
+"""Saved changes that are read in this process."""
+
 _OF_CHANGES: Final = (*READ, "source_events", "changed_columns")
 """The columns of changes that are indexed; changed columns are those that images show, where the source has no mask."""
 
@@ -99,6 +102,14 @@ class Source:
         if self._capture is None:
             self._capture = self._open()
         return self._capture
+
+    def change_batches(self) -> Iterator[pa.RecordBatch] | None:
+        """The changes with their images, read in this process; None if they are so many that Spark has to read them."""
+        if self._saved is not None:
+            rows = Stored(self._saved / "changes", "changes", CHANGES.names)
+            return rows.batches() if len(rows) <= _FEW else None
+        small = self._small()
+        return None if small is None else small.changes()
 
     def plan(self) -> Plan:
         """The plan of the files, made in this process on first use; safe for concurrent threads."""

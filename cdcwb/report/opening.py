@@ -90,6 +90,8 @@ def look_at(
     from cdcwb.analysis.together import Together
 
     listed = [capture, *others]
+    for item in listed:
+        _ = item.spark  # raises CaptureError if it was stopped
     places = [_location_of(item) for item in listed]
     options = [{} if item.origin is None else item.origin.options for item in listed]
     names = list(unique_names((Path(path_of_capture).stem or "capture" for path_of_capture in places), separator="-"))

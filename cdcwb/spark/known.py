@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ __all__ = [
     "find_table",
     "former_key",
     "infer_keys",
+    "inferred_from",
     "keyed_by",
     "known_tables",
     "latter_key",
@@ -197,9 +198,20 @@ def infer_keys(changes: DataFrame, tables: Sequence[str]) -> dict[str, InferredK
     keys = {}
     for table in tables:
         of_table = [row for row in columns if row["table"] == table]
-        most = max((row["rows"] for row in of_table), default=0)
-        unique = [row for row in of_table if row["values"] == row["distinct"] == most]
-        if most >= _LEAST_ROWS and unique:
-            first = min(unique, key=lambda row: (row["ordinal"], row["column"]))
-            keys[table] = InferredKey(table, first["column"], most)
+        unique = [
+            (row["ordinal"], row["column"]) for row in of_table if row["values"] == row["distinct"] == row["rows"]
+        ]
+        key = inferred_from(table, {row["column"]: row["rows"] for row in of_table}, unique)
+        if key is not None:
+            keys[table] = key
     return keys
+
+
+def inferred_from(table: str, rows: Mapping[str, int], unique: Iterable[tuple[int, str]]) -> InferredKey | None:
+    """The inferred key of a table: ``rows`` are the inserted rows that have each column, ``unique`` the columns without
+    NULL whose values differ in all of these, with their ordinals."""
+    most = max(rows.values(), default=0)
+    for _, column in sorted(unique):
+        if rows[column] == most >= _LEAST_ROWS:
+            return InferredKey(table, column, most)
+    return None

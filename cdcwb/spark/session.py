@@ -16,20 +16,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from subprocess import Popen
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from cdcwb import machine
-from cdcwb.errors import MissingDependencyError, SourceDownError
+from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
 from cdcwb.spark.daemon import use_interpreter
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["check_delta", "delta_package", "driver_memory", "get_spark", "running_session"]
+__all__ = ["STOPPED", "check_delta", "delta_package", "driver_memory", "get_spark", "running_session", "usable"]
+
+STOPPED: Final = "the Spark session of this capture was stopped: load the capture again"
 
 _DELTA: Final = "io.delta:delta-spark_2.13"
 _DELTA_FOR: Final = {"4.0": "4.0.1"}
@@ -82,7 +86,10 @@ def get_spark(app_name: str = "cdcwb", packages: Sequence[str] = ()) -> SparkSes
     Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start, or
     without the packages of Spark Connect; SourceDownError when the server of ``SPARK_REMOTE`` does not answer.
     """
-    session = running_session() or _start(app_name, packages)
+    return _set_up(running_session() or _start(app_name, packages))
+
+
+def _set_up(session: SparkSession) -> SparkSession:
     for key, value in _RUNTIME.items():
         if session.conf.isModifiable(key):
             session.conf.set(key, value)
@@ -98,14 +105,42 @@ def driver_memory(total: int) -> int:
 
 
 def running_session() -> SparkSession | None:
-    """The session of this thread, classic or Connect; None if there is none."""
+    """The session of this thread, classic or Connect; None if there is none. Raises CaptureError if its JVM was
+    killed."""
+    from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
+    context = SparkContext._active_spark_context
+    if context is not None and _is_stopped(context):
+        context.stop()  # it was stopped in the JVM only, as by a cluster
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
+
+
+def usable(session: SparkSession) -> SparkSession:
+    """The session, or if it was stopped, the one that is running instead. Raises CaptureError if none is running."""
+    context = getattr(session, "_sc", None)
+    stopped = getattr(session, "is_stopped", False)  # of a remote session, which has no context
+    if not stopped and (context is None or not _is_stopped(context)):
+        return session
+    other = running_session()
+    if other is None:
+        raise CaptureError(STOPPED)
+    return _set_up(other)
+
+
+def _is_stopped(context: SparkContext) -> bool:
+    from py4j.protocol import Py4JError
+
+    try:
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        raise CaptureError(
+            "Spark's Java process has ended, perhaps because memory was short: restart the kernel, or the program"
+        ) from None
 
 
 def delta_package() -> str:
@@ -136,6 +171,7 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
 
     for name in _ECHOES:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_interrupt)
     environ = os.environ
     connect = environ.get("SPARK_REMOTE") or environ.get("SPARK_API_MODE", "").lower() == "connect"
     if connect or "PYSPARK_GATEWAY_PORT" in environ:  # a server or spark-submit decides; the JVM is running already
@@ -164,6 +200,11 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     gateway = None if SparkContext._gateway else _start_jvm(conf, resolves="spark.jars.packages" in own)
     SparkContext(conf=conf, gateway=gateway)
     return SparkSession.builder.getOrCreate()
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """False for the stack trace that Py4J logs when Ctrl-C interrupts a call."""
+    return not record.getMessage().startswith("KeyboardInterrupt while sending command")
 
 
 def _reach(remote: str) -> None:
@@ -242,6 +283,11 @@ def _start_jvm(conf: SparkConf, resolves: bool = False) -> JavaGateway:
         gateway: JavaGateway = launch_gateway(conf, {"stdout": writing, "stderr": writing})
     except PySparkRuntimeError as error:
         failure = str(error)
+    except BaseException as ended:  # it would wait forever: the folder that it reports its port in is removed
+        for frame, _ in walk_tb(ended.__traceback__):
+            if isinstance(process := frame.f_locals.get("proc"), Popen):
+                process.kill()
+        raise
     else:
         if resolves:
             held.clear()

@@ -1,0 +1,173 @@
+"""`cdcwb open`: JupyterLab is one process with the command, listens on loopback, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from cdcwb.cli import main
+
+CAPTURE = Path(__file__).parents[2] / "data" / "gbase8s"
+TOKEN = "token-of-the-test"
+WAIT = 60.0
+INTERRUPTIBLE = (  # what runs in the background of a shell ignores Ctrl-C
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from cdcwb.cli import main; sys.exit(main())"
+)
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def processes_of(session: int) -> dict[int, str]:
+    """The command lines of the processes that a command started, itself and those of new sessions included."""
+    parents, lines = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            lines[int(folder.name)] = (folder / "cmdline").read_text()
+        except OSError:
+            continue  # it has ended
+    found = {session} & set(parents)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {pid: lines[pid] for pid in found}
+
+
+def exists(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+@contextmanager
+def opened(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """`cdcwb open`, until it answers on loopback; ended by its process."""
+    more = ["--no-browser", "--port", str(port), "--ip", "127.0.0.1", "--allow-root", "--to", str(folder / "pages")]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "open", str(CAPTURE), *more]
+    command += ["--", f"--IdentityProvider.token={TOKEN}"]
+    places = {f"JUPYTER_{name}_DIR": str(folder / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    environment = {**os.environ, **places, "IPYTHONDIR": str(folder / "ipython")}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        until = time.monotonic() + WAIT
+        while True:
+            try:
+                asked(port, "api")
+                break
+            except (URLError, ConnectionError):
+                assert process.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < until, (folder / "log").read_text()
+                time.sleep(0.1)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(WAIT)
+
+
+def asked(port: int, path: str, method: str = "GET") -> dict[str, object]:
+    request = Request(f"http://127.0.0.1:{port}/{path}", method=method, headers={"Authorization": f"token {TOKEN}"})
+    with urlopen(request, timeout=WAIT) as answer:
+        return dict(json.loads(answer.read()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_to_the_command_ends_jupyterlab_its_kernels_and_its_files(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    port = free_port()
+    with opened(tmp_path, port) as command:
+        if number == signal.SIGTERM:
+            asked(port, "api/kernels", "POST")
+        running = processes_of(command.pid)
+        assert len(running) > (number == signal.SIGTERM)
+        assert [pid for pid, line in running.items() if TOKEN in line] == [command.pid]  # the line that was typed
+        written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "log"]
+        secret = [path for path in written if TOKEN in path.read_text(errors="replace")]
+        assert [path for path in secret if path.stat().st_mode & 0o077] == []
+        command.send_signal(number)
+        assert command.wait(WAIT) == 0
+    until = time.monotonic() + WAIT
+    while left := [pid for pid in running if exists(pid)]:
+        assert time.monotonic() < until, left
+        time.sleep(0.1)
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", port))
+    assert [path for path in secret if path.exists()] == []
+    assert "cdcwb/cli" not in (tmp_path / "log").read_text()  # no stack trace
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def refused(arguments: list[str], workplace: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["open", str(CAPTURE), *arguments]) == 2
+    assert list(workplace.iterdir()) == []
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line, *_) = lines = printed.err.splitlines()
+    assert len(lines) == 1
+    return line
+
+
+def test_a_port_in_use_is_one_sentence_and_no_other_port_is_taken(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        port = sock.getsockname()[1]
+        line = refused(["--no-browser", "--allow-root", "--port", str(port)], workplace, capsys)
+    assert line == f"cdcwb: --port {port} of 127.0.0.1: Address already in use; give another one, or leave it out"
+
+
+def test_an_address_that_is_not_of_this_machine_is_one_sentence(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(["--allow-root", "--ip", "192.0.2.1"], workplace, capsys)
+    assert line.startswith("cdcwb: --ip 192.0.2.1: ")
+
+
+def test_root_is_told_the_flag_that_allows_it(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    line = refused(["--no-browser"], workplace, capsys)
+    assert line == "cdcwb: JupyterLab does not run as root unless it is allowed to: give --allow-root"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--browser"], "--browser is withdrawn: leave it out; JupyterLab opens in the browser"),
+        (["another"], "expected one capture, found also 'another'; arguments of JupyterLab follow --"),
+    ],
+)
+def test_what_is_not_an_argument_is_refused_with_the_cure(
+    arguments: list[str], sentence: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(arguments, workplace, capsys) == f"cdcwb: {sentence}"

@@ -1,0 +1,109 @@
+"""Ctrl-C, SIGTERM and SIGHUP end a command with one line, an exit code, and no files and processes that stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+CAPTURE = Path(__file__).parents[2] / "data" / "gbase8s"
+WAIT = 120.0
+ENDED = {
+    signal.SIGINT: "cdcwb: interrupted",
+    signal.SIGTERM: "cdcwb: ended by SIGTERM",
+    signal.SIGHUP: "cdcwb: ended by SIGHUP",
+}
+COMMAND = (  # what runs in the background of a shell ignores Ctrl-C
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from cdcwb.cli import main; sys.exit(main())"
+)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command whose temporary files are in ``folder``; ended by its process."""
+    (folder / "tmp").mkdir()
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "SPARK_LOCAL_DIRS": str(folder / "tmp")}
+    command = [sys.executable, "-c", COMMAND, *arguments]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(WAIT)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def children(root: int) -> dict[int, str]:
+    """The command lines of the processes that a process started, by id."""
+    parents, lines = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            lines[int(folder.name)] = (folder / "cmdline").read_text()
+        except OSError:
+            continue  # it has ended
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {pid: lines[pid] for pid in found - {root}}
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Sends a signal; the command and its children end, and its one line names the signal."""
+    started = children(process.pid)
+    process.send_signal(number)
+    _, printed = process.communicate(timeout=WAIT)
+    assert process.returncode == 128 + number
+    assert printed.strip() == ENDED[number]
+    wait_until(lambda: not any(map(is_running, started)))
+
+
+@pytest.mark.parametrize("number", list(ENDED))
+def test_a_command_without_spark_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    with running(tmp_path, "synth", "gbase8s", "--changes", "50000000", "--seed", "1", "--to", str(made)) as command:
+        wait_until(lambda: made.exists() and list(made.iterdir()))
+        end(command, number)
+    assert [*made.iterdir(), *(tmp_path / "tmp").iterdir()] == []
+
+
+@pytest.mark.spark
+def test_a_signal_while_the_jvm_starts_ends_it_too(tmp_path: Path) -> None:
+    target = tmp_path / "changes.jsonl"
+    with running(tmp_path, "export", str(CAPTURE), "--view", "changes", "--to", str(target)) as command:
+        wait_until(lambda: any("SparkSubmit" in line for line in children(command.pid).values()))
+        end(command, signal.SIGTERM)
+    assert [path.name for path in tmp_path.iterdir()] == ["tmp"]
+
+
+@pytest.mark.spark
+def test_ctrl_c_while_spark_works_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "changes.jsonl"
+    with running(tmp_path, "export", str(CAPTURE), "--view", "changes", "--to", str(target)) as command:
+        wait_until(lambda: list((tmp_path / "tmp").glob("blockmgr-*")))
+        wait_until(lambda: any("pyspark" in line or "cdcwb" in line for line in children(command.pid).values()))
+        end(command, signal.SIGINT)
+    wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
+    assert [path.name for path in tmp_path.iterdir()] == ["tmp"]
