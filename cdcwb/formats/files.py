@@ -75,6 +75,10 @@ class Source(Protocol):
         """All wire bytes before ``stop``, clipped to ``length``; those before ``start`` must not be used; read-only."""
         ...
 
+    def mapped(self) -> Bytes:
+        """All wire bytes, as a memory map of a temporary file: they need no memory; read-only."""
+        ...
+
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
         """The locations of wire ranges in the decompressed file: (first byte, end), both int64."""
         ...
@@ -125,6 +129,12 @@ class BinarySource:
         not be used. Raises as :meth:`read`."""
         stop = min(stop, self.length)
         return np.empty(0, np.uint8) if self._content is None else self._content.view(min(start, stop), stop)
+
+    def mapped(self) -> Bytes:
+        """All bytes, as a memory map of a temporary file: they need no memory. Raises as :meth:`read`."""
+        if isinstance(self._content, LocalFile):
+            self._content = self._content.copied()
+        return self.read(0, self.length)
 
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
         """The ranges themselves, clipped to the file."""

@@ -440,6 +440,22 @@ class LocalFile:
         data.flags.writeable = False
         return data
 
+    def copied(self) -> TemporaryCopy:
+        """All its bytes in a temporary file."""
+        with tempfile.TemporaryFile(prefix="cdcwb-") as store:
+            for at in range(0, self.size, _REQUEST):
+                stored(store, self.read(at, min(at + _REQUEST, self.size)), at, self.path)
+            return TemporaryCopy(store, self.size)
+
+
+def stored(store: IO[bytes], data: Any, offset: int, path: str) -> None:
+    """Writes bytes of a file into a temporary file. Raises CaptureError."""
+    try:
+        os.pwrite(store.fileno(), data, offset)
+    except OSError as error:
+        where = f"{tempfile.gettempdir()} ({error.strerror}); TMPDIR names another folder for temporary files"
+        raise CaptureError(f"cannot be copied to {where}", path=path) from None
+
 
 def became_shorter(path: str, expected: int, found: int, offset: int | None = None) -> ChangedFileError:
     """The error for a file that became shorter while it was read."""
@@ -532,11 +548,7 @@ class Remote(TemporaryCopy):
                 raise refused(self.url, error) from None
             if len(data) != size:
                 raise became_shorter(self.url, self.size, at + len(data), at)
-            try:
-                os.pwrite(self._store.fileno(), data, at)
-            except OSError as error:
-                where = f"{tempfile.gettempdir()} ({error.strerror}); TMPDIR names another folder for temporary files"
-                raise CaptureError(f"cannot be copied to {where}", path=self.url) from None
+            stored(self._store, data, at, self.url)
             self.loaded += size
 
     def _read(self, size: int, start: int) -> bytes:

@@ -180,7 +180,7 @@ def cut_before_planning(found: dict[str, Any], whole: dict[str, Any]) -> bool:
 def test_a_pipe_in_the_place_of_a_captured_file_is_refused_and_does_not_wait(tmp_path: Path) -> None:
     pipe = tmp_path / "stream.bin"
     os.mkfifo(pipe)
-    for command in (["summary", pipe], ["identify", pipe], ["inspect", pipe, "0"]):
+    for command in (["summary", pipe], ["identify", pipe], ["inspect", pipe, "--offset", "0"]):
         arguments = [sys.executable, "-m", "cdcwb.cli", *map(str, command)]
         done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 2

@@ -404,7 +404,7 @@ def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int
     if file.compression is not None or file.size <= split_size or is_remote(file.path):
         return [(0, file.size)] if file.size else []
     with open_source(file.path, "binary", size=file.size) as source:
-        starts = boundaries(_view(source, 0, source.length), split_size)
+        starts = boundaries(memoryview(source.mapped()), split_size)  # type: ignore[arg-type,unused-ignore]
         return list(zip(starts, [*starts[1:], source.length], strict=True))
 
 
@@ -479,7 +479,8 @@ def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | No
     if not 0 <= offset < file.size:
         raise CaptureError(f"the file has {plural(file.size, 'byte')}", path=file.path, offset=offset)
     with open_source(file.path, "binary", size=file.size) as source:
-        start = max(one for one in boundaries(_view(source, 0, source.length), _NEAR) if one <= offset)
+        view = memoryview(source.mapped())  # type: ignore[arg-type,unused-ignore]
+        start = max(one for one in boundaries(view, _NEAR) if one <= offset)
     for events in read(file, file_index, start, file.size, to_utc):
         last = events.num_rows - 1
         if offset < events.column("offset")[last].as_py() + events.column("length")[last].as_py():

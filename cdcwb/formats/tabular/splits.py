@@ -57,8 +57,8 @@ class Stretch:
 class Scan:
     """The result of scanning a stretch: the records that begin in it are ``[begin, end)``. ``malformed``: the first
     segment that is not a record, with its offset and the reason. ``size`` (bytes of the decompressed file) and
-    ``problem`` are those of the file. ``rows``: its records; ``filler``: the rows of a sheet that are none, such as the
-    header line."""
+    ``problem`` are those of the file. ``rows``: its records; ``filler``: the rows of a sheet that are not records,
+    such as the header line."""
 
     begin: int
     end: int
