@@ -5,6 +5,7 @@
     ├── OptionError                 an option is unknown or its value unusable (names the nearest match)
     ├── MalformedRecordError        a record cannot be understood and the mode is FAILFAST
     │   └── TruncatedRecordError    the bytes end inside a record (also an EOFError)
+    ├── ChangedFileError             a file became shorter while it was read
     ├── SourceDownError             a live source does not answer; the next run may succeed
     └── MissingDependencyError      something is missing (Java, Chromium, a client); the message names the package
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 __all__ = [
     "CaptureError",
+    "ChangedFileError",
     "MalformedRecordError",
     "MissingDependencyError",
     "OptionError",
@@ -105,6 +107,10 @@ class MalformedRecordError(CaptureError):
 
 class TruncatedRecordError(MalformedRecordError, EOFError):
     """The bytes end inside a record."""
+
+
+class ChangedFileError(CaptureError):
+    """A file became shorter while it was read."""
 
 
 class SourceDownError(CaptureError):

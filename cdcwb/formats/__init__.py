@@ -20,9 +20,9 @@ from cdcwb.formats.file_types import describe, foreign_type, known_text
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.folder import WRITTEN, Contents, contents_of, recognise
 from cdcwb.formats.kernels import interpreted
-from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, parse_keys
+from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, inflate_limit_of, parse_keys
 from cdcwb.formats.partition_files import holding
-from cdcwb.formats.source import info_of, is_file
+from cdcwb.formats.source import allow_inflation, info_of, is_file
 from cdcwb.words import plural
 
 __all__ = [
@@ -80,6 +80,7 @@ def choose(
     is recognised, and for files of different formats, with the command that opens those of each; OptionError for an
     option that no format has.
     """
+    allow_inflation(paths, inflate_limit_of(options))
     if name != "auto":
         fmt = get_format(name)
         seen = recognise(fmt, (contents.recognised if contents is not None else []) or paths, options)
@@ -136,6 +137,7 @@ def check_options(fmt: Format, options: Mapping[str, Any]) -> Common:
     """
     given = {name: value for name, value in options.items() if value is not None}
     fmt.check_options(given)
+    inflate_limit_of(given)
     return Common(
         parse_keys(given.get("keys")),
         as_bool("images", given.get("images", True)),

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, overload, runt
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.options import inflate_limit_of
+from cdcwb.formats.source import allow_inflation
 from cdcwb.model import EVENTS, TABLE_VERSIONS, Kind
 
 __all__ = [
@@ -378,6 +380,7 @@ class BaseFormat:
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
         """See :meth:`Format.plan`."""
+        allow_inflation(paths, inflate_limit_of(options))
         return self.make_plan(paths, self.options_type.parse(options), run)
 
     def plan_from_text(self, text: str) -> Any:

@@ -12,7 +12,9 @@ from typing import IO, Any, Final
 
 import zstandard
 
-__all__ = ["compression_of", "unpack"]
+from cdcwb.errors import CaptureError
+
+__all__ = ["compression_of", "too_large", "unpack"]
 
 _GZIP: Final = b"\x1f\x8b\x08"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -32,12 +34,14 @@ def compression_of(head: bytes) -> str | None:
     return None
 
 
-def unpack(packed: IO[bytes], kind: str, write: Callable[[bytes], object], limit: int | None = None) -> str | None:
-    """Unpacks a file and writes its content in pieces, at most ``limit`` bytes. Returns None, or a sentence about
-    damage with its offset in the compressed file.
+def unpack(
+    packed: IO[bytes], kind: str, write: Callable[[bytes], object], limit: int | None, allowed: int
+) -> str | None:
+    """Unpacks a file and writes its content in pieces, at most ``limit`` bytes (None: all). Returns None, or a sentence
+    about damage with its offset in the compressed file. Raises CaptureError for more than ``allowed`` bytes.
     """
     new: Callable[[], _Decoder] = _gzip if kind == "gzip" else _zstd
-    left = limit
+    left, room = limit, allowed
     decoder, begin, offset, fresh = new(), 0, 0, True  # of the member: its start; of the file: bytes fed
     for piece in _pieces(packed):
         while piece:
@@ -56,6 +60,9 @@ def unpack(packed: IO[bytes], kind: str, write: Callable[[bytes], object], limit
             if left is not None:
                 out = out[:left]
                 left -= len(out)
+            room -= len(out)
+            if room < 0:
+                raise too_large(f"the {kind} data inflates", allowed)
             write(out)
             if left == 0:
                 return None
@@ -65,6 +72,12 @@ def unpack(packed: IO[bytes], kind: str, write: Callable[[bytes], object], limit
             if decoder.eof:
                 decoder, begin, fresh = new(), offset, True
     return None if fresh else f"the {kind} data is cut off at offset {offset:,} of the compressed file"
+
+
+def too_large(what: str, limit: int) -> CaptureError:
+    """The error for something that inflates to more bytes than are allowed."""
+    option = f"the option inflate_limit (inflate_limit={2 * limit >> 30 or 1}GB) raises the limit"
+    return CaptureError(f"{what} to more than {limit:,} bytes, the limit; {option}")
 
 
 def _gzip() -> _Decoder:

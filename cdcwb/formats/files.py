@@ -1,20 +1,19 @@
 """The bytes of a file, from any compression and shape.
 
-A *source* is one file as wire bytes. A binary file is a view on a memory map. A compressed one is unpacked into a
-temporary file first, which has no name and is removed when the source is closed. Only the bytes of a remote file that
-are read are transferred (:mod:`cdcwb.formats.source`). Hex text and dumps are converted to wire bytes with their
-locations in the text. Shapes are detected from the content, not from the name of a file.
+A *source* is one file as wire bytes. Of a binary file the bytes that are read are copied, of a remote one they are
+transferred (:mod:`cdcwb.formats.source`). A compressed one is unpacked into a temporary file first, which has no name
+and is removed when the source is closed. Hex text and dumps are converted to wire bytes with their locations in the
+text. Shapes are detected from the content, not from the name of a file.
 """
 
 from __future__ import annotations
 
 import difflib
-import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from cdcwb.formats.hextext import Text, TextSource, read_dump, read_hex, recogni
 from cdcwb.formats.hextext.digits import Digits
 from cdcwb.formats.hextext.lines import Bytes, Ints
 from cdcwb.formats.listing import list_files, natural_key
-from cdcwb.formats.source import is_remote, open_file, remote
+from cdcwb.formats.source import LocalFile, TemporaryCopy, became_shorter, inflate_limit, open_file, opened
 
 __all__ = ["SHAPES", "BinarySource", "Source", "in_file", "list_files", "natural_key", "open_source"]
 
@@ -39,8 +38,7 @@ _CONTROL: Final = np.zeros(256, np.bool_)
 _CONTROL[[*range(0x20), 0x7F]] = True
 _CONTROL[list(b"\t\n\v\f\r\x1b")] = False
 
-
-Load = Callable[[int, int], None]
+Content = LocalFile | TemporaryCopy
 
 
 class Source(Protocol):
@@ -73,6 +71,14 @@ class Source(Protocol):
         """The wire bytes from ``start`` to ``stop``, clipped to ``length``; read-only."""
         ...
 
+    def view(self, start: int, stop: int) -> Bytes:
+        """All wire bytes before ``stop``, clipped to ``length``; those before ``start`` must not be used; read-only."""
+        ...
+
+    def mapped(self) -> Bytes:
+        """All wire bytes, as a memory map of a temporary file: they need no memory; read-only."""
+        ...
+
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
         """The locations of wire ranges in the decompressed file: (first byte, end), both int64."""
         ...
@@ -92,35 +98,43 @@ class BinarySource:
     def __init__(
         self,
         path: str,
-        data: Bytes,
+        content: Content,
         *,
+        size: int,
         compression: str | None,
         evidence: str,
         problem: str | None,
         data_share: float = 1.0,
-        load: Load | None = None,
     ) -> None:
-        """``load``: transfers a range of ``data`` before it is read."""
         self.path = path
         self.shape = "binary"
         self.compression = compression
-        self.size = self.length = int(data.size)
+        self.size = self.length = size
         self.line_starts: Ints | None = None
         self.read_starts: Ints | None = None
         self.data_share = data_share
         self.evidence = evidence
         self.problem = problem
-        self._data = data
-        self._load = load
+        self._content: Content | None = content
 
     def read(self, start: int, stop: int) -> Bytes:
-        """The bytes from ``start`` to ``stop``, clipped to ``length``; a read-only view on the memory map. Raises
-        CaptureError if a remote file cannot be read."""
+        """The bytes from ``start`` to ``stop``, clipped to ``length``; read-only. Raises CaptureError if they cannot be
+        read, or the file became shorter."""
         start = min(max(start, 0), self.length)
         stop = min(max(stop, start), self.length)
-        if self._load is not None:
-            self._load(start, stop)
-        return self._data[start:stop]
+        return np.empty(0, np.uint8) if self._content is None else self._content.read(start, stop)
+
+    def view(self, start: int, stop: int) -> Bytes:
+        """All bytes before ``stop``, clipped to ``length``, at their offsets in the file; those before ``start`` must
+        not be used. Raises as :meth:`read`."""
+        stop = min(stop, self.length)
+        return np.empty(0, np.uint8) if self._content is None else self._content.view(min(start, stop), stop)
+
+    def mapped(self) -> Bytes:
+        """All bytes, as a memory map of a temporary file: they need no memory. Raises as :meth:`read`."""
+        if isinstance(self._content, LocalFile):
+            self._content = self._content.copied()
+        return self.read(0, self.length)
 
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
         """The ranges themselves, clipped to the file."""
@@ -128,8 +142,8 @@ class BinarySource:
         return first, np.clip(np.asarray(stop, np.int64), first, self.length)
 
     def close(self) -> None:
-        """Releases the memory map; it is closed with the last view on it."""
-        self._data, self._load = np.empty(0, np.uint8), None
+        """Releases the file; of a temporary one the bytes end with the last view on them."""
+        self._content = None
         self.length = 0
 
     def __enter__(self) -> Self:
@@ -139,12 +153,15 @@ class BinarySource:
         self.close()
 
 
-def open_source(path: str | os.PathLike[str], shape: str = "auto", limit: int | None = None) -> Source:
+def open_source(
+    path: str | os.PathLike[str], shape: str = "auto", limit: int | None = None, size: int | None = None
+) -> Source:
     """Opens one file as wire bytes.
 
     ``shape`` is one of :data:`SHAPES`; ``auto`` decides by content. With a ``limit`` only this many bytes of the
-    decompressed file are examined, and ``size`` and ``length`` refer to them. Raises CaptureError for a file that
-    cannot be read or has an unsupported kind of text, OptionError for an unknown shape.
+    decompressed file are examined, and ``size`` and ``length`` refer to them. ``size``: bytes that the decompressed
+    file had when it was examined. Raises CaptureError for a file that cannot be read, is shorter than that or has an
+    unsupported kind of text, OptionError for an unknown shape.
     """
     if shape not in SHAPES:
         near = difflib.get_close_matches(shape, SHAPES, n=1)
@@ -153,7 +170,10 @@ def open_source(path: str | os.PathLike[str], shape: str = "auto", limit: int | 
     name = os.fspath(path)
     with in_file(name):
         try:
-            return _source(name, shape, *_bytes(name, limit))
+            content, compression, problem = _content(name, limit)
+            if size is not None and content.size < size:
+                raise became_shorter(name, size, content.size)
+            return _source(name, shape, content, limit, compression, problem)
         except OSError as error:
             raise CaptureError(f"cannot be read ({error.strerror or error})") from error
 
@@ -168,45 +188,33 @@ def in_file(path: str) -> Iterator[None]:
         raise
 
 
-def _bytes(path: str, limit: int | None) -> tuple[Bytes, Load | None, str | None, str | None]:
-    """The decompressed bytes of a file as a memory map, the function that transfers them if they are remote, its
-    compression, and the problem of that."""
+def _content(path: str, limit: int | None) -> tuple[Content, str | None, str | None]:
+    """The decompressed bytes of a file, its compression, and the problem of that."""
     with open_file(path) as file:
         compression = compression_of(file.read(4))
-        if compression is None and is_remote(path):
-            opened = remote(path)
-            return opened.data[:limit], opened.load, None, None
         if compression is None:
-            return _mapped(file, limit), None, None, None
+            return opened(path), None, None
         with tempfile.TemporaryFile(prefix="cdcwb-") as plain:
-            problem = unpack(file, compression, plain.write, limit)
+            problem = unpack(file, compression, plain.write, limit, inflate_limit(path))
             plain.flush()
-            return _mapped(plain, None), None, compression, problem
-
-
-def _mapped(file: IO[bytes], limit: int | None) -> Bytes:
-    size = os.fstat(file.fileno()).st_size
-    if limit is not None:
-        size = min(size, limit)
-    if not size:
-        return np.empty(0, np.uint8)
-    return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+            return TemporaryCopy(plain, os.fstat(plain.fileno()).st_size), compression, problem
 
 
 def _source(
-    path: str, shape: str, data: Bytes, load: Load | None, compression: str | None, problem: str | None
+    path: str, shape: str, content: Content, limit: int | None, compression: str | None, problem: str | None
 ) -> Source:
     given = None if shape == "auto" else f"shape={shape} was given"
+    size = content.size if limit is None else min(content.size, limit)
 
     def binary(evidence: str, data_share: float = 1.0) -> Source:
         return BinarySource(
             path,
-            data,
+            content,
+            size=size,
             compression=compression,
             evidence=given or evidence,
             problem=problem,
             data_share=data_share,
-            load=load,
         )
 
     def spelled(digits: Digits, found: str, evidence: str) -> Source:
@@ -215,20 +223,16 @@ def _source(
             text,
             digits,
             shape=found,
-            size=int(data.size),
+            size=size,
             compression=compression,
             evidence=given or evidence,
             problem=problem,
         )
 
-    if load is not None and not given:
-        load(0, _HEAD)
-    doubt = None if given else _control_characters(data)
-    if shape == "binary" or not data.size or (doubt is not None and doubt.sure):
+    doubt = None if given else _control_characters(content.read(0, min(size, _HEAD)))
+    if shape == "binary" or not size or (doubt is not None and doubt.sure):
         return binary(doubt.evidence if doubt else "the file is empty")
-    if load is not None:
-        load(0, data.size)
-    text = Text(data)
+    text = Text(content.read(0, size))
     if shape != "hex":
         style = recognise(text, None if shape == "auto" else shape)
         if style is not None:
@@ -254,12 +258,11 @@ class _Doubt(NamedTuple):
     sure: bool
 
 
-def _control_characters(data: Bytes) -> _Doubt | None:
-    """Evidence from the first bytes that a file is not text; None without any.
+def _control_characters(head: Bytes) -> _Doubt | None:
+    """Evidence from its first bytes that a file is not text; None without any.
 
     Three zero bytes in a row are in every binary header, while a damaged text may have a stray one.
     """
-    head = data[:_HEAD]
     found = int(np.count_nonzero(_CONTROL[head]))
     if not found or _is_utf16(head):
         return None

@@ -20,7 +20,8 @@ from cdcwb.formats.base import Format, Recognition
 from cdcwb.formats.catalogue import FORMATS, get_format, side_files
 from cdcwb.formats.compressed import compression_of
 from cdcwb.formats.file_types import foreign_type
-from cdcwb.formats.source import common_folder, folders_of, open_file
+from cdcwb.formats.options import inflate_limit_of
+from cdcwb.formats.source import allow_inflation, common_folder, folders_of, open_file
 from cdcwb.words import joined, plural
 
 __all__ = [
@@ -333,6 +334,7 @@ def _fitting(pattern: str, names: Iterable[str]) -> set[str]:
 
 def recognise(fmt: Format, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
     """The recognition of files by a format; confidence 0 for files that it cannot read."""
+    allow_inflation(paths, inflate_limit_of(options))
     try:
         return fmt.recognise(paths, options)
     except UnknownFormatError as reason:

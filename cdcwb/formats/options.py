@@ -18,6 +18,7 @@ from cdcwb.formats.source import is_file, read_text
 from cdcwb.words import visible
 
 __all__ = [
+    "INFLATE_LIMIT",
     "MODES",
     "as_bool",
     "as_choice",
@@ -25,6 +26,7 @@ __all__ = [
     "as_moment",
     "as_names",
     "as_number",
+    "as_size",
     "as_text",
     "as_whole",
     "check_charset",
@@ -33,6 +35,7 @@ __all__ = [
     "check_value",
     "event_columns",
     "given_of",
+    "inflate_limit_of",
     "nearest",
     "optional",
     "parse_keys",
@@ -132,6 +135,25 @@ def as_whole(name: str, value: Any, least: int) -> int:
     if number < least:
         raise OptionError(f"option {name}: expected a whole number of at least {least}, found {value!r}")
     return number
+
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i)?B?|B)?", re.IGNORECASE)
+INFLATE_LIMIT: Final = "bytes that a compressed file, or what is compressed in it, may inflate to, such as 64GB"
+"""The description of the option ``inflate_limit``."""
+
+
+def as_size(name: str, value: Any) -> int:
+    """A number of bytes: 1000000, 64GB, 1.5 GiB."""
+    found = _SIZE.fullmatch(str(value).strip())
+    if found is None:
+        raise OptionError(f"option {name}: expected a size such as 64GB, found {value!r}")
+    unit = 1024 if found[3] else 1000
+    return int(float(found[1]) * unit ** ("KMGT".index(found[2].upper()) + 1)) if found[2] else int(float(found[1]))
+
+
+def inflate_limit_of(options: Mapping[str, Any]) -> int | None:
+    """The option ``inflate_limit`` in bytes; None if it is not given. Raises OptionError."""
+    return optional("inflate_limit", given_of(options), as_size)
 
 
 def as_list(value: Any) -> Any:

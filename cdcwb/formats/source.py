@@ -19,6 +19,7 @@ import mmap
 import os
 import re
 import shutil
+import stat
 import tempfile
 import weakref
 from collections import OrderedDict
@@ -35,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, ChangedFileError
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -45,9 +46,13 @@ __all__ = [
     "BLOCK",
     "SCHEMES",
     "Info",
+    "LocalFile",
     "Remote",
+    "TemporaryCopy",
     "absolute",
+    "allow_inflation",
     "announced",
+    "became_shorter",
     "common_folder",
     "exists",
     "fetched",
@@ -55,12 +60,14 @@ __all__ = [
     "files_below",
     "folders_of",
     "forget",
+    "inflate_limit",
     "info_of",
     "is_file",
     "is_folder",
     "is_remote",
     "known",
     "open_file",
+    "opened",
     "read_text",
     "refused",
     "remote",
@@ -109,6 +116,7 @@ class Info(NamedTuple):
 
 _infos: dict[str, Info] = {}  # of remote files, as they were listed last
 _listings: set[str] = set()  # folders whose files are known
+_limits: dict[str, int] = {}  # the option inflate_limit of files that have it
 _queries: dict[str, str] = {}  # scheme and authority of URLs: the query that was given
 
 
@@ -266,16 +274,32 @@ def refused(url: str, error: Exception, deed: str = "read") -> CaptureError:
 
 
 def known(paths: Iterable[str] | None = None) -> dict[str, Any]:
-    """What another process needs to read remote files as they are listed here: their sizes and times, and settings of
-    their file systems; empty for local files. ``None``: all files that are known. There are no credentials in it."""
-    files = {path: list(info_of(path)) for path in (_infos if paths is None else paths) if is_remote(path)}
-    return {"files": files, "queries": dict(_queries)} if files else {}
+    """What another process needs to read files as they are read here: sizes and times of remote ones, settings of their
+    file systems, and limits that were given; empty for other files. ``None``: all files that are known. There are no
+    credentials in it."""
+    given = None if paths is None else list(paths)
+    files = {path: list(info_of(path)) for path in (_infos if given is None else given) if is_remote(path)}
+    limits = {path: _limits[path] for path in (_limits if given is None else given) if path in _limits}
+    return {"files": files, "queries": dict(_queries), "limits": limits} if files or limits else {}
 
 
 def announced(told: Mapping[str, Any]) -> None:
     """Takes over what :func:`known` of another process gave."""
     _queries.update(told.get("queries", {}))
     _infos.update({path: Info(*info) for path, info in told.get("files", {}).items()})
+    _limits.update(told.get("limits", {}))
+
+
+def allow_inflation(paths: Iterable[str], limit: int | None) -> None:
+    """Sets to how many bytes each of these files may inflate; None: leaves that as it is."""
+    if limit is not None:
+        _limits.update(dict.fromkeys(paths, limit))
+
+
+def inflate_limit(path: str, least: int = 1 << 30, ratio: int = 200) -> int:
+    """To how many bytes a file may inflate: the option ``inflate_limit``, else ``least`` or so many times its own
+    size. Raises as :func:`info_of`."""
+    return _limits[path] if path in _limits else max(least, ratio * info_of(path).size)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -374,9 +398,103 @@ def version_of(path: str) -> int:
     return int.from_bytes(blake2b(tag, digest_size=7).digest()) if tag else 0
 
 
-class Remote:
-    """A remote file that is open. ``data``: all its bytes (uint8, read-only), of which those that :meth:`load` was
-    asked for are there and the others zero. ``tag``: its entity tag; empty where its file system has none."""
+class LocalFile:
+    """A local file that is open. ``size``: its bytes when it was opened. What is read is copied: where the file became
+    shorter, a view on a memory map of it would end the process (SIGBUS)."""
+
+    def __init__(self, path: str) -> None:
+        """Raises OSError for a file that cannot be opened, CaptureError for a pipe, a device or a folder."""
+        self.path = path
+        self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # to open a pipe would wait for its writer
+        weakref.finalize(self, os.close, self._file)
+        found = os.fstat(self._file)
+        if not stat.S_ISREG(found.st_mode):
+            raise CaptureError("is not a file", path=path)
+        self.size = found.st_size
+
+    def fill(self, start: int, buffer: Any) -> None:
+        """Copies the bytes from ``start`` into a buffer. Raises CaptureError if the file ends before its end."""
+        left = memoryview(buffer)
+        while left:
+            try:
+                count = os.preadv(self._file, [left], start)
+            except OSError as error:
+                raise CaptureError(f"cannot be read ({error.strerror})", path=self.path, offset=start) from None
+            if not count:
+                raise became_shorter(self.path, self.size, os.fstat(self._file).st_size, start)
+            start, left = start + count, left[count:]
+
+    def read(self, start: int, stop: int) -> Bytes:
+        """The bytes ``[start, stop)`` of the file, read-only."""
+        data = np.empty(stop - start, np.uint8)
+        self.fill(start, data)
+        data.flags.writeable = False
+        return data
+
+    def view(self, start: int, stop: int) -> Bytes:
+        """As many bytes as are before ``stop``, of which those before ``start`` are zero; they take no memory."""
+        if start >= stop:
+            return np.zeros(stop, np.uint8)
+        data = np.frombuffer(mmap.mmap(-1, stop), np.uint8)
+        self.fill(start, data[start:])
+        data.flags.writeable = False
+        return data
+
+    def copied(self) -> TemporaryCopy:
+        """All its bytes in a temporary file."""
+        with tempfile.TemporaryFile(prefix="cdcwb-") as store:
+            for at in range(0, self.size, _REQUEST):
+                stored(store, self.read(at, min(at + _REQUEST, self.size)), at, self.path)
+            return TemporaryCopy(store, self.size)
+
+
+def stored(store: IO[bytes], data: Any, offset: int, path: str) -> None:
+    """Writes bytes of a file into a temporary file. Raises CaptureError."""
+    try:
+        os.pwrite(store.fileno(), data, offset)
+    except OSError as error:
+        where = f"{tempfile.gettempdir()} ({error.strerror}); TMPDIR names another folder for temporary files"
+        raise CaptureError(f"cannot be copied to {where}", path=path) from None
+
+
+def became_shorter(path: str, expected: int, found: int, offset: int | None = None) -> ChangedFileError:
+    """The error for a file that became shorter while it was read."""
+    sentence = f"the file became shorter while it was read: expected {expected:,} bytes, found {found:,}"
+    return ChangedFileError(f"{sentence}; read it when nothing changes it", path=path, offset=offset)
+
+
+class TemporaryCopy:
+    """Bytes in a temporary file without a name, as a memory map: nobody else can make it shorter. ``data``: all of
+    them (uint8, read-only). The methods are those of :class:`LocalFile`."""
+
+    def __init__(self, store: IO[bytes], size: int) -> None:
+        self.size = size
+        self.data: Bytes = np.empty(0, np.uint8)
+        if size:
+            self.data = np.frombuffer(mmap.mmap(store.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+
+    def load(self, start: int, stop: int) -> None:
+        """Makes sure that these bytes are there."""
+
+    def fill(self, start: int, buffer: Any) -> None:
+        """Copies the bytes from ``start`` into a buffer."""
+        stop = start + len(buffer)
+        buffer[:] = self.read(start, stop).data
+
+    def read(self, start: int, stop: int) -> Bytes:
+        """The bytes ``[start, stop)``, read-only."""
+        self.load(start, stop)
+        return self.data[start:stop]
+
+    def view(self, start: int, stop: int) -> Bytes:
+        """All bytes before ``stop``, of which those before ``start`` may be zero."""
+        self.load(start, stop)
+        return self.data[:stop]
+
+
+class Remote(TemporaryCopy):
+    """A remote file that is open: of ``data`` the bytes that :meth:`load` was asked for are there and the others zero.
+    ``tag``: its entity tag; empty where its file system has none."""
 
     def __init__(self, url: str, size: int) -> None:
         """Raises CaptureError for a file that cannot be opened or has another size."""
@@ -392,20 +510,18 @@ class Remote:
         if now != size:
             raise CaptureError(f"changed since it was listed: expected {size:,} bytes, found {now:,}", path=url)
         self.tag: bytes = next((value for name, value in (metadata or {}).items() if name.lower() == "etag"), b"")
-        self.data: Bytes = np.empty(0, np.uint8)
         self._missing = np.ones(-(-size // BLOCK), np.bool_)
         self._last = (0, 0)  # blocks [first, stop) that were transferred last
         self._next = 0  # offset up to which the file was read in order
         self._lock = RLock()
-        if size:
-            self._store = tempfile.TemporaryFile(prefix="cdcwb-")  # noqa: SIM115  (it ends with this object)
-            weakref.finalize(self, self._store.close)
-            self._store.truncate(size)
-            self.data = np.frombuffer(mmap.mmap(self._store.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+        self._store = tempfile.TemporaryFile(prefix="cdcwb-")  # noqa: SIM115  (it ends with this object)
+        weakref.finalize(self, self._store.close)
+        self._store.truncate(size)
+        super().__init__(self._store, size)
 
     def load(self, start: int, stop: int) -> None:
         """Transfers what is missing of ``[start, stop)``. Raises CaptureError."""
-        first, behind = start // BLOCK, -(-min(stop, self.data.size) // BLOCK)
+        first, behind = start // BLOCK, -(-min(stop, self.size) // BLOCK)
         with self._lock:
             missing = np.flatnonzero(self._missing[first:behind]) + first
             for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
@@ -419,7 +535,7 @@ class Remote:
             most = first + min(2 * (self._last[1] - self._last[0]), AHEAD // BLOCK)
             there = np.flatnonzero(~self._missing[stop:most])
             stop = max(stop, stop + int(there[0]) if len(there) else min(most, len(self._missing)))
-        self._transfer(first * BLOCK, min(stop * BLOCK, self.data.size))
+        self._transfer(first * BLOCK, min(stop * BLOCK, self.size))
         self._missing[first:stop] = False
         self._last = first, stop
 
@@ -431,12 +547,8 @@ class Remote:
             except (OSError, pa.ArrowException) as error:
                 raise refused(self.url, error) from None
             if len(data) != size:
-                raise CaptureError("the file became shorter while it was read", path=self.url, offset=at)
-            try:
-                os.pwrite(self._store.fileno(), data, at)
-            except OSError as error:
-                where = f"{tempfile.gettempdir()} ({error.strerror}); TMPDIR names another folder for temporary files"
-                raise CaptureError(f"cannot be copied to {where}", path=self.url) from None
+                raise became_shorter(self.url, self.size, at + len(data), at)
+            stored(self._store, data, at, self.url)
             self.loaded += size
 
     def _read(self, size: int, start: int) -> bytes:
@@ -478,9 +590,9 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 class _Reader(io.RawIOBase):
-    """A remote file as Python reads files."""
+    """An open file as Python reads files."""
 
-    def __init__(self, opened: Remote) -> None:
+    def __init__(self, opened: LocalFile | Remote) -> None:
         self._opened, self._at = opened, 0
 
     def readable(self) -> bool:
@@ -490,24 +602,25 @@ class _Reader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._opened.data.size}[whence]
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._opened.size}[whence]
         self._at = max(base + offset, 0)
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        stop = min(self._at + len(buffer), self._opened.data.size)
-        size = max(stop - self._at, 0)
-        self._opened.load(self._at, stop)
-        buffer[:size] = self._opened.data[self._at : stop].data
+        size = max(min(len(buffer), self._opened.size - self._at), 0)
+        self._opened.fill(self._at, memoryview(buffer)[:size])
         self._at += size
         return size
 
 
+def opened(path: str) -> LocalFile | Remote:
+    """A file, opened. Raises OSError for a local file that cannot be opened, CaptureError for any other one."""
+    return remote(path) if is_remote(path) else LocalFile(path)
+
+
 def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
-    """A file for reading. Raises OSError for a local file that cannot be opened, CaptureError for a remote one."""
-    if not is_remote(path):
-        return Path(path).open("rb")
-    return cast(IO[bytes], io.BufferedReader(_Reader(remote(str(path)))))
+    """A file for reading. Raises as :func:`opened`; what reads it raises CaptureError if it became shorter."""
+    return cast(IO[bytes], io.BufferedReader(_Reader(opened(os.fspath(path))), 1 << 16))
 
 
 def read_text(path: str) -> str:

@@ -123,6 +123,7 @@ def test_every_option_has_a_meaning_and_is_taken(tmp_path: Path) -> None:
         "labels": "131=goods",
         "schemas": "",
         "split_size": "64",
+        "inflate_limit": "64GB",
         "mode": "DROPMALFORMED",
         "images": "true",
         "keys": "goods:n",

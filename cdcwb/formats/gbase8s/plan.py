@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.errors import CaptureError, OptionError
+from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import Piece, PlanText
 from cdcwb.formats.files import Source, open_source
@@ -61,6 +61,7 @@ OPTIONS: Final[dict[str, str]] = {
     "NAME.labels.json in the folder of the capture's file or folder NAME",
     "schemas": "file with the table schemas whose TABSCHEM records are missing: JSON, or lines `111: c1 integer, …`",
     "split_size": "bytes of a large file that one task reads (a quarter of it, from 8388608 to 33554432)",
+    "inflate_limit": opt.INFLATE_LIMIT,
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: headers only",
     "keys": "key columns: schema.table:c1+c2",
@@ -326,7 +327,8 @@ class Stream:
         if index not in self._open:
             if len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
-            self._open[index] = open_source(self.files[index].path, self.files[index].shape)
+            entry = self.files[index]
+            self._open[index] = open_source(entry.path, entry.shape, size=entry.size)
         return self._open[index]
 
     def file_at(self, at: int) -> int:
@@ -345,10 +347,7 @@ class Stream:
             while at < stop:
                 index = self.file_at(at)
                 first, end = self.starts[index], min(stop, self.starts[index + 1])
-                part = self.source(index).read(at - first, end - first)
-                if len(part) < end - at:
-                    raise CaptureError("the file became shorter while it was read", path=self.files[index].path)
-                joined[at - start : end - start] = part
+                joined[at - start : end - start] = self.source(index).read(at - first, end - first)
                 at = end
         joined.flags.writeable = False  # a kernel would be compiled for each of the two types
         return joined

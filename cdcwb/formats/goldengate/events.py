@@ -291,7 +291,8 @@ class Files:
         """Bytes of a file."""
         if file_index not in self._open:
             self.close()
-            self._open[file_index] = open_source(self._files[file_index].path, "binary")
+            entry = self._files[file_index]
+            self._open[file_index] = open_source(entry.path, "binary", size=entry.size)
         return self._open[file_index].read(start, stop)
 
     def close(self) -> None:

@@ -403,13 +403,14 @@ def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int
         return containers.parts(file.container, split_size)
     if file.compression is not None or file.size <= split_size or is_remote(file.path):
         return [(0, file.size)] if file.size else []
-    with open_source(file.path, "binary") as source:
-        starts = boundaries(_view(source), split_size)
+    with open_source(file.path, "binary", size=file.size) as source:
+        starts = boundaries(memoryview(source.mapped()), split_size)  # type: ignore[arg-type,unused-ignore]
         return list(zip(starts, [*starts[1:], source.length], strict=True))
 
 
-def _view(source: Source) -> memoryview:
-    return memoryview(source.read(0, source.length))  # type: ignore[arg-type,unused-ignore]
+def _view(source: Source, start: int, stop: int) -> memoryview:
+    """The bytes before ``stop``; those before ``start`` must not be used."""
+    return memoryview(source.view(start, stop))  # type: ignore[arg-type,unused-ignore]
 
 
 def scan(file: ExportFile, start: int, stop: int) -> Summary:
@@ -420,8 +421,8 @@ def scan(file: ExportFile, start: int, stop: int) -> Summary:
             summary.bounds = containers.bounds_of(file.container, start, stop)
         return summary
     summary = Summary()
-    with open_source(file.path, "binary") as source:
-        reader = XmlReader(_view(source), (file.path, 0, file.unit), file.encoding)
+    with open_source(file.path, "binary", size=file.size) as source:
+        reader = XmlReader(_view(source, start, stop), (file.path, 0, file.unit), file.encoding)
         for found in reader.batches(start, stop):
             decoded = reader.decode(found, stop)
             summary.take([one for one in decoded.records.values() if one.complete], False)
@@ -452,8 +453,8 @@ def read(
         for messages in containers.read(file.container, start, stop):
             yield from read_messages(messages, place, to_utc, wanted, file.literals)
         return
-    with open_source(file.path, "binary") as source:
-        reader = XmlReader(_view(source), place, file.encoding)
+    with open_source(file.path, "binary", size=file.size) as source:
+        reader = XmlReader(_view(source, start, stop), place, file.encoding)
         for found in reader.batches(start, stop):
             yield from select(reader.events(found, stop, to_utc, wanted), wanted)
 
@@ -477,8 +478,9 @@ def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | No
         return row["raw"] or b"", row
     if not 0 <= offset < file.size:
         raise CaptureError(f"the file has {plural(file.size, 'byte')}", path=file.path, offset=offset)
-    with open_source(file.path, "binary") as source:
-        start = max(one for one in boundaries(_view(source), _NEAR) if one <= offset)
+    with open_source(file.path, "binary", size=file.size) as source:
+        view = memoryview(source.mapped())  # type: ignore[arg-type,unused-ignore]
+        start = max(one for one in boundaries(view, _NEAR) if one <= offset)
     for events in read(file, file_index, start, file.size, to_utc):
         last = events.num_rows - 1
         if offset < events.column("offset")[last].as_py() + events.column("length")[last].as_py():

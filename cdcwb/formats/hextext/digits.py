@@ -99,6 +99,14 @@ class TextSource:
         start = min(max(start, 0), self.length)
         return self._wire[start : min(max(stop, start), self.length)]
 
+    def view(self, start: int, stop: int) -> Bytes:
+        """The wire bytes before ``stop``; those before ``start`` too."""
+        return self.read(0, stop)
+
+    def mapped(self) -> Bytes:
+        """All wire bytes."""
+        return self.read(0, self.length)
+
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
         """The locations of wire ranges in the decompressed file: (offset of the first digit, end of the last one) in
         bytes. A byte of a ``*`` of a dump has the location of the ``*``. An empty range has an empty location: at its

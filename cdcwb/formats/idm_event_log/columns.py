@@ -56,6 +56,7 @@ OPTIONS: Final[dict[str, str]] = {
     "time_zone": "zone of event_time: UTC, +02:00, Europe/Berlin …",
     "schema": "schema of tables without a schema in their name",
     "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
+    "inflate_limit": opt.INFLATE_LIMIT,
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: without values and bytes",
 }

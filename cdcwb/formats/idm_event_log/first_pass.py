@@ -205,10 +205,13 @@ def scan(stretch: Stretch) -> LogScan:
         for part in read_stretch(stretch, found, Names(stretch.file.columns), Names):
             found.take(log_part(entry, part, found.rows, only=SCANNED))
         return found
-    with closing(open_source(stretch.file.path, "binary")) as source:
+    with closing(open_source(stretch.file.path, "binary", size=entry.size)) as source:
         begin = stretch.begin
         if begin is None:
-            begin = find_begin(source.read(0, source.length), stretch.start)
+            before = max(stretch.start - 1, 0)
+            begin = find_begin(source.view(before, stretch.stop), stretch.start)
+            if begin >= stretch.stop:
+                begin = find_begin(source.view(before, source.length), stretch.start)
         found = LogScan(begin, begin, size=source.length, problem=source.problem)
         for part, _ in sql_segments(source, entry, begin, stretch.stop, SCANNED):
             found.take(log_part(entry, part, found.rows, only=SCANNED))
@@ -390,7 +393,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
         if start < stretch.stop and (stretch.stop < EVERYTHING or entry.size or entry.probe.compression):
             ranges.append(FileRange(stretch.index, start, stretch.stop, before))
             seen_in.append(found.seen)
-        rows[stretch.index] = rows.get(stretch.index, 0) + found.rows
+        rows[stretch.index] = rows.get(stretch.index, 0) + found.rows + found.filler
         before += found.rows
         seen.add(found.seen)
     for index, number in rows.items():

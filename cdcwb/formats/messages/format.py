@@ -41,6 +41,7 @@ __all__ = [
 MESSAGE_OPTIONS: Final[dict[str, str]] = {
     **OPTIONS,
     "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",
+    "inflate_limit": opt.INFLATE_LIMIT,
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: headers only",
     "keys": "key columns: schema.table:c1+c2",
@@ -249,7 +250,7 @@ class MessageFormat(BaseFormat):
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
         """The plan of a capture. In mode FAILFAST raises CaptureError for the first message that cannot be decoded."""
         checked = self.options_type.parse(options)
-        plan = self.make_plan(paths, checked, run)
+        plan = super().plan(paths, options, run)
         if checked.mode == "FAILFAST":
             text = plan.to_text()
             tasks = [(self, text, split) for split in range(len(plan.splits))]

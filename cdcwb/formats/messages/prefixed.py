@@ -160,7 +160,7 @@ class Framing:
         """``anything``: values may begin with any byte, so that only the lengths count. ``start``: byte of the file
         that is place 0. ``loaded``: bytes that are read from there on (None: all)."""
         self.size = source.length - start
-        self.buffer: Bytes = source.read(start, start + (self.size if loaded is None else loaded))
+        self.buffer: Bytes = source.mapped()[start:] if loaded is None else source.read(start, start + loaded)
         self.data = self.buffer.data
         self.prefix: Prefix = prefix_of(prefix)
         self.pairs = pairs

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, ChangedFileError
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.messages.avro import AvroFile, read_avro
@@ -86,7 +86,7 @@ def _cut(runs: list[tuple[int, int]], count: int, split_size: int) -> list[tuple
 
 
 def _open(container: Container) -> Source:
-    return open_source(container.path, "binary")
+    return open_source(container.path, "binary", size=container.size)
 
 
 class Bounds(NamedTuple):
@@ -130,7 +130,8 @@ def read(
     A batch has at most ``batch`` of them and about 32 MiB, unless a single message is longer. With a ``limit`` only so
     many bytes of a compressed file are unpacked.
     """
-    source = open_source(container.path, "binary", limit if container.compression is not None else None)
+    some = limit if container.compression is not None else None
+    source = open_source(container.path, "binary", some, container.size if some is None else None)
     try:
         if container.kind == "avro":
             file, row = AvroFile(source), dict(zip(container.starts, container.rows, strict=True)).get(start, 0)
@@ -244,6 +245,8 @@ def _rows(source: Source, start: int, stop: int, batch: int) -> Iterator[Message
     try:
         yield from ParquetRows(source).read(start, stop, batch)
     except CaptureError as reason:
+        if isinstance(reason, ChangedFileError):
+            raise
         yield malformed_rows(start, stop, reason.message, source.read(0, LONGEST).tobytes())
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, ChangedFileError
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.files import Source
@@ -35,7 +35,7 @@ from cdcwb.formats.messages.batch import (
     text_of,
 )
 from cdcwb.formats.messages.records import TIME_TYPES, header_facts
-from cdcwb.formats.source import is_remote, open_file
+from cdcwb.formats.source import open_file
 from cdcwb.model import OffsetUnit
 
 __all__ = [
@@ -227,8 +227,8 @@ _SOME: Final = 64  # rows read at a time
 
 
 def _file(source: Source) -> Any:
-    """The bytes of a file for the reader of Parquet; of a remote one those that it asks for."""
-    if source.compression is None and is_remote(source.path):
+    """The bytes of a file for the reader of Parquet, which asks for those that it needs."""
+    if source.compression is None:
         return open_file(source.path)
     return pa.BufferReader(pa.py_buffer(source.read(0, source.length)))
 
@@ -302,6 +302,8 @@ class ParquetRows:
             if waiting:
                 yield from_arrow(waiting)
         except (pa.ArrowException, OSError, CaptureError) as reason:
+            if isinstance(reason, ChangedFileError):
+                raise
             if waiting and not isinstance(reason, CaptureError):
                 yield from_arrow(waiting)
                 given += count

@@ -178,12 +178,12 @@ class Draft:
             entry = self.files[task.index]
             kind = task.file.kind
             if kind != "parquet":
-                rows[task.index] = rows.get(task.index, 0) + found.rows
+                rows[task.index] = rows.get(task.index, 0) + found.rows + found.filler
             if found.size:
                 entry.size = found.size
             entry.problem = entry.problem or found.problem
             start = found.begin if kind == "csv" and task.start else task.start
-            stop = task.stop if kind == "parquet" else min(task.stop, entry.size)
+            stop = task.stop if kind in ("parquet", "excel") else min(task.stop, entry.size)
             if start < stop:
                 self.splits.append(found.split(task.index, start, stop))
         for index, number in rows.items():

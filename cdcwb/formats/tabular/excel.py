@@ -17,7 +17,8 @@ import datetime as dt
 import difflib
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any, Final, Self
@@ -25,8 +26,9 @@ from typing import IO, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.source import open_file
+from cdcwb.errors import CaptureError, ChangedFileError, OptionError
+from cdcwb.formats.compressed import too_large
+from cdcwb.formats.source import inflate_limit, open_file
 from cdcwb.words import joined
 
 __all__ = ["Block", "Sheet", "Workbook"]
@@ -34,8 +36,11 @@ __all__ = ["Block", "Sheet", "Workbook"]
 Ints = npt.NDArray[np.int64]
 Values = list[str | None]
 
-_BLOCK: Final = 4096
+_BLOCK_CELLS: Final = 1 << 17
+_LEAST_CELLS: Final = 32  # as which a row counts
+_FIRST_ROWS: Final = 4096  # of a sheet in which a value is looked for
 _MOST_ROWS: Final = 1 << 20
+_INFLATED: Final = 64 << 20, 20  # bytes that a workbook may inflate to: this many, or this many times its size
 _MOST_DIGITS: Final = 1e21  # whole numbers from here on keep their exponent
 _MAIN: Final = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _STRING, _RUN, _TEXT = f"{_MAIN}si", f"{_MAIN}r", f"{_MAIN}t"
@@ -82,8 +87,12 @@ class Workbook:
         self.path = path
         self._file = open_file(path)
         try:
+            _check_size(self._file, path)
             self._book = _open(self._file)
             self.titles: tuple[str, ...] = tuple(str(sheet.title) for sheet in self._book.worksheets)
+        except CaptureError:
+            self._file.close()
+            raise
         except Exception as reason:
             self._file.close()
             raise CaptureError(f"the Excel workbook cannot be read: {_first(reason)}", path=path) from reason
@@ -115,7 +124,7 @@ class Workbook:
         if wanted is not None:
             return _named(wanted, self.titles)
         visible = [str(sheet.title) for sheet in self._book.worksheets if sheet.sheet_state == "visible"]
-        filled = (one for one in visible if any(block.rows for block in self.sheet(one).blocks(0, _BLOCK)))
+        filled = (one for one in visible if any(block.rows for block in self.sheet(one).blocks(0, _FIRST_ROWS)))
         return next(filled, (visible or self.titles)[0]) if len(visible) > 1 else (visible or self.titles)[0]
 
 
@@ -145,24 +154,35 @@ class Sheet:
         """Reads the next rows; returns whether there are no more."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of extensions and styles, which have no values
-            for _ in range(_BLOCK):
+            room = _BLOCK_CELLS
+            while room > 0:
                 try:
                     cells = next(rows, None)
                     if cells is None:
                         return True
                     values = _values(cells)
+                except ChangedFileError:
+                    raise
                 except Exception as reason:
                     self.problem = f"sheet {self.title!r} cannot be read from row {self.row + 1} on: {_first(reason)}"
                     return True
                 block.add(self.row, values)
                 self.row += 1
+                room -= _LEAST_CELLS + len(values)
         return False
 
     def _rows(self, start: int, stop: int) -> Iterator[Any]:
+        from openpyxl.cell.read_only import ReadOnlyCell
+
         if start >= stop:
             return
         self._sheet.reset_dimensions()  # which may be wrong in files of some programs
-        yield from self._sheet.iter_rows(min_row=start + 1, max_row=stop if stop < _MOST_ROWS else None)
+        self._sheet._get_row = lambda cells, *_: cells  # only cells that exist: a row may have one in column 16,384
+        last = min(stop, _MOST_ROWS + 1)
+        for number, cells in enumerate(self._sheet.iter_rows(min_row=start + 1, max_row=last), start):
+            if number >= _MOST_ROWS:
+                raise ValueError(f"a sheet has at most {_MOST_ROWS:,} rows")
+            yield [(cell["column"], ReadOnlyCell(self._sheet, **cell)) for cell in cells]
 
 
 def _named(wanted: str, titles: Sequence[str]) -> str:
@@ -175,6 +195,17 @@ def _named(wanted: str, titles: Sequence[str]) -> str:
     near = difflib.get_close_matches(wanted, titles, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise OptionError(f"option sheet: there is no sheet {wanted!r}, there are {joined(list(titles))}{hint}")
+
+
+def _check_size(file: IO[bytes], path: str) -> None:
+    """Raises CaptureError for a workbook that inflates to too much: openpyxl keeps much of it in memory. A part may
+    lie about its size, but :mod:`zipfile` never reads more of it than it states."""
+    with zipfile.ZipFile(file) as archive:
+        size = sum(part.file_size for part in archive.infolist())
+    limit = inflate_limit(path, *_INFLATED)
+    if size > limit:
+        raise too_large("the Excel workbook inflates", limit)
+    file.seek(0)
 
 
 def _open(file: IO[bytes]) -> Any:
@@ -214,10 +245,11 @@ def _first(reason: BaseException) -> str:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _values(cells: Sequence[Any]) -> Values:
-    values = [None if cell.value is None else _text(cell) for cell in cells]
-    while values and values[-1] is None:
-        values.pop()
+def _values(cells: Iterable[tuple[int, Any]]) -> Values:
+    texts = {column: _text(cell) for column, cell in cells if cell.value is not None}
+    values: Values = [None] * max(texts, default=0)
+    for column, text in texts.items():
+        values[column - 1] = text
     return values
 
 

@@ -18,7 +18,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
 from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Container, locate, read
-from cdcwb.formats.source import is_remote, open_file
+from cdcwb.formats.source import open_file
 from cdcwb.formats.tabular import delimited
 from cdcwb.formats.tabular.delimited import CHUNK, Bytewise, count_quotes, find_start
 from cdcwb.formats.tabular.excel import Workbook
@@ -127,7 +127,7 @@ def read_parts(
 
 
 def _bytes_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[Part[L]]:
-    with closing(open_source(file.path, "binary")) as source:
+    with closing(open_source(file.path, "binary", size=file.size)) as source:
         if file.kind == CSV:
             yield from csv_parts(source, file, layout, start, stop)
         elif source.length and start == 0:
@@ -221,8 +221,12 @@ def _json_parts(
 
 
 def open_parquet(path: str) -> pq.ParquetFile:
-    """A Parquet file. Raises pa.ArrowException, OSError or ValueError for a damaged one."""
-    return pq.ParquetFile(open_file(path)) if is_remote(path) else pq.ParquetFile(path, memory_map=True)
+    """A Parquet file. Raises CaptureError for a damaged one."""
+    try:
+        return pq.ParquetFile(open_file(path))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CaptureError(f"the Parquet file cannot be read: {reason:.200}", path=path) from error
 
 
 def _parquet_parts(file: FileProbe, layout: L, start: int, stop: int, upper: frozenset[int]) -> Iterator[Part[L]]:
@@ -370,7 +374,7 @@ def find_part(
 
 
 def _near(file: FileProbe, layout: L, offset: int) -> Iterator[Part[L]]:
-    with closing(open_source(file.path, "binary")) as source:
+    with closing(open_source(file.path, "binary", size=file.size)) as source:
         start = _start_before(source, file, offset) if offset > 2 * _NEAR else 0
         yield from csv_parts(source, file, layout, start, offset + 1)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cdcwb.errors import CaptureError, OptionError
+from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats import messages
 from cdcwb.formats.files import Source, in_file, open_source
 from cdcwb.formats.json_values import parse_json
@@ -138,8 +138,8 @@ def _sample(parts: Iterable[Part[Names]], names: Sequence[str], limit: int) -> t
 def parquet_file(path: str) -> tuple[pa.Schema, tuple[tuple[int, int], ...]]:
     """The columns of a Parquet file, and rows and packed bytes of each row group. Raises CaptureError for a damaged
     one."""
+    file = open_parquet(path)
     try:
-        file = open_parquet(path)
         schema, metadata = file.schema_arrow, file.metadata
         groups = []
         for at in range(metadata.num_row_groups):
@@ -147,14 +147,15 @@ def parquet_file(path: str) -> tuple[pa.Schema, tuple[tuple[int, int], ...]]:
             packed = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
             groups.append((group.num_rows, packed))
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CaptureError(f"the Parquet file cannot be read: {reason:.200}", path=path) from error
+        raise CaptureError(f"the Parquet file cannot be read: {str(error)[:200]}", path=path) from error
     return schema, tuple(groups)
 
 
 def _parquet(ask: _Question) -> FileProbe:
     try:
         schema, groups = parquet_file(ask.path)
+    except ChangedFileError:
+        raise
     except CaptureError as error:
         return _broken(ask.path, error.message)
     names = named(schema.names)
@@ -183,7 +184,7 @@ def _excel(ask: _Question) -> FileProbe:
             size = info_of(ask.path).size
             found = FileProbe(ask.path, EXCEL, settings={"sheet": title, "sheets": list(book.titles)}, size=size)
             return _of_sheet(ask, found, book.sheet(title))
-    except OptionError:
+    except (OptionError, ChangedFileError):
         raise
     except CaptureError as error:
         return _broken(ask.path, error.message)

@@ -14,7 +14,7 @@ from cdcwb.formats.source import is_remote
 from cdcwb.formats.tabular.delimited import Bytewise, likely_start
 from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, FileProbe, Layout
 from cdcwb.formats.tabular.parts import Part, csv_parts, read_parts
-from cdcwb.model import Kind
+from cdcwb.model import Kind, OffsetUnit
 
 __all__ = ["FileEntry", "Scan", "Stretch", "cut", "fail_fast", "read_stretch", "scan_all"]
 
@@ -57,11 +57,13 @@ class Stretch:
 class Scan:
     """The result of scanning a stretch: the records that begin in it are ``[begin, end)``. ``malformed``: the first
     segment that is not a record, with its offset and the reason. ``size`` (bytes of the decompressed file) and
-    ``problem`` are those of the file."""
+    ``problem`` are those of the file. ``rows``: its records; ``filler``: the rows of a sheet that are not records,
+    such as the header line."""
 
     begin: int
     end: int
     rows: int = 0
+    filler: int = 0
     size: int = 0
     problem: str | None = None
     malformed: tuple[int, str] | None = None
@@ -75,6 +77,8 @@ class Scan:
         for gap in part.gaps:
             if gap.kind is Kind.MALFORMED and self.malformed is None:
                 self.malformed = int(part.offset[gap.index]), gap.reason
+            if gap.kind is Kind.FILLER and part.unit is OffsetUnit.ROW:
+                self.filler += int(part.length[gap.index])
 
 
 L = TypeVar("L", bound=Layout)
@@ -161,11 +165,11 @@ def read_stretch(
     found.begin, found.end, found.size, found.problem = stretch.start, stretch.stop, file.size, file.problem
     if file.kind != CSV:
         if file.compression is not None:
-            with closing(open_source(file.path, "binary")) as source:
+            with closing(open_source(file.path, "binary", size=file.size)) as source:
                 found.size, found.problem = source.length, source.problem or file.problem
         yield from read_parts(file, layout, stretch.start, stretch.stop, lay_out, upper)
         return
-    with closing(open_source(file.path, "binary")) as source:
+    with closing(open_source(file.path, "binary", size=file.size)) as source:
         found.size, found.problem = source.length, source.problem or file.problem
         found.begin = found.end = _begin_of(source, stretch, len(layout.names))
         for part in csv_parts(source, file, layout, found.begin, stretch.stop):

@@ -405,7 +405,7 @@ def parts_of(entry: FileEntry, index: int, split_size: int, window: tuple[int, i
     low, high = (0, entry.size) if window is None else (window[0], min(window[1], entry.size))
     if high - low == entry.size and (entry.size <= split_size or entry.compression is not None):
         return [Part(index, 0, entry.size)] if entry.size else []
-    with open_source(entry.path, "binary") as source:
+    with open_source(entry.path, "binary", size=entry.size) as source:
         reach = _REACH if is_remote(entry.path) else entry.size
         look = min(HEAD, split_size // _SHARE)
         places = [_boundary_near(source, low, reach)]
@@ -448,7 +448,7 @@ class Job:
 
 def _text_of(job: Job) -> Any:
     """The bytes of a part."""
-    with open_source(job.entry.path, "binary") as source:
+    with open_source(job.entry.path, "binary", size=job.entry.size) as source:
         return source.read(job.part.start, job.part.stop)
 
 

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import slices
-from cdcwb.formats.files import open_source
+from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.idm_event_log.decode.literals import column
 from cdcwb.formats.idm_event_log.decode.sql import Segments, SqlRows, segments
 from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile
-from cdcwb.formats.tabular.delimited import Bytewise
 from cdcwb.formats.tabular.file import Names
 from cdcwb.formats.tabular.parts import NO_ROWS, Part, TextRows, iter_parts, text_rows
 from cdcwb.formats.tabular.rows import ColumnRows, CsvRows
@@ -28,6 +27,8 @@ __all__ = ["LogPart", "log_part", "log_parts", "sql_segments"]
 
 Ints = npt.NDArray[np.int64]
 
+_BEHIND: Final = 1 << 20  # bytes after a part that are read with it, where its last statement goes on
+_NEAR: Final = 1 << 16  # bytes from the end of those that were read, which may decide what a row is
 _SHOWN: Final = 64  # digits of bytes that are not in the character set
 
 
@@ -47,7 +48,7 @@ def log_parts(entry: LogFile, start: int, stop: int, before: int) -> Iterator[Lo
     """The segments of a file that begin in ``[start, stop)``, in order; ``before``: how many records of the capture
     stand before them."""
     if entry.probe.kind == SQL:
-        with closing(open_source(entry.path, "binary")) as source:
+        with closing(open_source(entry.path, "binary", size=entry.size)) as source:
             for part, refused in sql_segments(source, entry, start, stop):
                 made = log_part(entry, part, before, refused)
                 before += made.records
@@ -145,16 +146,27 @@ def _refused(entry: LogFile, found: TextRows, refused: list[tuple[int, str, Prob
 
 
 def sql_segments(
-    source: Bytewise, entry: LogFile, start: int, stop: int, only: frozenset[str] = frozenset(COLUMNS)
+    source: Source, entry: LogFile, start: int, stop: int, only: frozenset[str] = frozenset(COLUMNS)
 ) -> Iterator[tuple[Part[Names], list[tuple[int, str, Problem, str]]]]:
     """The segments of a dump, and what is wrong with values: segment of the part, column, code and sentence. Columns of
     the log that are not in ``only`` are not read."""
     probe = entry.probe
     table, backslash = str(probe.settings["table"]), bool(probe.settings["backslash"])
-    buffer = source.read(0, source.length)
     widths = {table: probe.width} if probe.width else {}
-    for found in segments(buffer, start, stop, table=table, charset=probe.charset, backslash=backslash, widths=widths):
-        yield _sql_part(buffer, found, entry, only)
+    done = 0
+    for upto in dict.fromkeys((min(stop + _BEHIND, source.length), source.length)):
+        buffer = source.view(start, upto)
+        whole = upto == source.length
+        parts = segments(buffer, start, stop, table=table, charset=probe.charset, backslash=backslash, widths=widths)
+        for number, found in enumerate(parts):
+            # what looks damaged, or ends with the bytes that were read, may go on in those that were not
+            if not whole and (found.end[-1] > upto - _NEAR or any(gap.code is not None for gap in found.gaps)):
+                break
+            if number >= done:
+                yield _sql_part(buffer, found, entry, only)
+                done += 1
+        else:
+            return
 
 
 def _sql_part(
