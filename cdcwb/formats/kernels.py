@@ -24,12 +24,14 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
-__all__ = ["Kernel", "interpreted", "kernel"]
+__all__ = ["Kernel", "compiled_for", "interpreted", "kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_INTERPRETED: Final = ContextVar("interpreted", default=os.environ.get("CDCWB_COMPILED") == "0")
+_NEVER_COMPILED: Final = os.environ.get("CDCWB_COMPILED") == "0"
+_INTERPRETED: Final = ContextVar("interpreted", default=_NEVER_COMPILED)
+_MANY: Final = 1 << 16  # bytes
 _HERE: Final = Path(__file__).parent
 
 
@@ -37,6 +39,17 @@ _HERE: Final = Path(__file__).parent
 def interpreted() -> Iterator[None]:
     """Runs kernels uncompiled inside of this context: nothing is imported or compiled for a few bytes."""
     token = _INTERPRETED.set(True)
+    try:
+        yield
+    finally:
+        _INTERPRETED.reset(token)
+
+
+@contextlib.contextmanager
+def compiled_for(size: int) -> Iterator[None]:
+    """Runs kernels compiled inside of this context if they read many bytes, wherever they are otherwise interpreted:
+    then compiling costs less."""
+    token = _INTERPRETED.set(_INTERPRETED.get() and (size <= _MANY or _NEVER_COMPILED))
     try:
         yield
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -62,8 +61,7 @@ def _told(data: bytes, some: Segments, backslash: bool) -> list[tuple[bytes, Any
         ("Q'!a'b!'", "a'b"),
         ("E'a\\'b\\n'", "a'b\n"),
         ("_utf8'x'", "x"),
-        ("'a' || CHR(10) || 'b'", "a\nb"),
-        ("CONCAT('a', 'b')", "ab"),
+        ("'a' || 'b'", "ab"),
         ("x'AAbb'", "aabb"),
         ("0xAABB", "aabb"),
         ("TIMESTAMP '2024-01-02 03:04:05.6'", "2024-01-02 03:04:05.6"),
@@ -90,11 +88,18 @@ def test_a_literal_has_its_text(token: str, text: str | None) -> None:
     assert not found.refused
 
 
-@pytest.mark.parametrize("token", ["SYSDATE", "seq.NEXTVAL", ":new.idu", "'a' || x", "USER", "'open", "GETDATE()", ""])
+@pytest.mark.parametrize(
+    "token",
+    [
+        *("SYSDATE", "seq.NEXTVAL", ":new.idu", "'a' || x", "USER", "'open", "GETDATE()", ""),
+        *("'a' || CHR(10) || 'b'", "CONCAT('a', 'b')", "CHR(55296)"),
+    ],
+)
 def test_what_only_the_database_can_work_out_is_refused(token: str) -> None:
     found = column([b"'x'", token.encode()], "utf-8", False)
     assert found.texts.to_pylist() == ["x", None]
-    assert found.refused == {1: f"expected a literal, found {token or 'nothing'}, which only the database can evaluate"}
+    reason = f"expected a literal, found {token or 'nothing'}, which only the database can evaluate"
+    assert found.refused == {1: f"{reason}; export the table as CSV"}
 
 
 def test_a_backslash_is_an_escape_where_it_is_said() -> None:
@@ -145,10 +150,6 @@ def test_statements_of_other_kinds_are_filler() -> None:
         b"REM don't\n",
         b"PROMPT it's here\n",
         b"CREATE TABLE t (a INT, b VARCHAR(10) DEFAULT ';');\n",
-        (
-            b"CREATE OR REPLACE TRIGGER x AFTER INSERT ON usr FOR EACH ROW BEGIN\n"
-            b"  INSERT INTO t VALUES (:new.a, 'x');\n  IF 1=1 THEN NULL;\n  END IF;\nEND;\n"
-        ),
         b"/\n",
         b"LOCK TABLES `t` WRITE;\n",
         b"INSERT INTO other VALUES (1,'(2,''x'')');\n",
@@ -232,17 +233,3 @@ def test_many_damaged_dumps_have_no_holes() -> None:
     data = as_sql(rows(30))
     for _ in range(300):
         read(mutate(data, rng), table="indirect.eventlog")
-
-
-def test_time_grows_with_the_size_alone() -> None:
-    """Damage in every row, and a quote that nothing closes."""
-
-    def taken(count: int) -> float:
-        data = b"INSERT INTO t VALUES (1,'x'y');\n" * count + b"INSERT INTO t VALUES (2,'z"
-        started = process_time()
-        for _ in segments(array(data), 0, len(data), table="t"):
-            pass
-        return process_time() - started
-
-    taken(10)
-    assert taken(40_000) < 10 * 5 * taken(4_000)

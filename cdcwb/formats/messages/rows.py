@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -86,6 +86,7 @@ def from_arrow(batches: Batches) -> Messages:
     columns = kafka_columns(table.schema.names)
     if not columns:
         raise CaptureError(f"a column 'value' was expected, found {', '.join(table.schema.names) or 'no column'}")
+    _once(columns, table.schema.names)
     count = len(table)
     value = _bytes(_column(table, columns["value"]), "value")
     key = _bytes(_column(table, columns["key"]), "key") if "key" in columns else pa.nulls(count, pa.binary())
@@ -121,6 +122,13 @@ def _table(batches: Batches) -> pa.Table:
     if isinstance(batches, pa.RecordBatch):
         return pa.Table.from_batches([batches])
     return pa.Table.from_batches(list(batches))
+
+
+def _once(columns: Mapping[str, str], names: Sequence[str]) -> None:
+    """Raises CaptureError where one of the columns is there several times."""
+    for name in columns.values():
+        if (count := names.count(name)) > 1:
+            raise CaptureError(f"expected one column {name!r}, found {count}; write the rows without the others")
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
@@ -249,6 +257,7 @@ class ParquetRows:
         self.is_partition = PARTITION in (self.metadata.metadata or {})
         if not self.columns:
             raise CaptureError(f"the Parquet file has no column 'value', only {', '.join(names) or 'none'}")
+        _once(self.columns, names)
 
     def groups(self) -> list[tuple[int, int]]:
         """First row and packed bytes of every row group."""

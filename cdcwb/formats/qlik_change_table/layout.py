@@ -331,7 +331,8 @@ def lay_out(names: Sequence[str], prefix: str | None) -> Layout:
         header.append(place)
         if rest in HEADERS:
             known.setdefault(rest, place)
-    data = tuple(place for place in range(len(names)) if place not in set(header))
+    headers = set(header)
+    data = tuple(place for place in range(len(names)) if place not in headers)
     return Layout(shown, tuple(header), data, known)
 
 

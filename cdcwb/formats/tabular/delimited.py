@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import compiled_for, kernel
 from cdcwb.formats.tabular.file import DEFAULT, Dialect
 from cdcwb.words import plural
 
@@ -325,7 +325,8 @@ def _framed(
     start, content, end, count, fault = np.empty((5, room), dtype=np.int64)
     starts, ends = np.empty((2, room, width), dtype=np.int32)
     out: Any = _Framed(start, content, end, count, fault, np.empty(room, dtype=np.uint8), starts, ends)
-    place, segments, good = _frame(buffer, at, stop, is_end, longest or LONGEST, *_tokens(dialect), width, *out)
+    with compiled_for(len(buffer) - at):
+        place, segments, good = _frame(buffer, at, stop, is_end, longest or LONGEST, *_tokens(dialect), width, *out)
     return place, _Framed._make([*(one[:segments] for one in out[:6]), starts[:good], ends[:good]])
 
 

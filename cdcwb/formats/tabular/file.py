@@ -165,7 +165,8 @@ def named(fields: Sequence[str | None]) -> tuple[str, ...]:
     """The names in a header line: without surrounding blanks, an empty one is ``column_`` and its number, and all are
     unique."""
     names = [field.strip() for field in clean(fields)]
-    return unique_names(name or unused_name(f"column_{number}", names) for number, name in enumerate(names, 1))
+    taken = set(names)
+    return unique_names(name or unused_name(f"column_{number}", taken) for number, name in enumerate(names, 1))
 
 
 def clean(names: Iterable[str | None]) -> list[str]:

@@ -44,6 +44,7 @@ HEAD: Final = 1 << 20
 BOM: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
 
+_MOST_COLUMNS: Final = 16_384  # of a table, as in Excel
 _DOCUMENTS: Final = 200  # of a JSON file, whose keys are its columns
 _RECORDS: Final = 50  # of a sheet, that give the number of its columns
 _FIRST: Final = 1 << 15  # bytes of a text file that are examined, if they have enough lines
@@ -123,6 +124,10 @@ def _broken(path: str, problem: str) -> FileProbe:
     return FileProbe(path, BROKEN, size=info_of(path).size, problem=problem)
 
 
+def _too_wide(width: int) -> str:
+    return f"expected a table of at most {_MOST_COLUMNS} columns, found {width}"
+
+
 def _sample(parts: Iterable[Part[Names]], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
     rows: list[Texts] = []
     for part in parts if limit else ():
@@ -158,6 +163,8 @@ def _parquet(ask: _Question) -> FileProbe:
         raise
     except CaptureError as error:
         return _broken(ask.path, error.message)
+    if len(schema.names) > _MOST_COLUMNS:
+        return _broken(ask.path, _too_wide(len(schema.names)))
     names = named(schema.names)
     text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
     size = info_of(ask.path).size
@@ -270,6 +277,8 @@ def _json(ask: _Question, source: Source) -> FileProbe | None:
     if some is None:
         return None
     width = len(some.names)
+    if width > _MOST_COLUMNS:
+        return FileProbe(ask.path, BROKEN, problem=_too_wide(width))
     found = FileProbe(ask.path, JSON, some.names, width, settings=some.settings, heading=", ".join(some.names))
     extent = replace(found, size=source.length, compression=source.compression)
     return replace(found, sample=_sample(islice(iter_parts(extent), 1), some.names, ask.limit))
@@ -299,6 +308,8 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
         heading = body[:end].tobytes().decode(ask.charset, "backslashreplace").rstrip("\r\n")
     header = bool(first) and (ask.header if ask.header is not None else are_names(first))
     width = len(first) if header or not widths else Counter(widths).most_common(1)[0][0]
+    if width > _MOST_COLUMNS:
+        return FileProbe(ask.path, BROKEN, problem=_too_wide(width))
     probe = FileProbe(
         ask.path,
         CSV,

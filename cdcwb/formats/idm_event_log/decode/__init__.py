@@ -18,8 +18,9 @@ from cdcwb.formats.idm_event_log.decode.literals import column
 from cdcwb.formats.idm_event_log.decode.sql import Segments, SqlRows, segments
 from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile
+from cdcwb.formats.tabular.delimited import LONGEST
 from cdcwb.formats.tabular.file import Names
-from cdcwb.formats.tabular.parts import NO_ROWS, Part, TextRows, iter_parts, text_rows
+from cdcwb.formats.tabular.parts import NO_ROWS, Gap, Part, TextRows, iter_parts, text_rows
 from cdcwb.formats.tabular.rows import ColumnRows, CsvRows
 from cdcwb.model import Kind, OffsetUnit, Problem
 
@@ -149,7 +150,7 @@ def sql_segments(
     source: Source, entry: LogFile, start: int, stop: int, only: frozenset[str] = frozenset(COLUMNS)
 ) -> Iterator[tuple[Part[Names], list[tuple[int, str, Problem, str]]]]:
     """The segments of a dump, and what is wrong with values: segment of the part, column, code and sentence. Columns of
-    the log that are not in ``only`` are not read."""
+    the log that are not in ``only`` are null. A row with a value that only the database can evaluate is malformed."""
     probe = entry.probe
     table, backslash = str(probe.settings["table"]), bool(probe.settings["backslash"])
     widths = {table: probe.width} if probe.width else {}
@@ -178,6 +179,7 @@ def _sql_part(
     for group in found.rows.values():
         if group.index:
             part.rows.append(_sql_rows(buffer, part, group, entry, only, wrong))
+    part.gaps.sort(key=lambda gap: gap.index)
     return part, wrong
 
 
@@ -190,23 +192,26 @@ def _sql_rows(
     wrong: list[tuple[int, str, Problem, str]],
 ) -> tuple[Ints, Any]:
     names = entry.probe.columns if group.names is None else group.names
-    backslash, wanted = (
-        bool(entry.probe.settings["backslash"]),
-        {entry.labels[name] for name in only & entry.labels.keys()},
-    )
+    own = {label: name for name, label in entry.labels.items()}
     index = np.array(group.index, dtype=np.int64)
-    columns = []
+    columns, refused = [], {}
     for label, tokens in zip(names, zip(*group.values, strict=True), strict=False):
-        if label not in wanted:
+        if label not in own:
             columns.append(pa.nulls(len(index), pa.string()))
             continue
-        made = column(tokens, entry.probe.charset, backslash)
-        columns.append(made.texts)
+        made = column(tokens, entry.probe.charset, bool(entry.probe.settings["backslash"]))
+        columns.append(made.texts if own[label] in only else pa.nulls(len(index), pa.string()))
         for row in made.garbled.tolist():
             shown = (made.texts[row].as_py() or "")[:_SHOWN]
             wrong.append((group.index[row], label, Problem.CHARSET, f"expected {entry.probe.charset}, found {shown}"))
-        wrong += [(group.index[row], label, Problem.VALUE, why) for row, why in made.refused.items()]
+        refused.update({row: f"{own[label]}: {why}" for row, why in made.refused.items()})
+    if refused:
+        for row, why in refused.items():
+            at = int(part.offset[index[row]])
+            raw = buffer[at : at + min(int(part.length[index[row]]), LONGEST)].tobytes()
+            part.gaps.append(Gap(int(index[row]), Problem.MALFORMED, why, raw))
+        fine = pa.array(np.delete(np.arange(len(index)), list(refused)))
+        index, columns = index[fine.to_numpy()], [one.take(fine) for one in columns]
     start, end = part.offset[index], part.offset[index] + part.length[index]
-    raw = slices(buffer, start, end)
     layout = Names(tuple(names[: len(columns)]))
-    return index, ColumnRows(layout, start, part.length[index], columns, raw)
+    return index, ColumnRows(layout, start, part.length[index], columns, slices(buffer, start, end))

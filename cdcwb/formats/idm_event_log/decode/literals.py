@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -20,20 +21,27 @@ Ints = npt.NDArray[np.int64]
 
 _NULLS: Final = pa.array([b"NULL", b"null", b"Null"], pa.binary())
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
-_LITERAL: Final = re.compile(r"(?i)(?:n|_\w+|e)?'(?:[^']|'')*'", re.DOTALL)
-_PREFIX: Final = re.compile(r"(?i)(n|_\w+\s*|e|date|time|timestamp)\s*(?=')")
-_CALL: Final = re.compile(r"([A-Za-z_]\w*)\s*\((.*)\)", re.DOTALL)
-_ESCAPE_CLAUSE: Final = re.compile(r"(?is)\{\s*(?:ts|d|t)\s*('.*')\s*\}")
+_STRING: Final = re.compile(r"'(?:[^']++|''|(?!))*+'")
+_ESCAPED: Final = re.compile(r"'(?:[^'\\]++|''|\\.|(?!))*+'", re.DOTALL)
+_SEPARATORS: Final = re.compile(r"'(?:[^']++|''|(?!))*+'|('|\(|\)|,|\|\|)")
+_COMMENTS: Final = re.compile(r"('(?:[^']++|''|(?!))*+')|--[^\n]*+|/\*(?:[^*]++|\*(?!/)|(?!))*+(?:\*/)?")
+_PREFIX: Final = re.compile(r"(?i)(n|_\w++|e|date|time|timestamp)\s*+(?=')")
+_CALL: Final = re.compile(r"([A-Za-z_]\w*+)\s*+\((.*)\)", re.DOTALL)
+_ESCAPE_CLAUSE: Final = re.compile(r"(?i)\{\s*+(?:ts|d|t)\s*+(?=')")
 _TO_TIME: Final = frozenset({"TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_TZ", "STR_TO_DATE"})
 _HEX: Final = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)|[xX]'((?:[0-9a-fA-F]{2})*)'")
 _WORDS: Final = {"TRUE": "true", "FALSE": "false"}
-_CHARACTERS: Final = frozenset({"CHR", "CHAR", "NCHAR", "NCHR"})
 _BACKSLASH: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+_BRACKETS: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _KEPT: Final = ("%", "_")  # behind a backslash, both characters stay
-_CAST: Final = re.compile(r"(?is)(.*)\bAS\s+([\w\s]+?(?:\([\d,\s]*\))?)\s*")
-_POSTGRES_CAST: Final = re.compile(r"(?is)(.*?)\s*::\s*[\w\s]+(?:\([\d,\s]*\))?(?:\[\])?")
+_AS: Final = re.compile(r"(?i)\bAS\s")
+_TYPE: Final = re.compile(r"\w[\w\s]*+(?:\([\d,\s]*+\))?(?:\[\])?")
+_DEEPEST: Final = 16  # casts, parentheses and calls around a literal
+_LONGEST_TIME: Final = 100  # characters of a time, and of its format
 _FIRST_DAY: Final = datetime(1900, 1, 1)
 _FORMAT: Final = re.compile(r"[A-Za-z]+\d?|[^A-Za-z]+")
+_BLANKS: Final = re.compile(r"\s+")
+_GROUPS: Final = re.compile(r"\?P<(\w+)>")
 _PARTS: Final = {
     "YYYY": r"(?P<year>\d{4})",
     "RRRR": r"(?P<year>\d{4})",
@@ -131,23 +139,27 @@ def value_of(token: str, backslash: bool = False) -> Value:
     work out has none."""
     text = _without_comments(token).strip()
     try:
-        made = _literal(text, backslash)
+        made = _literal(text, backslash, 0)
     except (ValueError, OverflowError):
         made = None
     if made is not None:
         return made
     shown = text if len(text) <= 60 else text[:57] + "…"
-    return Value(None, f"expected a literal, found {shown or 'nothing'}, which only the database can evaluate")
+    reason = f"expected a literal, found {shown or 'nothing'}, which only the database can evaluate"
+    return Value(None, f"{reason}; export the table as CSV")
 
 
 def _without_comments(token: str) -> str:
-    if "--" not in token and "/*" not in token:
+    if ("--" not in token and "/*" not in token) or _is_oracle_quoted(token):
         return token
-    return re.sub(r"('(?:[^']|'')*')|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", token, flags=re.DOTALL)
+    return _COMMENTS.sub(lambda found: found[1] or " ", token)
 
 
-def _literal(text: str, backslash: bool) -> Value | None:
-    upper = text.upper()
+def _literal(text: str, backslash: bool, depth: int) -> Value | None:
+    """What a value says; None where only the database can work that out. ``depth``: how much is around it."""
+    if depth > _DEEPEST:
+        return None
+    upper = text[:8].upper()
     if upper == "NULL":
         return Value(None)
     if upper in _WORDS:
@@ -157,31 +169,39 @@ def _literal(text: str, backslash: bool) -> Value | None:
     digits = _HEX.fullmatch(text)
     if digits:
         return Value((digits[1] if digits[1] is not None else digits[2]).lower())
-    if upper.startswith(("Q'", "NQ'")) and len(text) >= 5 and text.endswith("'"):
+    if _is_oracle_quoted(text):
         return Value(text[text.index("'") + 2 : -2])
     prefix = _PREFIX.match(text)
     escaped = backslash or (prefix is not None and prefix[1] in "eE")
     body = text[prefix.end() :] if prefix else text
     if _is_string(body, escaped):
         return Value(_unquoted(body, escaped))
-    clause = _ESCAPE_CLAUSE.fullmatch(text)
-    if clause:
-        return _literal(clause[1], backslash)
+    clause = _ESCAPE_CLAUSE.match(text)
+    if clause and text.endswith("}"):
+        return _literal(text[clause.end() : -1].strip(), backslash, depth + 1)
     parts = _split(text, "||")
     if len(parts) > 1:
-        return _joined(parts, backslash)
-    cast = _POSTGRES_CAST.fullmatch(text)
-    if cast and not text.startswith("("):
-        return _literal(cast[1], backslash)
+        return _joined(parts, backslash, depth + 1)
+    before, colons, kind = text.rpartition("::")
+    if colons and _TYPE.fullmatch(kind.strip()):
+        return _literal(before.strip(), backslash, depth + 1)
     if text.startswith("(") and text.endswith(")"):
-        return _literal(text[1:-1].strip(), backslash)
+        return _literal(text[1:-1].strip(), backslash, depth + 1)
     call = _CALL.fullmatch(text)
-    return None if call is None else _called(call[1].upper(), call[2], backslash)
+    return None if call is None else _called(call[1].upper(), call[2], backslash, depth + 1)
+
+
+def _is_oracle_quoted(text: str) -> bool:
+    """Is this ``q'[…]'``, and nothing follows its end?"""
+    if not text[:3].upper().startswith(("Q'", "NQ'")) or len(text) < 5:
+        return False
+    begin = text.index("'") + 2
+    bracket = text[begin - 1]
+    return text.find(_BRACKETS.get(bracket, bracket) + "'", begin) == len(text) - 2
 
 
 def _is_string(text: str, escaped: bool) -> bool:
-    pattern = r"'(?:[^'\\]|''|\\.)*'" if escaped else r"'(?:[^']|'')*'"
-    return re.fullmatch(pattern, text, re.DOTALL) is not None
+    return (_ESCAPED if escaped else _STRING).fullmatch(text) is not None
 
 
 def _unquoted(text: str, escaped: bool) -> str:
@@ -199,58 +219,48 @@ def _unquoted(text: str, escaped: bool) -> str:
 
 def _split(text: str, separator: str) -> list[str]:
     """The parts between separators that stand outside strings and parentheses."""
-    parts, depth, start, place = [], 0, 0, 0
-    while place < len(text):
-        one = text[place]
-        if one == "'":
-            found = _LITERAL.match(text, place)
-            if found is None:
-                return [text]
-            place = found.end()
-            continue
+    parts, depth, start = [], 0, 0
+    for found in _SEPARATORS.finditer(text):
+        one = found[1]
+        if one == "'":  # a string without an end
+            return [text]
         depth += (one == "(") - (one == ")")
-        if not depth and text.startswith(separator, place):
-            parts.append(text[start:place].strip())
-            place += len(separator)
-            start = place
-            continue
-        place += 1
+        if one == separator and not depth:
+            parts.append(text[start : found.start()].strip())
+            start = found.end()
     return [*parts, text[start:].strip()]
 
 
-def _joined(parts: Sequence[str], backslash: bool) -> Value | None:
+def _joined(parts: Sequence[str], backslash: bool, depth: int) -> Value | None:
     texts = []
     for part in parts:
-        one = _literal(part, backslash)
+        one = _literal(part, backslash, depth)
         if one is None:
             return None
         texts.append(one.text or "")
     return Value("".join(texts))
 
 
-def _called(name: str, inside: str, backslash: bool) -> Value | None:
-    arguments = _split(inside, ",")
+def _called(name: str, inside: str, backslash: bool, depth: int) -> Value | None:
     if name in ("CAST", "TRY_CAST"):
-        cast = _CAST.fullmatch(inside)
-        return None if cast is None else _cast(cast[1].strip(), cast[2].strip(), backslash)
+        last = deque(_AS.finditer(inside), maxlen=1)
+        kind = inside[last[0].end() :].strip() if last else ""
+        return _cast(inside[: last[0].start()].strip(), kind, backslash, depth) if _TYPE.fullmatch(kind) else None
+    arguments = _split(inside, ",")
     if name == "CONVERT" and len(arguments) >= 2:
-        return _cast(arguments[1], arguments[0], backslash)
-    if name in _CHARACTERS and len(arguments) == 1:
-        return Value(chr(int(arguments[0])))
+        return _cast(arguments[1], arguments[0], backslash, depth)
     if name in ("TO_CLOB", "TO_NCHAR", "TO_CHAR", "TO_NUMBER", "UNISTR") and len(arguments) == 1:
-        return None if name == "UNISTR" and "\\" in inside else _literal(arguments[0], backslash)
-    if name == "CONCAT":
-        return _joined(arguments, backslash)
+        return None if name == "UNISTR" and "\\" in inside else _literal(arguments[0], backslash, depth)
     if name in _TO_TIME and arguments:
-        value = _literal(arguments[0], backslash)
-        style = _literal(arguments[1], backslash) if len(arguments) > 1 else None
+        value = _literal(arguments[0], backslash, depth)
+        style = _literal(arguments[1], backslash, depth) if len(arguments) > 1 else None
         if value is None or value.text is None or style is None or style.text is None:
             return value
         return Value(_time(value.text, style.text) or value.text)
     return None
 
 
-def _cast(value: str, kind: str, backslash: bool) -> Value | None:
+def _cast(value: str, kind: str, backslash: bool, depth: int) -> Value | None:
     """A cast leaves the text as it is; the eight bytes of a SQL Server time become one."""
     digits = _HEX.fullmatch(value)
     if digits and digits[1] and len(digits[1]) == 16 and kind.upper() in ("DATETIME", "SMALLDATETIME"):
@@ -258,12 +268,14 @@ def _cast(value: str, kind: str, backslash: bool) -> Value | None:
         days -= (days >> 31) << 32
         moment = _FIRST_DAY + timedelta(days=days, milliseconds=(ticks * 10 + 1) // 3)
         return Value(moment.isoformat(" ", "milliseconds"))
-    return _literal(value, backslash)
+    return _literal(value, backslash, depth)
 
 
 def _time(text: str, style: str) -> str | None:
     """A time written in a format of Oracle's, as ``yyyy-mm-dd hh:mm:ss[.f]``; None where the two do not agree, or where
     the format has parts that are not known here (names of months stay as they are)."""
+    if len(text) > _LONGEST_TIME or len(style) > _LONGEST_TIME:
+        return None
     pattern = ""
     for part in _FORMAT.findall(style.upper().replace("A.M.", "AM").replace("P.M.", "PM").replace("FM", "")):
         digits = re.fullmatch(r"FF\d", part)
@@ -273,7 +285,10 @@ def _time(text: str, style: str) -> str | None:
                 return None
             pattern += known
         else:
-            pattern += re.escape(part).replace(r"\ ", r"\s+")
+            pattern += r"\s++".join(map(re.escape, _BLANKS.split(part)))
+    names = _GROUPS.findall(pattern)
+    if len(set(names)) < len(names):  # a part twice
+        return None
     found = re.fullmatch(pattern, text.strip())
     if found is None:
         return None

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from cdcwb.formats.idm_event_log.decode.lexer import LAST, WRONG, read_row, read_rows, skip_blank, statement_end
+from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.tabular.delimited import LONGEST
 from cdcwb.formats.tabular.parts import Gap
 from cdcwb.model import Problem
 
 __all__ = [
-    "BLANK",
     "BOM",
     "FROM_SELECT",
     "INSERT_LINE",
-    "Patterns",
     "Segments",
     "SqlRows",
     "begins_like_dump",
@@ -36,24 +36,17 @@ __all__ = [
     "looks_like_dump",
     "names_of",
     "outline",
-    "patterns",
     "segments",
     "value_places",
 ]
 
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
 
-_STRING: Final = rb"'(?:[^']++|'')*+'"
-_BACKSLASHED: Final = rb"'(?:[^'\\]++|''|\\.)*+'"
-_ESCAPED: Final = rb"\be" + _BACKSLASHED
-_ORACLE: Final = rb"\bn?q'(?:\[.*?\]|\{.*?\}|\(.*?\)|<.*?>|([^\s\[{(<]).*?\%d)'"
-_COMMENT: Final = rb"--[^\n]*+\n?|/\*.*?\*/"
-_NAME_PART: Final = rb"(?:[\w$#@\x80-\xff]++|\"[^\"\n]++\"|`[^`\n]++`|\[[^\]\n]++\])"
+_NAME_PART: Final = (
+    rb"(?:[\w$#@\x80-\xff]++|\"[^\"\n]{1,512}+\"|`[^`\n]{1,512}+`|\[[^\]\n]{1,512}+\])"  # names are short
+)
 # `|(?!)` in a possessive group: tests/possessive.py says what for
-_NAME: Final = _NAME_PART + rb"(?:\s*\.\s*" + _NAME_PART + rb"|(?!))*+"
-
-BLANK: Final = re.compile(rb"(?:\s++|" + _COMMENT + rb"|(?!))*+", _FLAGS)
-"""White space and comments."""
+_NAME: Final = _NAME_PART + rb"(?:\s*+\.\s*+" + _NAME_PART + rb"|(?!))*+"
 
 INSERT_LINE: Final = re.compile(rb"(?m)^[ \t]*+(?=(?:INSERT|REPLACE)\s)", re.IGNORECASE)
 """A line that begins with an INSERT, as far as can be told without what stands before it."""
@@ -61,84 +54,27 @@ INSERT_LINE: Final = re.compile(rb"(?m)^[ \t]*+(?=(?:INSERT|REPLACE)\s)", re.IGN
 FROM_SELECT: Final = re.compile(rb"[(\s]*+(?:SELECT|WITH)\b", re.IGNORECASE)
 """What follows the head of an INSERT that takes its rows from a query."""
 
-_HEAD: Final = (
-    rb"(?:INSERT|REPLACE)\s++(?:(?:IGNORE|DELAYED|LOW_PRIORITY|HIGH_PRIORITY|/\*.*?\*/)\s++|(?!))*+(?:INTO\s++)?"
-    rb"(?!ALL\s|FIRST\s)("
+_HEAD: Final = re.compile(
+    rb"(?:INSERT|REPLACE)\s++"
+    rb"(?:(?:IGNORE|DELAYED|LOW_PRIORITY|HIGH_PRIORITY|/\*[^*]{0,512}+\*/)\s++|(?!))*+(?:INTO\s++)?(?!ALL\s|FIRST\s)("
     + _NAME
     + rb")\s*+(?:\(\s*+("
     + _NAME_PART
     + rb"(?:\s*+,\s*+"
     + _NAME_PART
-    + rb"|(?!))*+)\s*+\)\s*+)?"
-    rb"(?:OVERRIDING\s+\w+\s+VALUE\s*+)?"
+    + rb"|(?!))*+)\s*+\)\s*+)?(?:OVERRIDING\s++\w++\s++VALUE\s*+)?",
+    _FLAGS,
 )
-_ROUTINE: Final = (
-    rb"(?:CREATE|ALTER)\s[^;]{0,200}?\b(?:TRIGGER|FUNCTION|PROCEDURE|PACKAGE|TYPE\s+BODY)\b"
-    rb"|(?:DECLARE|BEGIN)\b(?!\s*;|\s+(?:TRAN|WORK))"
+"""INSERT up to VALUES: the table and the columns."""
+
+_VALUES: Final = re.compile(rb"VALUES?\b\s*+", _FLAGS)
+_END: Final = re.compile(rb"\s*+;(?:[ \t\r]*+\n|[ \t\r]*+\Z)?")
+_REST_OF_LINE: Final = re.compile(rb"[ \t\r]*+(?:\n|\Z)")
+_TRAILER: Final = re.compile(rb"\s*+(?=(?:ON|RETURNING|AS)\s)", _FLAGS)
+_RESTART: Final = re.compile(
+    rb"\)\s*+,\s*+(?=\()|\n[ \t]*+(?=\()|;[ \t\r]*+\n|\n(?=[ \t]*+(?:INSERT|REPLACE)\s)", _FLAGS
 )
-_ROUTINE_END: Final = (
-    rb"(?m)^[ \t]*(?:(?:/|GO|//|;;|@|\$\w*\$[^\n]*|DELIMITER[^\n]*)[ \t\r]*$"
-    rb"|END\b(?!\s+(?:IF|LOOP|CASE|WHILE)\b)[^;\n]*;+[^\n]*$)"
-)
-
-
-def _value(string: bytes, group: int) -> bytes:
-    """A value; ``group`` is the number of the group that it will be. Where a word stands right before or behind a
-    string, a quote is missing, unless it is one of those that say what kind of string it is."""
-    oracle = _ORACLE.replace(b"%d", str(group + 1).encode())
-    plain = rb"[^'(),;\w]++|\w++(?!')"
-    text = string + rb"(?![\w'])|\b(?:[nxb]|u&|_\w++)" + string + rb"(?![\w'])|" + _ESCAPED
-    nested = rb"(?:" + text + rb"|" + plain + rb"|[,;])"
-    for _ in range(4):
-        nested = rb"(?:" + text + rb"|" + plain + rb"|[,;]|\((?:" + nested + rb"|(?!))*+\))"
-    return rb"((?:" + oracle + rb"|(?!))?+(?:" + text + rb"|" + plain + rb"|\((?:" + nested + rb"|(?!))*+\)|(?!))*+)"
-
-
-def _compiled(pattern: bytes) -> re.Pattern[bytes]:
-    return re.compile(pattern, _FLAGS)
-
-
-class Patterns:
-    """How strings are spelt decides where everything ends; ``backslash``: a backslash in a string is an escape, as
-    MySQL writes.
-
-    ``head``: INSERT up to VALUES (table and columns); ``values``: VALUES; ``other``: a statement of another kind,
-    without its end; ``routine`` and ``routine_end``: a definition that holds statements of its own; ``end``: a
-    semicolon and the rest of its line, if blank; ``line``: the rest of a blank line; ``trailer``: a clause that follows
-    the rows; ``comma``: what separates two rows; ``restart``: where a row or a statement may begin; ``one``: a value
-    and what follows it.
-    """
-
-    def __init__(self, backslash: bool) -> None:
-        self.string = _BACKSLASHED if backslash else _STRING
-        self.head = _compiled(_HEAD)
-        self.values = _compiled(rb"VALUES?\b\s*+")
-        self.other = _compiled(
-            rb"(?:"
-            + self.string
-            + rb"|\"[^\"]*+\"|"
-            + _COMMENT
-            + rb"|[^;'\"\-/\n]++|[-/]|\n(?!\s*+(?:INSERT|REPLACE|GO)\s)|(?!))*+"
-        )
-        self.routine = _compiled(_ROUTINE)
-        self.routine_end = _compiled(_ROUTINE_END)
-        self.end = _compiled(rb"\s*+;(?:[ \t\r]*+\n|[ \t\r]*+\Z)?")
-        self.line = _compiled(rb"[ \t\r]*+(?:\n|\Z)")
-        self.trailer = _compiled(rb"\s*+(?=(?:ON|RETURNING|AS)\s)")
-        self.comma = _compiled(rb"\s*+,(?=(?:\s++|" + _COMMENT + rb"|(?!))*+\()(?:[ \t\r]*+\n)?")
-        self.restart = _compiled(rb"\)\s*+,\s*+(?=\()|\n[ \t]*+(?=\()|;[ \t\r]*+\n|\n(?=[ \t]*+(?:INSERT|REPLACE)\s)")
-        self.one = _compiled(rb"\s*+" + _value(self.string, 1) + rb"[,)]")
-        self._tuples: dict[int, re.Pattern[bytes]] = {}
-
-    def tuple_of(self, width: int) -> re.Pattern[bytes]:
-        """A tuple of so many values: every second group is one."""
-        if width not in self._tuples:
-            values = (_value(self.string, 1 + 2 * place) for place in range(width))
-            self._tuples[width] = _compiled(rb"\(\s*+" + rb",\s*+".join(values) + rb"\)")
-        return self._tuples[width]
-
-
-patterns = cache(Patterns)
+"""Where a row or a statement may begin."""
 
 
 def names_of(text: bytes, charset: str) -> tuple[str, ...]:
@@ -163,10 +99,36 @@ BOM: Final = b"\xef\xbb\xbf"
 
 _CHUNK: Final = 8192  # segments that are handed over together
 _CHUNK_BYTES: Final = 16 << 20
+_SPANS: Final = 1 << 16  # of values that are read at a time
 _MOST_LISTS: Final = 1000  # beginnings of statements that are remembered
+_LONGEST_HEAD: Final = 4096  # bytes of one
 _SHOWN: Final = 40
 _LINE: Final = re.compile(rb"(?i)(?:(?:REM|REMARK|PROMPT|GO|DELIMITER|SPOOL|PRINT)\b|[\\@/])[^\n]*+\n?")
-_COPY: Final = re.compile(rb"(?is)COPY\s+([^;(]+?)\s*(?:\([^;)]*\)\s*)?FROM\s+STDIN\b[^;]*;.*?\n\\\.(?:\r?\n|\Z)")
+_COPY: Final = re.compile(rb"(?i)COPY\s++(" + _NAME + rb")\s*+(?:\([^;)]*+\)\s*+)?FROM\s++STDIN\b[^;\n]*+;[^\n]*+\n")
+_COPY_END: Final = re.compile(rb"(?m)^\\\.(?:\r?\n|\Z)")
+_DELIMITER: Final = re.compile(rb"(?i)DELIMITER[ \t]++(?!;[ \t\r]*+(?:\n|\Z))")
+_DELIMITER_END: Final = re.compile(rb"(?im)^DELIMITER[ \t]++;[ \t\r]*+(?:\n|\Z)")
+_GAP: Final = rb"(?:\s++|/\*[^*]{0,512}+\*/|--[^\n]*+\n|(?!))++"
+_ROUTINE: Final = re.compile(
+    rb"(?i)DECLARE\b(?!\s*+@)|(?:CREATE|ALTER)"
+    + _GAP
+    + rb"(?:(?:OR|REPLACE|ALTER|(?:NON)?EDITIONABLE|AGGREGATE|CONSTRAINT"
+    rb"|DEFINER\s{0,9}=\s{0,9}(?:[^\s`']++|`[^`\n]*+`|'[^'\n]*+'|(?!))++)" + _GAP + rb"|(?!))*+"
+    rb"(?:TRIGGER|FUNCTION|PROC|PROCEDURE|PACKAGE|EVENT|TYPE\s{1,9}BODY)\b"
+)
+_ROUTINE_END: Final = re.compile(rb"(?im)^[ \t]*+(?:/|GO|@)[ \t\r]*+(?:\n|\Z)|\bAS\s{1,99}(\$\w{0,64}\$)")
+_BODY: Final = re.compile(rb"(?i)\b(?:AS|IS|BEGIN)\b")
+_CALLS: Final = re.compile(rb"(?i)\bEXECUTE\s{1,99}(?:FUNCTION|PROCEDURE)\b")
+_BLOCK: Final = re.compile(
+    rb"(?i)BEGIN\b(?!\s*+;|\s++(?:TRAN|WORK|IMMEDIATE|DEFERRED|EXCLUSIVE|ISOLATION|READ))(?:\s++TRY\b)?"
+)
+_IN_BLOCK: Final = re.compile(
+    rb"(?i)'(?:[^']++|''|(?!))*+'|--[^\n]*+|/\*(?:[^*]++|\*(?!/)|(?!))*+"
+    rb"|\b(?:(END)|IF|LOOP|FOR|FORALL|WHILE|CASE|GOTO|EXCEPTION|BEGIN)\b"
+)
+_ADDS: Final = re.compile(rb"(?i)\b(?:INSERT|REPLACE)\b")
+_CURE: Final = "export the table alone, as INSERT statements with VALUES or as CSV"
+_ALLOWED: Final = 1 << 20  # bytes that may be looked at again after damage, besides the size of what was read
 _STATEMENT: Final = re.compile(
     rb"(?i)(?:ALTER|ANALYZE|BEGIN|CALL|COMMENT|COMMIT|CONNECT|CREATE|DECLARE|DEFINE|DELETE|DO|DROP|END|EXEC|EXECUTE|EXIT"
     rb"|FLUSH|GRANT|IF|LOCK|MERGE|PRAGMA|RENAME|REVOKE|ROLLBACK|SAVEPOINT|SELECT|SET|SHOW|START|TRUNCATE|UNLOCK|UPDATE"
@@ -221,7 +183,7 @@ def segments(
     ``table``: the folded name of the log's table; None: the rows of all tables. ``widths``: how many values a row of a
     table has, where its statements do not list the columns; else the first row tells.
     """
-    reader = _Reader(buffer, table, charset, patterns(backslash), dict(widths or {}))
+    reader = _Reader(buffer, table, charset, backslash, dict(widths or {}), origin=start)
     place = start
     if not start and buffer[:3].tobytes() == BOM:
         place = reader.gap(0, 3, None, "byte order mark")
@@ -234,6 +196,28 @@ def segments(
         yield reader.taken()
 
 
+_COMMA: Final = re.compile(rb"\s*+,")
+_TO_NEXT_LINE: Final = re.compile(rb"[ \t\r]*+\n")
+_END_OF_QUOTED: Final = re.compile(rb";(?:[ \t\r]*+\n)?")
+_NO_SPANS: Final = np.empty(0, np.int64), np.empty(0, np.int64)
+
+
+def _after(pattern: re.Pattern[bytes], data: Any, place: int) -> int:
+    """The end of what is at ``place``; that itself where there is none."""
+    found = pattern.match(data, place)
+    return place if found is None else found.end()
+
+
+class _Room:
+    """Arrays for the offsets of rows and of their values."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        rows = max(1, min(_CHUNK, _SPANS // max(width, 1)))
+        self.starts, self.ends = np.empty((2, rows, width), np.int64)
+        self.first, self.after = np.empty((2, rows), np.int64)
+
+
 @dataclass(slots=True)
 class _Reader:
     """Reads statement after statement."""
@@ -241,12 +225,15 @@ class _Reader:
     buffer: Bytes
     table: str | None
     charset: str
-    patterns: Patterns
+    backslash: bool
     widths: dict[str, int]
     found: Segments = field(default_factory=Segments)
     heads: dict[bytes, tuple[str, tuple[str, ...] | None]] = field(default_factory=dict)
     last: bytes = b""  # the head of the statement before, which the next mostly repeats
+    origin: int = 0
+    allowed: int = _ALLOWED  # bytes that may be looked at again after damage
     data: Any = None
+    room: _Room = field(default_factory=lambda: _Room(1))
 
     def __post_init__(self) -> None:
         self.data = self.buffer.data
@@ -265,13 +252,12 @@ class _Reader:
 
     def statement(self, place: int) -> Iterator[int]:
         """Adds the segments of one statement, or of the blanks before it; the places behind them."""
-        blank = BLANK.match(self.data, place)
-        behind = place if blank is None else blank.end()
+        behind, looked = skip_blank(self.buffer, place, len(self.buffer))
         if behind > place:
             yield self.gap(place, behind, None, "comments" if self._has_text(place, behind) else "white space")
             return
-        if self.data[place : place + 2] == b"/*":
-            yield self._damage(place, place, "expected the end of a comment, found none")
+        if looked > behind:
+            yield self._resume(place, place, looked, "expected the end of a comment, found none")[0]
             return
         head = self._head(place)
         if head is None:
@@ -281,7 +267,7 @@ class _Reader:
         if self.table is not None and not is_table(table, self.table):
             yield self._skipped(place, None, f"a statement of another table, {table}")
         elif first < 0:
-            named = self.patterns.head.match(self.data, place)
+            named = _HEAD.match(self.data, place)
             queried = named is not None and FROM_SELECT.match(self.data, named.end()) is not None
             reason = "expected VALUES and rows after the name of the table"
             yield self._skipped(place, Problem.MALFORMED, f"{reason}, found a SELECT" if queried else reason)
@@ -298,22 +284,28 @@ class _Reader:
             return *self.heads[self.last], place + size
         if _INSERT.match(self.data, place) is None:
             return None
-        found = self.patterns.head.match(self.data, place)
+        found = _HEAD.match(self.data, place)
         if found is None:
             return None
         names = None if found[2] is None else tuple(name.casefold() for name in names_of(found[2], self.charset))
         table = folded_name(found[1], self.charset)
-        values = self.patterns.values.match(self.data, found.end())
+        values = _VALUES.match(self.data, found.end())
         if values is None:
             return table, names, -1
         head = bytes(self.data[place : values.end()])
-        if len(self.heads) < _MOST_LISTS and self.data[values.end() : values.end() + 1] == b"(":
+        if (
+            len(self.heads) < _MOST_LISTS
+            and len(head) <= _LONGEST_HEAD
+            and self.data[values.end() : values.end() + 1] == b"("
+        ):
             self.heads[head] = table, names
             self.last = head
         return table, names, values.end()
 
     def _other(self, place: int) -> int:
         """A statement that has no rows."""
+        if _DELIMITER.match(self.data, place) is not None:
+            return self._routine(place, _DELIMITER_END.search(self.data, place))
         line = _LINE.match(self.data, place)
         if line is not None:
             return self.gap(place, line.end(), None, "a line of a script")
@@ -321,75 +313,135 @@ class _Reader:
         if copied is not None:
             table = folded_name(copied[1], self.charset)
             mine = self.table is not None and is_table(table, self.table)
-            reason = "COPY is not supported; dump the table as INSERT statements" if mine else f"rows of {table}"
-            return self.gap(place, copied.end(), Problem.MALFORMED if mine else None, reason)
-        if self.patterns.routine.match(self.data, place) is not None:
-            found = self.patterns.routine_end.search(self.data, place + 1)
-            if found is not None:
-                end = self.patterns.line.match(self.data, found.end())
-                behind = found.end() if end is None else end.end()
-                return self.gap(place, behind, None, "a definition with statements of its own")
+            reason = f"COPY is not supported; {_CURE}" if mine else f"rows of {table}"
+            end = _COPY_END.search(self.data, copied.end())
+            if end is None:
+                reason = f"truncated: {reason}, where the file ends"
+                return self.gap(place, len(self.buffer), Problem.TRUNCATED, reason)
+            return self.gap(place, end.end(), Problem.MALFORMED if mine else None, reason)
+        block = _BLOCK.match(self.data, place)
+        if block is not None and self._is_plain(block.end()):
+            return self.gap(place, _after(_REST_OF_LINE, self.data, block.end()), None, "the begin of a block")
+        if block is not None or self._is_routine(place):
+            return self._routine(place, self._routine_end(place))
         if _STATEMENT.match(self.data, place) is not None:
             return self._skipped(place, None, "another statement")
         shown = bytes(self.data[place : place + _SHOWN]).split(b"\n")[0].decode(self.charset, "backslashreplace")
         return self._skipped(place, Problem.MALFORMED, f"expected a statement, found {shown!r}")
+
+    def _is_plain(self, place: int) -> bool:
+        """Are the statements of the block at ``place`` run one after the other, each once?"""
+        word = next((one for one in _IN_BLOCK.finditer(self.data, place) if one[0][:1].isalpha()), None)
+        return word is None or word[1] is not None
+
+    def _is_routine(self, place: int) -> bool:
+        """Is this a definition that holds statements of its own?"""
+        if _ROUTINE.match(self.data, place) is None:
+            return False
+        first = bytes(self.data[place : place + 1024]).partition(b";")[0]
+        is_altered = first[:1] in b"aA" and _BODY.search(first) is None
+        return not is_altered and not (_CALLS.search(first) is not None and _BODY.search(first) is None)
+
+    def _routine_end(self, place: int) -> re.Match[bytes] | None:
+        """The line, or the semicolon, that ends a routine."""
+        found = _ROUTINE_END.search(self.data, place)
+        if found is None or found[1] is None:
+            return found
+        closed = re.compile(re.escape(found[1])).search(self.data, found.end())
+        return None if closed is None else _END_OF_QUOTED.search(self.data, closed.end())
+
+    def _routine(self, place: int, end: re.Match[bytes] | None) -> int:
+        """A routine up to its end, or up to that of the file, with a problem if statements in it add rows."""
+        if end is None:
+            reason = f"a routine, whose end is unknown: nothing that follows is read; {_CURE}"
+            return self.gap(place, len(self.buffer), Problem.MALFORMED, reason)
+        adds = _ADDS.search(self.data, place, end.end()) is not None
+        reason = f"a routine: the INSERT statements in it are not rows; {_CURE}" if adds else "a routine"
+        return self.gap(place, end.end(), Problem.MALFORMED if adds else None, reason)
 
     def _skipped(self, place: int, code: Problem | None, reason: str) -> int:
         """A statement up to its semicolon, or up to the line before the next INSERT."""
         return self.gap(place, self._statement_end(place), code, reason)
 
     def _statement_end(self, place: int) -> int:
-        body = self.patterns.other.match(self.data, place)
-        behind = place if body is None else body.end()
-        end = self.patterns.end.match(self.data, behind)
-        if end is not None:
-            return end.end()
-        if behind < len(self.buffer) and self.buffer[behind] != 10:  # a quote that nothing closes
-            line = bytes(self.data[behind : behind + (1 << 20)]).find(b"\n")
-            return behind + 1 + line if line >= 0 else min(behind + (1 << 20), len(self.buffer))
-        return min(behind + 1, len(self.buffer))
+        size = len(self.buffer)
+        end, looked, quote = statement_end(self.buffer, place, size, self.backslash)
+        if end >= 0:
+            return int(end)
+        if not self._may_look(looked - quote, place):
+            return size
+        line = bytes(self.data[quote : quote + (1 << 20)]).find(b"\n")
+        return int(quote) + 1 + line if line >= 0 else min(int(quote) + (1 << 20), size)
+
+    def _may_look(self, count: int, place: int) -> bool:
+        """May so many bytes, which were looked at in vain, be looked at again? All those of a file together are a few
+        times its size at most."""
+        self.allowed -= count
+        return self.allowed + 4 * (place - self.origin) > 0
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def _rows(self, place: int, first: int, table: str, names: tuple[str, ...] | None) -> Iterator[int]:
         """The rows of one statement; ``first``: where its first row begins."""
+        size = len(self.buffer)
         width = len(names) if names is not None else self._width(table, first)
-        pattern = self.patterns.tuple_of(width)
-        match, comma, blank, data = pattern.match, self.patterns.comma.match, BLANK.match, self.data
-        found = self.found
-        group = self._group(table, names)
-        begin = place
-        while True:
-            row = match(data, first)
-            if row is None:
-                begin, first, goes_on = self._bad_row(begin, first, width)
-            else:
-                after = row.end()
-                separator = comma(data, after)
-                if separator is not None:
-                    end, goes_on = separator.end(), True
-                else:
-                    end, goes_on = self._row_end(after), False
+        begin, goes_on = place, True
+        while goes_on:
+            room = self._room(width)
+            why, count, following, number, end, looked = read_rows(
+                *(self.buffer, first, size, _CHUNK_BYTES, self.backslash),
+                *(room.starts, room.ends, room.first, room.after),
+            )
+            begin = self._add(table, names, room, count, begin)
+            goes_on = why != LAST
+            if why == WRONG:
+                begin, goes_on = self._bad_row(begin, following, width, number, end, looked)
+            elif why == LAST:
+                end, reached = self._row_end(following)
                 if end < 0:
-                    shown = bytes(data[after : after + _SHOWN]).lstrip()[:12].decode(self.charset, "backslashreplace")
-                    reason = f"expected a comma or a semicolon after the row, found {shown!r}"
-                    begin, goes_on = self._resume(begin, after - 1, reason)
-                    first = begin
+                    shown = bytes(self.data[following : following + _SHOWN]).lstrip()[:12]
+                    reason = f"expected a comma or a semicolon after the row, found {self._text(shown)!r}"
+                    begin = self._take_back(table, names)
+                    begin, goes_on = self._resume(begin, following - 1, max(looked, reached), reason)
                 else:
-                    group.index.append(len(found.start))
-                    group.values.append(row.groups()[::2])
-                    found.start.append(begin)
-                    found.end.append(end)
-                    begin = first = end
+                    self.found.end[-1] = begin = end
             if not goes_on or self.is_full(begin):
                 yield begin
-                if not goes_on:
-                    return
-                found = self.found
-                group = self._group(table, names)
-            if data[first] != 40:
-                there = blank(data, first)
-                first = first if there is None else there.end()
+            if goes_on:
+                first = int(skip_blank(self.buffer, begin, size)[0])
+
+    def _room(self, width: int) -> _Room:
+        if self.room.width != width:
+            self.room = _Room(width)
+        return self.room
+
+    def _text(self, raw: bytes) -> str:
+        return raw.decode(self.charset, "backslashreplace")
+
+    def _add(self, table: str, names: tuple[str, ...] | None, room: _Room, count: int, begin: int) -> int:
+        """Adds rows that were read, the first of which begins at ``begin``; where the last one ends."""
+        if not count:
+            return begin
+        group, found = self._group(table, names), self.found
+        after = room.after[:count].tolist()
+        low = int(room.first[0])
+        raw = bytes(self.data[low : after[-1]])
+        starts, ends = (room.starts[:count] - low).tolist(), (room.ends[:count] - low).tolist()
+        group.index += range(len(found.start), len(found.start) + count)
+        group.values += [
+            tuple([raw[start:end] for start, end in zip(*one, strict=True)]) for one in zip(starts, ends, strict=True)
+        ]
+        found.start += [begin, *after[:-1]]
+        found.end += after
+        return int(after[-1])
+
+    def _take_back(self, table: str, names: tuple[str, ...] | None) -> int:
+        """Takes the last row away; where it begins."""
+        group = self._group(table, names)
+        group.index.pop()
+        group.values.pop()
+        self.found.end.pop()
+        return self.found.start.pop()
 
     def _group(self, table: str, names: tuple[str, ...] | None) -> SqlRows:
         known = self.found.rows.get((table, names))
@@ -399,68 +451,53 @@ class _Reader:
 
     def _width(self, table: str, first: int) -> int:
         if table not in self.widths:
-            found = self._count(first)
-            self.widths[table] = 1 if found is None else found[0]
+            count, end, _ = read_row(self.buffer, first, len(self.buffer), self.backslash, *_NO_SPANS)
+            self.widths[table] = count if end >= 0 and self.buffer[first] == 40 else 1
         return self.widths[table]
 
-    def _row_end(self, place: int) -> int:
-        """Where the last row of a statement ends, whose values end at ``place``; -1 where what follows cannot."""
-        end = self.patterns.end.match(self.data, place)
+    def _row_end(self, place: int) -> tuple[int, int]:
+        """Where the last row of a statement ends, whose values end at ``place`` (-1 where what follows cannot), and
+        where the look at that ended."""
+        end = _END.match(self.data, place)
         if end is not None:
-            return end.end()
-        if self.patterns.trailer.match(self.data, place) is not None:
-            return self._statement_end(place)
-        blank = BLANK.match(self.data, place)
-        behind = place if blank is None else blank.end()
-        if behind < len(self.buffer) and not chr(self.buffer[behind]).isalpha() and self.buffer[behind] != 47:
-            return -1
-        line = self.patterns.line.match(self.data, place)
-        return place if line is None else line.end()
+            return end.end(), place
+        if _TRAILER.match(self.data, place) is not None:
+            return self._statement_end(place), place
+        behind, looked = skip_blank(self.buffer, place, len(self.buffer))
+        if looked > behind or (
+            behind < len(self.buffer) and not chr(self.buffer[behind]).isalpha() and self.buffer[behind] != 47
+        ):
+            return -1, int(looked)
+        return _after(_REST_OF_LINE, self.data, place), place
 
-    def _count(self, place: int) -> tuple[int, int] | None:
-        """How many values the row at ``place`` has, and where it ends; None where it is none."""
-        if self.data[place : place + 1] != b"(":
-            return None
-        value = self.patterns.one
-        number, place = 0, place + 1
-        while True:
-            found = value.match(self.data, place)
-            if found is None:
-                return None
-            number, place = number + 1, found.end()
-            if self.data[place - 1] == 41:
-                return number, place
+    def _bad_row(self, begin: int, first: int, width: int, number: int, after: int, looked: int) -> tuple[int, bool]:
+        """Adds a row that is none, of ``number`` values up to ``after`` (-1: it has no end); where the next begins, and
+        whether the statement goes on there."""
+        if after < 0:
+            return self._resume(begin, first, looked, "expected a row of values, closed by a parenthesis")
+        reason = f"expected {width} values, found {number}"
+        comma = _COMMA.match(self.data, after)
+        if comma is not None:
+            following, _ = skip_blank(self.buffer, comma.end(), len(self.buffer))
+            if following < len(self.buffer) and self.buffer[following] == 40:
+                return self.gap(begin, _after(_TO_NEXT_LINE, self.data, comma.end()), Problem.MALFORMED, reason), True
+        end, reached = self._row_end(after)
+        if end >= 0:
+            return self.gap(begin, end, Problem.MALFORMED, reason), False
+        looked = max(looked, reached)
+        return self._resume(begin, first, looked, reason)
 
-    def _bad_row(self, begin: int, first: int, width: int) -> tuple[int, int, bool]:
-        """Adds a row that is none; where the next begins, if the statement goes on."""
-        counted = self._count(first)
-        reason = "expected a row of values, closed by a parenthesis"
-        if counted is not None:
-            number, after = counted
-            reason = f"expected {width} values, found {number}"
-            separator = self.patterns.comma.match(self.data, after)
-            if separator is not None:
-                place = self.gap(begin, separator.end(), Problem.MALFORMED, reason)
-                return place, place, True
-            end = self._row_end(after)
-            if end >= 0:
-                place = self.gap(begin, end, Problem.MALFORMED, reason)
-                return place, place, False
-        place, goes_on = self._resume(begin, first, reason)
-        return place, place, goes_on
-
-    def _resume(self, begin: int, place: int, reason: str) -> tuple[int, bool]:
+    def _resume(self, begin: int, place: int, looked: int, reason: str) -> tuple[int, bool]:
         """Adds damage from ``begin`` to the next place behind ``place`` where a row or a statement may begin; that
-        place, and whether the statement goes on there."""
-        found = self.patterns.restart.search(self.data, place)
+        place, and whether the statement goes on there. ``looked``: where the look at what is damaged ended."""
+        if not self._may_look(looked - place, place):
+            place = looked
+        found = _RESTART.search(self.data, place)
         if found is None:
             end = self.gap(begin, len(self.buffer), Problem.TRUNCATED, f"truncated: {reason}, where the file ends")
             return end, False
         end = self.gap(begin, found.end(), Problem.MALFORMED, reason)
         return end, end < len(self.buffer) and self.buffer[end] == 40
-
-    def _damage(self, begin: int, place: int, reason: str) -> int:
-        return self._resume(begin, place, reason)[0]
 
     def gap(self, start: int, end: int, code: Problem | None, reason: str) -> int:
         """Adds a segment that is no row; where it ends."""
@@ -471,6 +508,7 @@ class _Reader:
         return end
 
 
+_SMALL: Final = 1 << 12  # bytes for which nothing is compiled
 _MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
 
 
@@ -487,14 +525,13 @@ def looks_like_dump(head: Bytes, damaged: bool = False) -> bool:
     """Does a file that begins so hold statements, INSERTs among them? Two of them are wanted behind a beginning that is
     neither a statement nor a comment, unless it is known to be ``damaged``."""
     mark = 3 if head[:3].tobytes() == BOM else 0
-    blank = BLANK.match(head.data, mark)
-    place = mark if blank is None else blank.end()
-    wanted = 1 if damaged or begins_like_dump(head, place) else 2
-    known = patterns(False)
+    with interpreted() if len(head) < _SMALL else nullcontext():
+        place, _ = skip_blank(head, mark, len(head))
+    wanted = 1 if damaged or begins_like_dump(head, int(place)) else 2
     place = find_begin(head, mark)
     while place < len(head):
-        found = known.head.match(head.data, place)
-        if found is not None and known.values.match(head.data, found.end()) is not None:
+        found = _HEAD.match(head.data, place)
+        if found is not None and _VALUES.match(head.data, found.end()) is not None:
             wanted -= 1
             if not wanted:
                 return True
@@ -505,10 +542,9 @@ def looks_like_dump(head: Bytes, damaged: bool = False) -> bool:
 def inserted_from_select(head: Bytes, charset: str) -> tuple[str, tuple[str, ...] | None] | None:
     """The table of the first INSERT that takes its rows from a SELECT, and the columns that it lists (None: it lists
     none); None where there is no such statement."""
-    known = patterns(False)
     place = find_begin(head, 0)
     while place < len(head):
-        found = known.head.match(head.data, place)
+        found = _HEAD.match(head.data, place)
         if found is not None and FROM_SELECT.match(head.data, found.end()) is not None:
             return folded_name(found[1], charset), None if found[2] is None else names_of(found[2], charset)
         place = find_begin(head, place + 1)
@@ -521,36 +557,40 @@ def outline(
     """The tables that have rows in a dump, by their folded names: their columns, if statements list them (where they do
     not list the same, those with most rows), and the first ``most`` rows."""
     found: dict[str, dict[tuple[str, ...] | None, list[tuple[bytes, ...]]]] = {}
-    head = patterns(backslash).head
+    reader = _Reader(buffer, None, charset, backslash, {})
     place, looked = find_begin(buffer, 0), 0
     while place < len(buffer) and looked < _MOST_HEADS:
         looked += 1
-        match = head.match(buffer.data, place)
+        match = _HEAD.match(buffer.data, place)
         table = "" if match is None else folded_name(match[1], charset)
+        behind = place + 1
         if table and not any(len(rows) >= most for rows in found.get(table, {}).values()):
-            first = next(segments(buffer, place, place + 1, table=None, charset=charset, backslash=backslash), None)
-            for one in () if first is None else first.rows.values():
+            for end in reader.statement(place):
+                behind = end
+                if reader.is_full(end):
+                    break
+            for one in reader.taken().rows.values():
+                if not one.values:
+                    continue
                 rows = found.setdefault(table, {}).setdefault(one.names, [])
                 rows += [row for row in one.values[:most] if not rows or len(row) == len(rows[0])]
-        place = find_begin(buffer, place + 1)
+        place = find_begin(buffer, behind)
     return {table: max(lists.items(), key=lambda one: len(one[1])) for table, lists in found.items()}
 
 
 def value_places(record: bytes, charset: str, backslash: bool) -> tuple[tuple[str, ...] | None, list[tuple[int, int]]]:
     """The columns that a row's statement lists (None: it lists none, or the row is not its first), and where its values
     begin and end in its bytes."""
-    known = patterns(backslash)
-    head = known.head.match(record)
+    head = _HEAD.match(record)
     names, place = None, 0
     if head is not None:
         names = None if head[2] is None else tuple(one.casefold() for one in names_of(head[2], charset))
         place = head.end()
     place = record.find(b"(", place)
-    found: list[tuple[int, int]] = []
-    while place >= 0:
-        value = known.one.match(record, place + 1)
-        if value is None:
-            break
-        found.append(value.span(1))
-        place = value.end() - 1 if record[value.end() - 1] == 44 else -1
-    return names, found
+    if place < 0:
+        return names, []
+    most = record.count(b",") + 1
+    starts, ends = np.empty((2, most), np.int64)
+    with interpreted() if len(record) < _SMALL else nullcontext():
+        count, _, _ = read_row(np.frombuffer(record, np.uint8), place, len(record), backslash, starts, ends)
+    return names, list(zip(starts[:count].tolist(), ends[:count].tolist(), strict=True))
