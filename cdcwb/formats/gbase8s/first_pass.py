@@ -245,6 +245,7 @@ def _note_prefixes(scan: Scan, buffer: Bytes, headers: Headers, rows: Ints, word
 
 _SAMPLE: Final = 1 << 18
 _MOST_SIZES: Final = 16  # buffer sizes that are tried
+_LEAST_BUFFER: Final = 64  # bytes
 _MOST_GAPS: Final = 1000  # runs of unused bytes that are examined for the size
 
 
@@ -342,14 +343,15 @@ def buffer_size(sample: Bytes, framed: Sequence[Segments], lengths: Iterable[int
         for gap in np.flatnonzero(~segments.record)[:_MOST_GAPS].tolist():
             first = segments.base + int(segments.start[gap])
             unused = data[first : min(segments.base + int(segments.end[gap]), first + KEY)]
-            before = data.rfind(unused, max(0, first - len(data) // 2), first) if unused.strip(b"\0") else -1
+            is_filler = any(unused[period:] == unused[:-period] for period in range(1, KEY // 2))
+            before = -1 if is_filler else data.rfind(unused, max(0, first - len(data) // 2), first)
             if before >= 0:
                 votes[first - before] += 1
     sizes = [size for size, _ in votes.most_common() if not clean or not any(length % size for length in lengths)]
     widths: dict[int, int] = {}  # by the number of bytes unaccounted for
     for width in sizes[:_MOST_SIZES]:
         usable = len(data) // width * width
-        if width >= COMMON_HEADER and usable >= 2 * width:
+        if width >= _LEAST_BUFFER and usable >= 2 * width:
             bad, stale = explained(walk_reads(sample[:usable], np.arange(width, usable, width)))
             if stale > 0 and 10 * bad <= stale:
                 widths.setdefault(bad, width)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -240,6 +241,7 @@ OPTIONS: Final[dict[str, str]] = dict(containers.OPTIONS)
 
 _HEAD: Final = 1 << 16
 _MESSAGES: Final = 64
+_BATCHES: Final = 64  # of so many messages, until one has a message
 _ENOUGH: Final = 1 << 20  # bytes that are unpacked to recognise a compressed file
 _NEAR: Final = 1 << 20  # bytes before a record that are read to find it
 _DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
@@ -352,7 +354,7 @@ def _in_literals(head: bytes) -> bool:
 def _first(container: Container, literals: bool) -> tuple[int, int]:
     """The number of GoldenGate messages among a file's first messages, and the number of examined ones."""
     for start, stop in containers.parts(container)[:1]:
-        for messages in containers.read(container, start, stop, _MESSAGES, _ENOUGH):
+        for messages in islice(containers.read(container, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
             valid, count = message_counts(messages, literals)
             if count:
                 return valid, count

@@ -380,8 +380,13 @@ class _Walk:
         while at < self.limit:
             text = self.source.read(at, at + step + _MARK + len(self.margin)).tobytes()
             for found in self.again.finditer(text):
-                line = text[found.end() : text.find(b"\n", found.end()) + 1]
-                if b"\\" in line or line.count(b'"') % 2 == 0:  # else it is damaged as well, and needs no scanner
+                end = text.find(b"\n", found.end())
+                line = text[found.end() : end + 1]
+                # a line whose quotes or braces show that it is damaged as well needs no scanner
+                is_open = line.count(b"{") > line.count(b"}") and line.rstrip()[-1:] not in (b"[", b",", b":")
+                if is_open and b'"' not in line and self.again.match(text, end) is not None:
+                    continue
+                if b"\\" in line or line.count(b'"') % 2 == 0:
                     return at + found.end()
             at, step = at + step, min(2 * step, _MOST)
         return min(at, self.source.length)

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -207,6 +208,7 @@ def file_notes(found: Sequence[Container]) -> list[dict[str, Any]]:
 
 _FILES: Final = 8  # that are looked at to recognise a capture
 _MESSAGES: Final = 64
+_BATCHES: Final = 64  # of so many messages, until one has a message
 _ENOUGH: Final = 1 << 20  # bytes of a compressed file that are unpacked
 
 
@@ -237,7 +239,7 @@ class MessageFormat(BaseFormat):
 
     def _first(self, container: Container, options: Mapping[str, Any]) -> tuple[int, int, float]:
         for start, stop in parts(container)[:1]:
-            for messages in read(container, start, stop, _MESSAGES, _ENOUGH):
+            for messages in islice(read(container, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
                 found, looked, is_sure = self.count(messages, container.schema, options)
                 if looked:
                     return found, looked, 0.6 if not is_sure else 0.98 if 2 * found >= looked else 0.7

@@ -253,24 +253,25 @@ def header_pairs(text: bytes, separator: bytes) -> tuple[list[tuple[str, str | N
         return [], text[len(NO_HEADERS) + len(separator) :]
     if separator == b",":
         parts: list[bytes] = []
-        rest = text
-        while (at := rest.find(b",")) >= 0 and _HEADER.match(rest[:at]):
-            parts.append(rest[:at])
-            rest = rest[at + 1 :]
+        start = 0
+        while (at := text.find(b",", start)) >= 0 and _HEADER.match(text[start:at]):
+            parts.append(text[start:at])
+            start = at + 1
             if len(parts) > _MOST_PAIRS:
                 break
+        rest = text[start:]
     else:
         piece, found, rest = text.partition(separator)
         parts = piece.split(b",") if found else []
     if not parts or b":" not in parts[0]:
         return None, text
-    joined: list[bytes] = []
+    joined: list[list[bytes]] = []
     for part in parts:
         if b":" in part:
-            joined.append(part)
+            joined.append([part])
         else:
-            joined[-1] += b"," + part  # a value with a comma in it
-    return [_pair(part) for part in joined], rest
+            joined[-1].append(part)  # a value with a comma in it
+    return [_pair(b",".join(some)) for some in joined], rest
 
 
 _HEADER: Final = re.compile(rb"""[^:,{}\[\]"]+:[^{}\[\]"]*\Z""")

@@ -240,12 +240,13 @@ def columns_of(
 
 def body_of_columns(columns: Sequence[PrintedColumn], order: Order, form: Form = Form.COLUMNS) -> tuple[bytes, bool]:
     """A body from separately printed columns, and whether it is complete. A column without bytes, or with truncated
-    bytes, is left out. For a form of two images, columns of the halves ``key`` and ``before`` make the before image.
+    bytes, is left out, and so is a fragment of a large object. For a form of two images, columns of the halves ``key``
+    and ``before`` make the before image.
     """
     parts: dict[bool, list[bytes]] = {True: [], False: []}
     complete = True
     for column in columns:
-        if column.data is None or len(column.data) < column.length:
+        if column.data is None or not 0 <= column.length <= len(column.data):
             complete = False
             continue
         number, length = column.index.to_bytes(2, order), column.length.to_bytes(2, order)

@@ -249,9 +249,14 @@ def _column(result: Printed, record: bytes, line: Line, half: str) -> PrintedCol
             sentence = f"{what.format(*both)} is printed as {decimal} and as x{shown}"
             result.problems.append((Problem.HEADER_VALUE, sentence))
         both.append(number)
+    data: bytes | None = line.data or None
     fragment = line.span(6) if line.found[6] >= 0 else None
+    if not (0 <= both[0] < 1 << 16 and (fragment is not None or both[1] >= 0) and both[1] < 1 << 16):
+        sentence = f"Column {both[0]} with {both[1]} bytes: a column has a number and a length of 16 bits"
+        result.problems.append((Problem.HEADER_VALUE, sentence))
+        data = None
     key = record[line.start : line.start + 1] == b"K"
-    return PrintedColumn("key" if key else half, both[0], both[1], line.data or None, fragment)
+    return PrintedColumn("key" if key else half, both[0], both[1], data, fragment)
 
 
 def _shape(result: Printed) -> Shape:

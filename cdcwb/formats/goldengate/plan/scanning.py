@@ -493,7 +493,7 @@ def widths(task: tuple[str, int, frozenset[str]]) -> dict[str, int]:
         most = np.zeros(len(marks.tables), dtype=np.int64)
         np.maximum.at(most, marks.table[rows[cells.row]], cells.index + 1)
         for row in rows[np.isin(rows, np.array(sorted(extras), dtype=np.int64))].tolist():
-            shown = max((one.index + 1 for one in extras[row].columns), default=0)
+            shown = max((one.index + 1 for one in extras[row].columns if one.index < 1 << 16), default=0)
             most[marks.table[row]] = max(int(most[marks.table[row]]), shown)
         for code in chosen:
             name = marks.tables[code]

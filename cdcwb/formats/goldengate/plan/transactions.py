@@ -105,6 +105,10 @@ def spans(buffer: Bytes, at: Ints) -> pa.Array:
     if not valid.any():
         return pa.nulls(len(at), pa.binary())
     start, end = np.where(valid, at.T, 0)
+    if len(buffer) >= 1 << 31:  # a compressed file is one part of any size, and offsets of Arrow have 32 bits
+        edges = np.append(0, np.cumsum(end - start))
+        buffer = buffer[np.arange(edges[-1]) + np.repeat(start - edges[:-1], end - start)]
+        start, end = edges[:-1], edges[1:]
     return gather(pa.binary(), buffer, start, end, valid)
 
 
