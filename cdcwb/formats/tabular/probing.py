@@ -286,6 +286,8 @@ def _json(ask: _Question, source: Source) -> FileProbe | None:
 
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
+_MOST_PARTS: Final = 64  # that are read for a sample, of blank lines too
+
 
 def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
     """``whole``: the source is the complete file, not its beginning."""
@@ -324,10 +326,11 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
         note=note,
         first_row=first,
     )
-    parts = []
+    parts, count = [], 0
     for part in csv_parts(source, probe, Names(probe.columns), probe.first, source.length, ask.limit + 2):
         parts.append(part)
-        if sum(len(indices) for one in parts for indices, _ in one.rows) > ask.limit:
+        count += sum(len(indices) for indices, _ in part.rows)
+        if count > ask.limit or len(parts) > _MOST_PARTS:
             break
     rows = _sample(parts, probe.columns, ask.limit + 1)
     return replace(probe, sample=rows[: ask.limit] if whole or len(rows) > ask.limit else rows[:-1])
