@@ -190,7 +190,8 @@ class Source:
                 parts = sorted((Path(scratch) / "changes").glob("*.parquet"))
                 build_changes(folder, parts, transactions, self.index, origin)
         made = open_changes(folder, origin, self.index)
-        assert made is not None
+        if made is None:
+            raise CaptureError("the index that was just made cannot be read", path=str(folder))
         return made
 
 
