@@ -35,8 +35,9 @@ report: env java ## run every notebook over every capture in data/ and write rep
 # What is checked of the code keeps one core busy; meanwhile the kernels are compiled once for all processes.
 test: env java browser s3 stores ## check the code, then run every test at its normal size
 	@$(BIN)/python -m cdcwb.cli.kernels & $(CHECK) && wait $$!
-	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal tests/unit
+	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal -m "not spark" tests/unit tests/hostile tests/answers
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder tests/browser tests/notebooks tests/spark
+	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) -m spark tests/hostile tests/answers
 
 test-full: env java ## run the tests that are left out above for their size; takes long
 	$(PYTEST) --full -m full

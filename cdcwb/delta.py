@@ -65,7 +65,8 @@ def save(capture: Capture, directory: str | os.PathLike[str], overwrite: bool, c
         return
     with _locked(target), _staging(target) as staging:
         description = delta_at(target)
-        assert description is not None
+        if description is None:
+            raise CaptureError("was removed while it was opened; save again", path=str(target))
         tables = capture._tables
         if isinstance(tables, (Continued, Saved)):
             source = tables.saved if isinstance(tables, Continued) else tables

@@ -42,7 +42,9 @@ def outputs(kind: type[Page]) -> list[dict[str, Any]]:
     summary |= dict.fromkeys(("open_transactions", "malformed_bytes")) | counted
     asked = SimpleNamespace(limits=["tables shop.orders"], captures={}, shown="")
     health = Health(Tone.BAD, WHAT, VERDICT)
-    opened: Any = SimpleNamespace(asked=asked, captures={"a": None}, capture=None, summary=summary, health=health)
+    opened: Any = SimpleNamespace(
+        asked=asked, captures={"a": None}, capture=SimpleNamespace(spark=None), summary=summary, health=health
+    )
     sheet = Sheet()
     kind(opened).begin(sheet, BEGUN)
     shown: list[dict[str, Any]] = []

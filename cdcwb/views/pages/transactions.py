@@ -135,7 +135,8 @@ class Transactions(Page):
             }
         )
         if total > drawn["drawn"]:
-            self._all_begins(sheet, total)
+            if self.axis is not None:  # else no transaction has a time
+                self._all_begins(sheet, total, self.axis)
             longest = f"{count(drawn['drawn'])} longest of {count(total)} shown"
             sheet.note(f"{longest}; an unknown duration counts as short:")
         numbers = show.table_html(shown[:30], columns)
@@ -152,13 +153,12 @@ class Transactions(Page):
             widened = plural(drawn["widened"], "bar")
             sheet.note(f"{widened} drawn wider than the duration on the time axis; point at a bar to see its duration.")
 
-    def _all_begins(self, sheet: Sheet, total: int) -> None:
-        assert self.axis is not None
+    def _all_begins(self, sheet: Sheet, total: int, axis: TimeAxis) -> None:
         sheet.note(f"All {plural(total, 'transaction')} by the time of their begin:")
-        cells, width = ask.histogram(self.capture, self.axis, least_us=self.tick_us)
+        cells, width = ask.histogram(self.capture, axis, least_us=self.tick_us)
         heads = {"began_at": "begin from", "row": "duration or outcome", "transactions": "transactions"}
         numbers = show.table_html(cells[:50], heads)
-        sheet.chart(charts.heatmap(cells, ask.BANDS, width, self.axis), numbers)
+        sheet.chart(charts.heatmap(cells, ask.BANDS, width, axis), numbers)
         begun = sum(cell["transactions"] for cell in cells)
         if begun < total:
             sheet.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")
