@@ -7,8 +7,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Final
 
@@ -97,22 +96,22 @@ for _command in (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; ``arguments`` are those of the process by default. SIGTERM and SIGHUP
-    end it like an exception, so that temporary files are removed and child processes end."""
-    caught = _caught_signals()
+    end it as Ctrl-C does, so that temporary files are removed and child processes end."""
+    ended: list[signal.Signals] = []
+    caught = _caught_signals(ended)
     try:
-        with _cancelling_jobs():
-            result: Any = cli.main(args=arguments, prog_name="cdcwb", standalone_mode=False)
+        result: Any = cli.main(args=arguments, prog_name="cdcwb", standalone_mode=False)
     except click.ClickException as wrong:
         _complain(wrong)
         return UNUSABLE
     except (KeyboardInterrupt, click.Abort):
-        print("cdcwb: interrupted", file=sys.stderr)
-        return 130
+        print(f"cdcwb: ended by {ended[0].name}" if ended else "cdcwb: interrupted", file=sys.stderr)
+        return 128 + (ended[0] if ended else signal.SIGINT)
     except _PipeClosedError:  # nothing must be flushed into it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else INTERNAL
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else INTERNAL
     except Exception as raised:
         failure = of_source(raised)
         text = sentence(failure)
@@ -126,34 +125,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         remove()
         for number in caught:
             signal.signal(number, signal.SIG_DFL)
+    if ended:  # the command has handled it
+        return 128 + ended[0]
     return result if isinstance(result, int) else FINE
 
 
-@contextmanager
-def _cancelling_jobs() -> Iterator[None]:
-    """Ends Spark's jobs if the block fails, so that no task writes to folders that are removed."""
-    try:
-        yield
-    except BaseException:
-        spark = sys.modules.get("pyspark.sql")
-        session = None if spark is None else spark.SparkSession.getActiveSession()
-        with suppress(Exception):  # a remote session has no context
-            if session is not None:
-                session.sparkContext.cancelAllJobs()
-        raise
-
-
-def _caught_signals() -> list[signal.Signals]:
-    """Makes the first signal raise SystemExit, unless the signal is ignored (``nohup``); returns the signals."""
+def _caught_signals(ended: list[signal.Signals]) -> list[signal.Signals]:
+    """Makes the first signal interrupt the command as Ctrl-C does, which Spark's jobs and notebooks understand, unless
+    the signal is ignored (``nohup``), and adds it to ``ended``. Returns the signals."""
     if threading.current_thread() is not threading.main_thread():
         return []
     caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
 
-    def end(number: int, _frame: FrameType | None) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
         for other in caught:
             signal.signal(other, signal.SIG_IGN)  # a second one must not end the removal of files
-        print(f"cdcwb: ended by {signal.Signals(number).name}", file=sys.stderr)
-        sys.exit(128 + number)
+        ended.append(signal.Signals(number))
+        interrupt = signal.getsignal(signal.SIGINT)
+        if callable(interrupt):
+            interrupt(number, frame)
+        raise KeyboardInterrupt
 
     for number in caught:
         signal.signal(number, end)

@@ -171,7 +171,7 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
 
     for name in _ECHOES:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_no_interrupt)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     environ = os.environ
     connect = environ.get("SPARK_REMOTE") or environ.get("SPARK_API_MODE", "").lower() == "connect"
     if connect or "PYSPARK_GATEWAY_PORT" in environ:  # a server or spark-submit decides; the JVM is running already
@@ -202,9 +202,9 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     return SparkSession.builder.getOrCreate()
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """False for the stack trace that Py4J logs when Ctrl-C interrupts a call."""
-    return not record.getMessage().startswith("KeyboardInterrupt while sending command")
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """False for the stack traces that Py4J logs when a call is interrupted; it raises the exceptions too."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _reach(remote: str) -> None:

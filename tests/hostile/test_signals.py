@@ -99,11 +99,12 @@ def test_a_signal_while_the_jvm_starts_ends_it_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_ctrl_c_while_spark_works_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    target = tmp_path / "changes.jsonl"
-    with running(tmp_path, "export", str(CAPTURE), "--view", "changes", "--to", str(target)) as command:
-        wait_until(lambda: list((tmp_path / "tmp").glob("blockmgr-*")))
-        wait_until(lambda: any("pyspark" in line or "cdcwb" in line for line in children(command.pid).values()))
-        end(command, signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_spark_works_is_one_line_and_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    arguments = ["--changes", "50000000", "--seed", "1", "--to", str(made), "--parallel"]
+    with running(tmp_path, "synth", "gbase8s", *arguments) as command:
+        wait_until(lambda: any("pyspark.worker" in line for line in children(command.pid).values()))
+        end(command, number)
     wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
-    assert [path.name for path in tmp_path.iterdir()] == ["tmp"]
+    assert list(made.iterdir()) == []
