@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +19,12 @@ __all__ = [
     "JSON",
     "Row",
     "check_locate",
+    "prefixed",
     "put",
     "rows",
     "rows_in_parts",
     "rows_of",
+    "varint",
 ]
 
 JSON = b'{"magic":"atMSG","type":"DT","message":{"data":{"a":1},"beforeData":null,"headers":{"operation":"INSERT"}}}'
@@ -121,6 +124,30 @@ def _check(container: Container, found: list[Row]) -> None:
             assert len(row.source) == row.length
         position += row.length
     assert position == extent
+
+
+def varint(number: int) -> bytes:
+    """An unsigned varint."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def prefixed(width: str, *values: bytes | None) -> bytes:
+    """Values behind their lengths; ``width`` is be4, le4, be8, le8, varint or zigzag."""
+    out = b""
+    for value in values:
+        length = -1 if value is None else len(value)
+        if width == "varint":
+            out += varint(length)
+        elif width == "zigzag":
+            out += varint(2 * length if length >= 0 else -2 * length - 1)
+        else:
+            out += struct.pack({"be4": ">i", "le4": "<i", "be8": ">q", "le8": "<q"}[width], length)
+        out += value or b""
+    return out
 
 
 def check_locate(container: Container, found: list[Row]) -> None:

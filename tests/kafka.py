@@ -5,7 +5,6 @@ Avro is written by fastavro; nothing here is shared with the decoders or with ``
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import fastavro
 
+from tests.containers import prefixed
 from tests.local import ledger, plan_of, read
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "enveloped",
     "events",
     "framed",
-    "line_of",
     "metadata",
     "record",
     "rows",
@@ -153,20 +152,15 @@ def framed(number: int, message: bytes) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + message
 
 
-WRITTEN = {"container": "lines", "encoding": "base64"}
+WRITTEN = {"container": "prefixed", "prefix": "be4", "pairs": "false"}
 """How :func:`write` does it."""
-
-
-def line_of(value: bytes | None) -> bytes:
-    """A message as a line: its value in base64, or the word null."""
-    return (b"null" if value is None else base64.b64encode(value)) + b"\n"
 
 
 def write(folder: Path, *messages: Any) -> Path:
     """A capture of the messages: bytes, None, or what becomes JSON."""
     raw = [m if m is None or isinstance(m, bytes) else json.dumps(m, ensure_ascii=False).encode() for m in messages]
     path = folder / "capture.bin"
-    path.write_bytes(b"".join(line_of(value) for value in raw))
+    path.write_bytes(prefixed("be4", *raw))
     return path
 
 

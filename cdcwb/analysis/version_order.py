@@ -5,7 +5,6 @@ The order follows the positions of the rows; if these overlap, it follows the ro
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from pyspark.sql.window import Window
 
 from cdcwb.analysis.frames import NO_TABLE, dated, table_name
 from cdcwb.analysis.misaligned import ALIKE, distance, profiles_of
+from cdcwb.formats.json_values import parse_json
 from cdcwb.model import Outcome
 from cdcwb.words import plural
 
@@ -354,8 +354,8 @@ def renames(text: str) -> list[tuple[str, str]]:
     COLUMN a TO b``, ``CHANGE a b type``, ``sp_rename 'table.a', 'b', 'COLUMN'``). Never raises."""
     if text.lstrip().startswith("{"):
         try:
-            columns = json.loads(text).get("columns")
-        except (ValueError, RecursionError, AttributeError):
+            columns = parse_json(text.encode()).get("columns")
+        except (ValueError, AttributeError):
             return []
         entries = columns.items() if isinstance(columns, dict) else ()
         pairs = [(name, entry.get("columnNewName")) for name, entry in entries if isinstance(entry, dict)]

@@ -169,10 +169,8 @@ def describe(path: str) -> str:
 
     Raises CaptureError for a file that cannot be read.
     """
-    from cdcwb.formats.messages import length_prefixed
-
     head = _head(path)
-    found = length_prefixed(head) or _avro(path, head) or _table(path)
+    found = _avro(path, head) or _table(path)
     if found is not None:
         return found
     what = "binary file" if b"\0" in head else "text file"

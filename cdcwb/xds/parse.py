@@ -25,7 +25,9 @@ _ROWS = 50_000  # events a batch
 _BLOCK = 1 << 16  # bytes that are fed to the parser at a time
 _VERBS: Final = frozenset(Verb)
 
-_NOT_MARKUP: Final = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|(<\?xml\s[^>]*\?>)", re.DOTALL)
+_NOT_MARKUP: Final = re.compile(  # what has no end goes up to the end of the document
+    rb"<!--(?:[^-]++|-(?!->)|(?!))*+(?:-->)?|<!\[CDATA\[(?:[^\]]++|\](?!\]>)|(?!))*+(?:\]\]>)?|(<\?xml\s[^<>?]*+\?>)"
+)
 _ENCODING: Final = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
 
 
@@ -131,7 +133,7 @@ def _decoded(data: bytes, encoding: str) -> str:
     try:
         text = data.decode(encoding)
         text.encode()
-    except (LookupError, UnicodeError) as error:
+    except (LookupError, ValueError) as error:
         raise MalformedRecordError(f"no XML document in the encoding {encoding!r}: {error}") from error
     return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import resource
@@ -79,25 +80,18 @@ def test_a_column_that_no_record_has_does_not_end_the_load(
     assert summary(path, capsys)["events"] == events
 
 
-# --- messages ---------------------------------------------------------------------------------------------------------
-
-MESSAGE = b'{"magic":"atMSG","type":"DT","message":{"data":{"a":1},"beforeData":null,"headers":{"operation":"INSERT"}}}'
-
-
-@pytest.mark.parametrize("shape", [">i", "<i", ">q", "<q", "varint"])
-@pytest.mark.parametrize("keys", [False, True])
-def test_length_prefixed_dumps_are_refused_with_what_to_capture_instead(
-    shape: str, keys: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def with_length(text: bytes) -> bytes:
-        return (bytes([len(text)]) if shape == "varint" else struct.pack(shape, len(text))) + text
-
-    path = tmp_path / "topic.bin"
-    path.write_bytes(((with_length(b"k1") if keys else b"") + with_length(MESSAGE)) * 9)
-    for arguments in (("summary", path), ("summary", path, "--format", "qlik-kafka")):
-        assert main([str(one) for one in arguments]) == 2
-        assert "its length precedes, which is not supported" in (said := capsys.readouterr().err)
-        assert "kcat -J" in said
+@pytest.mark.full
+@pytest.mark.spark
+def test_compressed_text_of_more_than_two_gigabytes_is_read(logdump: str, tmp_path: Path) -> None:
+    path = tmp_path / "trail.txt.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(129):
+            file.write(logdump.encode("latin-1"))
+            file.write(b"\n" * (1 << 24))
+        file.write(logdump.encode("latin-1"))
+    done = limited("summary", path, "--json", seconds=3600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ledger"] == "closes"
 
 
 # --- long runs of white space -----------------------------------------------------------------------------------------

@@ -35,14 +35,8 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"generation": "external", "metadata": "none", "lobs": False},
         {},
     ),
-    "Avro with the envelope, as kcat prints it, little-endian masks": (
-        {
-            "form": "avro-envelope",
-            "container": "lines",
-            "encoding": "base64",
-            "mask_order": "little",
-            "column_mask": 0.2,
-        },
+    "Avro with the envelope, length-prefixed, little-endian masks": (
+        {"form": "avro-envelope", "container": "prefixed", "mask_order": "little", "column_mask": 0.2},
         {},
     ),
     "Avro with the envelope in a Parquet of Kafka's columns, texts instead of logical types": (
@@ -57,8 +51,8 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"form": "confluent", "container": "message", "changes": 60, "partitions": 1, "lobs": False},
         {"registry": "registry"},
     ),
-    "Confluent framing with a registry, in lines of hex, hyphenated namespaces": (
-        {"form": "confluent", "container": "lines", "encoding": "hex", "compression": "zstd", "lobs": False},
+    "Confluent framing with a registry, length-prefixed, hyphenated namespaces": (
+        {"form": "confluent", "container": "prefixed", "prefix": "varint", "compression": "zstd", "lobs": False},
         {"registry": "registry"},
     ),
     "the legacy form": ({"form": "legacy"}, {}),
@@ -104,7 +98,7 @@ def test_change_tables_equal_the_truth(tmp_path: Path, workload: str) -> None:
 
 @pytest.mark.oldest
 def test_metadata_from_beside_resolves_messages(tmp_path: Path) -> None:
-    _generate("qlik-kafka", tmp_path, {"form": "avro-envelope", "container": "kcat", "metadata": "separate"})
+    _generate("qlik-kafka", tmp_path, {"form": "avro-envelope", "container": "prefixed", "metadata": "separate"})
     alone = cdcwb.load(tmp_path / "capture", format="qlik-kafka")
     waiting = alone.events.filter("exists(problems, p -> p.code = 'no_schema')")
     assert waiting.count() == alone.events.count()
@@ -139,7 +133,7 @@ def test_a_dataframe_with_kafkas_columns_is_a_capture(spark: SparkSession, tmp_p
 def test_two_hundred_thousand_messages_with_drift_equal_the_truth(tmp_path: Path, form: str) -> None:
     binary = form in ("avro-envelope", "confluent")
     options: dict[str, Any] = {
-        "changes": 200_000, "form": form, "container": "kcat" if binary else "lines", "tables": 5,
+        "changes": 200_000, "form": form, "container": "prefixed" if binary else "lines", "tables": 5,
         "all_types": False, "schema_changes": 9, "layout": "stream", "partitions": 6, "shuffle": 2000,
     }  # fmt: skip
     if form in ("json-envelope", "avro-envelope"):

@@ -318,6 +318,7 @@ CONTAINERS: dict[str, bytes] = {
     "documents": (PRETTY + "\n").encode() * 5,
     "documents without a line between": LINE.encode() * 5,
     "one message": PRETTY.encode(),
+    "prefixed": b"".join(len(LINE.encode()).to_bytes(4, "big") + LINE.encode() for _ in range(5)),
     "literals": b"".join(b"2024-01-01 INFO got " + repr(LINE.encode()).encode() + b"\n" for _ in range(5)),
     "double quoted literals": (b'Received: b"' + LINE.replace('"', '\\"').encode() + b'"\n') * 5,
 }
@@ -389,6 +390,9 @@ JOINED: dict[str, bytes] = {
         + "\n"
         for number, count in enumerate((3, 1, 2, 2))
     ).encode(),
+    "prefixed": b"".join(
+        len(one).to_bytes(4, "big") + one for one in (joined(count, "\n").encode() for count in (1, 3, 1, 1, 2))
+    ),
     "literals": b"".join(b"INFO got " + repr(joined(count).encode()).encode() + b"\n" for count in (3, 1, 4)),
 }
 

@@ -431,6 +431,8 @@ def test_batches_are_no_longer_than_asked_for(tmp_path: Path) -> None:
     [
         ("container", "line", "option container: expected one of auto, lines, documents"),
         ("encoding", "base46", "Did you mean 'base64'?"),
+        ("prefix", "be", "option prefix: expected one of auto, be4"),
+        ("pairs", "maybe", "option pairs: expected true or false, found 'maybe'"),
         ("separator", "\\xz", "option separator: "),
     ],
 )

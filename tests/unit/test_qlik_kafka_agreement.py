@@ -23,7 +23,7 @@ from cdcwb.formats.base import Field, Wanted
 from cdcwb.formats.qlik_kafka import tree as trees
 from cdcwb.formats.qlik_kafka.versions import Version
 from cdcwb_synth.mutate import mutate
-from tests.kafka import WRITTEN, line_of
+from tests.containers import prefixed
 from tests.local import ledger, plan_of
 from tests.qlik_trees import dissect, one_message
 
@@ -357,7 +357,7 @@ def made(to: Path, form: str, **options: Any) -> tuple[Path, dict[str, str]]:
     given: dict[str, Any] = {
         "changes": 50,
         "seed": 21,
-        "container": "kcat" if form in AVRO else "lines",
+        "container": "prefixed" if form in AVRO else "lines",
         "tables": 2,
         "refresh_rows": 2,
         "column_mask": 0.4,
@@ -473,11 +473,11 @@ def damaged_values(sample: tuple[Path, dict[str, str]], rng: random.Random, to: 
         value = rng.choice(data if rng.random() < 0.9 or not metadata else metadata)
         is_text = value.startswith(b"{") and rng.random() < 0.8
         damaged.append(reworded(value, rng) if is_text else mutate(value, rng, 1))
-    to.write_bytes(b"".join(map(line_of, [*metadata, *damaged, None])))
-    check(to, **WRITTEN, **options)
+    to.write_bytes(prefixed("be4", *metadata, *damaged, None))
+    check(to, container="prefixed", prefix="be4", pairs="false", **options)
 
 
-CONTAINERS = ("lines", "console", "documents", "kcat", "message", "avro")
+CONTAINERS = ("lines", "console", "documents", "kcat", "prefixed", "message", "avro")
 
 
 def held(form: str) -> list[str]:

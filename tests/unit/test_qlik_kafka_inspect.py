@@ -45,6 +45,7 @@ CAPTURES: dict[str, dict[str, Any]] = {
     "documents": {"form": "legacy"},
     "kcat": {"form": "avro-envelope", "tombstone_share": 0.5},
     "message": {"form": "json-envelope"},
+    "prefixed": {"form": "confluent", "compression": "zstd"},
     "avro": {"form": "avro-envelope"},
     "parquet": {"form": "confluent", "tombstone_share": 0.5, "mask_order": "little"},
 }

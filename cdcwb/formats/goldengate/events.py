@@ -62,6 +62,7 @@ _TEXTS: Final = (
 _NAMES: Final = (*HEADER, *_TEXTS)
 _TOKENS: Final = {0x4C: "csn_at", 0x36: "xid_at", 0x52: "rowid_at"}
 _CODES: Final = 256
+_BYTES: Final = 1 << 30  # of the text of one batch
 
 _Put = Callable[[int, Bools, Ints], None]
 
@@ -345,8 +346,13 @@ class PartReader:
     def chunks(self) -> Iterator[Ints]:
         """The requested records, a limited number at a time."""
         rows = np.flatnonzero(self._kept())
-        for first in range(0, len(rows), CHUNK):
-            yield rows[first : first + CHUNK]
+        start, stop = self.given.records.start[rows], self.given.records.stop[rows]
+        first = 0
+        while first < len(rows):
+            full = int(np.searchsorted(stop, start[first] + _BYTES, side="right"))
+            last = min(max(full, first + 1), first + CHUNK)
+            yield rows[first:last]
+            first = last
 
     def _kept(self) -> np.ndarray:
         """Records that match the filters, as far as known before they are decoded."""

@@ -176,7 +176,8 @@ def _of_dump(path: str, options: Options, source: Source, quick: bool) -> Probe:
     mysql = _MYSQL.search(buffer[:_HEAD].tobytes()) is not None
     backslash = mysql if options.backslash is None else options.backslash
     tables: _Tables = {}
-    for title, (listed, values) in outline(buffer, options.charset, backslash, _SAMPLE).items():
+    wanted = None if options.sql_table is None else options.sql_table.casefold()
+    for title, (listed, values) in outline(buffer, options.charset, backslash, _SAMPLE, wanted).items():
         tables[title] = listed, _texts(values, options.charset, backslash)
     name, assignment, labels, why = _chosen(tables, options)
     columns, rows = tables.get(name, (None, []))

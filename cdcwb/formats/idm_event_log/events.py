@@ -28,7 +28,7 @@ from cdcwb.formats.idm_event_log.plan import FileRange, Plan
 from cdcwb.formats.moments import MICROSECONDS, Zone
 from cdcwb.formats.requests import select
 from cdcwb.formats.tabular.file import Names
-from cdcwb.formats.tabular.format import gap_event, woven
+from cdcwb.formats.tabular.format import gap_event, gap_events, woven
 from cdcwb.formats.tabular.parts import Gap, Part, TextRows
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import visible
@@ -537,14 +537,13 @@ def events_of_parts(
         rows = log.rows
         batches.append(to_events(log.log, source, rows.offset, rows.length, rows.raw, wanted, log.findings))
         indices.append(np.concatenate([parts[at][1].rows.index + begins[at] for at in some]))
-    gaps = [
-        (gap_of(source_of(plan, file, log.part.unit), log.part, gap, wanted), begin + gap.index)
-        for (file, log), begin in zip(parts, begins, strict=False)
-        for gap in log.part.gaps
-    ]
-    if gaps:
-        batches.append(pa.RecordBatch.from_pylist([gap for gap, _ in gaps], model.EVENTS))
-        indices.append(np.array([index for _, index in gaps], dtype=np.int64))
+    for (file, log), begin in zip(parts, begins, strict=False):
+        gaps = log.part.gaps
+        if gaps:
+            batches.append(
+                gap_events(log.part, gaps, wanted, format=FORMAT, file=plan.files[file].path, file_index=file)
+            )
+            indices.append(begin + np.array([gap.index for gap in gaps], dtype=np.int64))
     for batch in woven(batches, indices):
         yield from select(batch, wanted)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
 from cdcwb.formats.messages.container import OPTIONS, Container, Options
-from cdcwb.formats.messages.probe import length_prefixed, probe
+from cdcwb.formats.messages.probe import probe
 from cdcwb.formats.messages.reading import BATCH, Bounds, bounds_of, locate, parts, read, settled
 from cdcwb.formats.messages.rows import from_arrow, kafka_columns
 
@@ -26,7 +26,6 @@ __all__ = [
     "bounds_of",
     "from_arrow",
     "kafka_columns",
-    "length_prefixed",
     "locate",
     "parts",
     "probe",

@@ -246,8 +246,8 @@ class Segments:
     """Neighbouring segments of a file, in order, without holes; all places count bytes from its start.
 
     ``[start, end)`` is the segment, ``[first, last)`` what is read in it: a line without its end, a document, a value.
-    ``[lead, lead_end)`` stands before that in the same segment: the properties in front of a document;
-    ``lead`` is -1 where there is none. ``reasons`` is by index.
+    ``[lead, lead_end)`` stands before that in the same segment: the properties in front of a document, or the key;
+    ``lead`` is -1 where there is none. ``null`` is true for a value that is null. ``reasons`` is by index.
     """
 
     start: Ints
@@ -258,6 +258,7 @@ class Segments:
     reasons: dict[int, str]
     lead: Ints
     lead_end: Ints
+    null: Bools
 
     def __len__(self) -> int:
         return len(self.start)
@@ -273,6 +274,7 @@ class Segments:
             {at - begin: reason for at, reason in self.reasons.items() if begin <= at < stop},
             self.lead[begin:stop],
             self.lead_end[begin:stop],
+            self.null[begin:stop],
         )
 
     def cut(self, batch: int) -> Iterator[Segments]:
@@ -289,24 +291,26 @@ class Segments:
 class Found:
     """Segments as they are found, one behind the other."""
 
-    rows: list[tuple[int, int, int, int, int, int, int]] = field(default_factory=list)
+    rows: list[tuple[int, int, int, int, int, int, int, bool]] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)
 
-    def message(self, start: int, end: int, first: int, last: int, lead: int = -1, lead_end: int = -1) -> None:
+    def message(
+        self, start: int, end: int, first: int, last: int, lead: int = -1, lead_end: int = -1, null: bool = False
+    ) -> None:
         """A segment that holds a message."""
-        self.rows.append((start, end, first, last, MESSAGE, lead, lead_end))
+        self.rows.append((start, end, first, last, MESSAGE, lead, lead_end, null))
 
     def filler(self, start: int, end: int, reason: str) -> None:
         """Bytes that carry nothing."""
         self.reasons[len(self.rows)] = reason
-        self.rows.append((start, end, start, end, FILLER, -1, -1))
+        self.rows.append((start, end, start, end, FILLER, -1, -1, False))
 
     def malformed(self, start: int, end: int, reason: str, state: int = MALFORMED) -> None:
         """Bytes that are not a message, in pieces; ``state``: MALFORMED or TRUNCATED."""
         for first in range(start, end, PIECE):
             self.reasons[len(self.rows)] = reason
             last = min(first + PIECE, end)
-            self.rows.append((first, last, first, last, state, -1, -1))
+            self.rows.append((first, last, first, last, state, -1, -1, False))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -318,11 +322,11 @@ class Found:
 
     def take(self) -> Segments:
         """What was found so far; it begins anew."""
-        table = np.array(self.rows, dtype=np.int64).reshape(len(self.rows), 7)
-        start, end, first, last, state, lead, lead_end = (np.ascontiguousarray(table[:, n]) for n in range(7))
+        table = np.array(self.rows, dtype=np.int64).reshape(len(self.rows), 8)
+        start, end, first, last, state, lead, lead_end, null = (np.ascontiguousarray(table[:, n]) for n in range(8))
         reasons = self.reasons
         self.rows, self.reasons = [], {}
-        return Segments(start, end, first, last, state.astype(np.uint8), reasons, lead, lead_end)
+        return Segments(start, end, first, last, state.astype(np.uint8), reasons, lead, lead_end, null.astype(np.bool_))
 
 
 def pieces(start: int, end: int, reason: str) -> Iterator[Segments]:

@@ -10,14 +10,17 @@ from typing import Any, Final
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 
-__all__ = ["OPTIONS", "SPLIT_SIZE", "Container", "Options", "escaped", "in_parts", "unescaped"]
+__all__ = ["OPTIONS", "PREFIXES", "SPLIT_SIZE", "Container", "Options", "escaped", "in_parts", "unescaped"]
 
 
-CONTAINERS: Final = ("lines", "documents", "message", "avro", "parquet")
+CONTAINERS: Final = ("lines", "documents", "message", "prefixed", "avro", "parquet")
 """The kinds of container."""
 
 ENCODINGS: Final = ("text", "base64", "hex", "escaped")
 """How values may stand in lines."""
+
+PREFIXES: Final = ("be4", "le4", "be8", "le8", "varint", "zigzag")
+"""Length prefixes: 4 and 8 bytes in either byte order, varints without a sign (Protocol Buffers) and with (Avro)."""
 
 SPLIT_SIZE: Final = 64 << 20
 
@@ -25,6 +28,8 @@ OPTIONS: Final[dict[str, str]] = {
     "container": f"container of the messages: auto, {', '.join(CONTAINERS)}",
     "separator": r"separator of properties, key and value in a console consumer's line: auto, or the text itself (\t)",
     "encoding": f"encoding of values in lines: auto, {', '.join(ENCODINGS)}",
+    "prefix": f"the length that precedes each message: auto, {', '.join(PREFIXES)}",
+    "pairs": "a key precedes each length-prefixed message: auto, true, false",
     "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
 }
 """Every option of this layer and what it means."""
@@ -37,6 +42,8 @@ class Options:
     container: str | None = None
     separator: bytes | None = None
     encoding: str | None = None
+    prefix: str | None = None
+    pairs: bool | None = None
     split_size: int = SPLIT_SIZE
 
     @classmethod
@@ -45,11 +52,15 @@ class Options:
         values = {name: given[name] for name in OPTIONS if given.get(name) not in (None, "")}
         container = opt.as_choice("container", values.get("container", "auto"), ("auto", *CONTAINERS))
         encoding = opt.as_choice("encoding", values.get("encoding", "auto"), ("auto", *ENCODINGS))
+        prefix = opt.as_choice("prefix", values.get("prefix", "auto"), ("auto", *PREFIXES))
+        pairs = str(values.get("pairs", "auto")).lower()
         separator = str(values.get("separator", "auto"))
         return cls(
             container=None if container == "auto" else container,
             separator=None if separator == "auto" else unescaped("separator", separator),
             encoding=None if encoding == "auto" else encoding,
+            prefix=None if prefix == "auto" else prefix,
+            pairs=None if pairs == "auto" else opt.as_bool("pairs", pairs),
             split_size=opt.as_whole("split_size", values.get("split_size", SPLIT_SIZE), 64),
         )
 

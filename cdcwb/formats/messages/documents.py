@@ -247,6 +247,10 @@ class _Waiting:
     end: int
 
 
+_EMPTY: Final = re.compile(rb"\n{1,1024}")
+"""Empty lines, which are dealt with together."""
+
+
 class _Walk:
     """Goes through a file. ``start``: up to where segments were found; ``done``: up to where the text behind that is
     known to be nothing; ``scanned``: up to where the scanner went; ``begin``: of the document that is open, or -1."""
@@ -334,6 +338,8 @@ class _Walk:
             text = self.source.read(self.done, min(stop, self.done + _GAP)).tobytes()
             at = 0
             while newline := text.find(b"\n", at) + 1:
+                if newline == at + 1 and (empty := _EMPTY.match(text, at)):
+                    newline = empty.end()
                 self.line(text[at:newline])
                 at = newline
             if at == 0:

@@ -131,6 +131,7 @@ def _segments(buffer: Bytes, base: int, starts: Ints, ends: Ints, text: bool) ->
         {},
         none,
         none,
+        np.zeros(len(starts), dtype=np.bool_),
     )
 
 
@@ -442,17 +443,21 @@ def _between(text: bytes, layout: Layout) -> Parsed:
 
 
 def plain_messages(source: Source, segments: Segments) -> Messages:
-    """The messages of neighbouring segments that are values without keys."""
+    """The messages of neighbouring segments that say themselves what is key and value."""
     base = int(segments.start[0])
     buffer = source.read(base, int(segments.end[-1]))
+    good = segments.state == MESSAGE
+    keyed = good & (segments.lead >= 0)
+    lead = np.where(keyed, segments.lead, segments.start) - base
+    lead_end = np.where(keyed, segments.lead_end, segments.start) - base
     nothing = pa.nulls(len(segments), pa.string())
     return Messages(
         segments.start,
         segments.end - segments.start,
         segments.state,
         segments.reasons,
-        slices(buffer, segments.first - base, segments.last - base, segments.state != MESSAGE),
-        pa.nulls(len(segments), pa.binary()),
+        slices(buffer, segments.first - base, segments.last - base, segments.null | ~good),
+        slices(buffer, lead, lead_end, ~keyed),
         slices(buffer, segments.start - base, segments.end - base),
         dict.fromkeys(FACTS, nothing),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +32,7 @@ from cdcwb.formats.messages.layout import (
     remark,
 )
 from cdcwb.formats.messages.lines import BOM, iter_lines, newlines
+from cdcwb.formats.messages.prefixed import detect_prefix
 from cdcwb.formats.messages.records import (
     BINARY,
     DECODERS,
@@ -47,7 +47,7 @@ from cdcwb.formats.messages.records import (
 from cdcwb.formats.source import open_file
 from cdcwb.words import plural
 
-__all__ = ["detect_layout", "length_prefixed", "probe"]
+__all__ = ["detect_layout", "probe"]
 
 
 # --- detect -----------------------------------------------------------------------------------------------------------
@@ -344,12 +344,6 @@ _NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _REMARKS: Final = (NULL + b"\n", b"Processed a total of ", b"% Reached end of ")
 _TIMES: Final = (b"CreateTime:", b"LogAppendTime:", b"NO_TIMESTAMP")
-_LENGTHS: Final = (">i", "<i", ">q", "<q", "varint", "zigzag")
-_FOLLOWED: Final = 3
-_PREFIXED: Final = (
-    "this is a dump of messages each of which its length precedes, which is not supported; capture the topic again "
-    "with a console consumer or kcat -J, one message a line, or save key and value as columns of a Parquet file"
-)
 _LOST: Final = "binary messages were printed as text: bytes above 7F became U+FFFD and cannot be recovered"
 
 
@@ -438,10 +432,10 @@ def _bytes(source: Source, head: bytes, options: Options) -> Container:
         return _made(source, "message", {}, "the file is one message")
     if not source.length and kind is None:
         return _made(source, "lines", Layout().to_settings(), "the file is empty")
-    if kind is None:
-        refusal = length_prefixed(head)
-        if refusal is not None:
-            raise CaptureError(refusal)
+    if kind in (None, "prefixed"):
+        found = _prefixed(source, head, options)
+        if found is not None:
+            return found
     if kind is None and is_binary(head) and _BINARY_BYTE.search(head[:64]):
         found = _raw(source, head)
         if found is not None:
@@ -461,41 +455,32 @@ def _made(source: Source, kind: str, settings: dict[str, str], evidence: str, pr
     return Container(source.path, kind, "byte", source.size, settings=settings, evidence=evidence, problem=problem)
 
 
-def length_prefixed(head: bytes) -> str | None:
-    """Why a file is refused that begins with messages, or keys and messages, each after its length; else None."""
-    ways = [(shape, pairs) for shape in _LENGTHS for pairs in (False, True)]
-    return _PREFIXED if any(_follow(head, shape, pairs) for shape, pairs in ways) else None
+def _prefixed(source: Source, head: bytes, options: Options) -> Container | None:
+    given = options.container == "prefixed"
+    damaged = given or (_BINARY_BYTE.search(head) is not None and not _told(head))
+    chain = detect_prefix(source, options, damaged)
+    if chain is None and not given:
+        return None
+    if chain is None:
+        settings = {"prefix": options.prefix or "be4", "pairs": str(bool(options.pairs)).lower(), "content": "any"}
+        problem = "no kind of length prefix fits from message to message"
+        return _made(source, "prefixed", settings, "the lengths cannot be detected", problem)
+    settings = {
+        "prefix": chain.prefix,
+        "pairs": str(chain.pairs).lower(),
+        "content": "any" if chain.anything else "messages",
+    }
+    return _made(source, "prefixed", settings, chain.evidence)
 
 
-def _follow(head: bytes, shape: str, pairs: bool) -> bool:
-    """Whether lengths of this shape lead through the first messages."""
-    at = messages = 0
-    while at < len(head) and messages < _FOLLOWED:
-        for is_value in (False, True) if pairs else (True,):
-            length, at = _length(head, at, shape)
-            if not -1 <= length <= LONGEST or (at >= len(head) and length > 0):
-                return False
-            text = head[at : at + max(length, 0)]
-            at += max(length, 0)
-            if is_value and length >= 0:
-                is_json = text.lstrip()[:1] == b"{" and (text.rstrip()[-1:] == b"}" or at > len(head))
-                if not (is_json or is_binary(text)):
-                    return False
-                messages += 1
-    return messages > 1 or (messages == 1 and (at == len(head) or at > len(head) == _HEAD))
-
-
-def _length(head: bytes, at: int, shape: str) -> tuple[int, int]:
-    """The length at a byte (-1: null, -2: none), and the byte after it. ``shape``: of :mod:`struct`, or a varint."""
-    if shape not in ("varint", "zigzag"):
-        size = struct.calcsize(shape)
-        return (struct.unpack_from(shape, head, at)[0] if at + size <= len(head) else -2), at + size
-    number = 0
-    for shift, byte in enumerate(head[at : at + 5]):
-        number |= (byte & 0x7F) << 7 * shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1) if shape == "zigzag" else number, at + shift + 1
-    return -2, at
+def _told(head: bytes) -> bool:
+    """Does the file begin as one that is no dump with lengths: with a message, or with what a consumer prints?"""
+    text = head.lstrip()
+    return (
+        head.startswith((BINARY, *_UTF16))
+        or text[:1] in (b"{", b"[")
+        or any(token.match(head) for token in TOKENS.values())
+    )
 
 
 def _raw(source: Source, head: bytes) -> Container | None:

@@ -17,6 +17,7 @@ from cdcwb.formats.messages.container import OPTIONS, SPLIT_SIZE, Container, une
 from cdcwb.formats.messages.documents import iter_documents
 from cdcwb.formats.messages.layout import Layout
 from cdcwb.formats.messages.lines import BOM, document_messages, iter_lines, line_holding, line_messages, plain_messages
+from cdcwb.formats.messages.prefixed import Framing, iter_prefixed
 from cdcwb.formats.messages.probe import probe
 from cdcwb.formats.messages.rows import ParquetRows, malformed_rows
 from cdcwb.formats.requests import detected_row
@@ -205,6 +206,11 @@ def _segments(container: Container, source: Source, start: int, stop: int, batch
     if container.kind == "documents":
         margin = unescaped("margin", container.settings.get("margin", ""))
         return iter_documents(source, _layout(container), margin, batch)
+    if container.kind == "prefixed":
+        settings = container.settings
+        return iter_prefixed(
+            Framing(source, settings["prefix"], settings["pairs"] == "true", settings.get("content") == "any"), batch
+        )
     return iter([_whole(source)] if source.length else [])
 
 

@@ -61,7 +61,7 @@ from cdcwb.formats.qlik_change_table.versions import by_name, control_row
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.source import folders_of, same_file
 from cdcwb.formats.tabular.file import DEFAULT
-from cdcwb.formats.tabular.format import gap_event, inspect_gap, woven
+from cdcwb.formats.tabular.format import gap_event, gap_events, inspect_gap, woven
 from cdcwb.formats.tabular.parts import Gap
 from cdcwb.formats.tabular.rows import Cell, cut_fields, cut_json
 from cdcwb.model import Kind, OffsetUnit, Problem
@@ -149,16 +149,23 @@ class FileReader:
             if len(kept):
                 batches.append(batch)
                 order.append(indices[kept])
-        gaps = [(gap.index, row) for gap in part.gaps if self.wanted.allows(row := self.gap(part, gap))]
+        given = {"format": FORMAT, "file": self.entry.path, "file_index": self.index, **self._names}
+        event: dict[str, Any] = dict.fromkeys(model.EVENTS.names) | given
+        allowed = {kind: self.wanted.allows(event | {"kind": str(kind)}) for kind in (Kind.FILLER, Kind.MALFORMED)}
+        gaps = [gap for gap in part.gaps if allowed[gap.kind]]
         if gaps:
-            batches.append(pa.RecordBatch.from_pylist([row for _, row in gaps], schema=model.EVENTS))
-            order.append(np.array([index for index, _ in gaps], dtype=np.int64))
+            batches.append(gap_events(part, gaps, self.wanted, **given))
+            order.append(np.array([gap.index for gap in gaps], dtype=np.int64))
         yield from woven(batches, order)
 
     def gap(self, part: Part, gap: Gap) -> dict[str, Any]:
         """The event of a segment that is not a row."""
-        names = {"schema_name": self.table.schema, "table_name": self.table.table}
-        return gap_event(part, gap, self.wanted, format=FORMAT, file=self.entry.path, file_index=self.index, **names)
+        place = {"file": self.entry.path, "file_index": self.index}
+        return gap_event(part, gap, self.wanted, format=FORMAT, **place, **self._names)
+
+    @property
+    def _names(self) -> dict[str, str | None]:
+        return {"schema_name": self.table.schema, "table_name": self.table.table}
 
     def rows(self, rows: Rows, unit: OffsetUnit) -> tuple[Ints, pa.RecordBatch]:
         """The events of the requested rows, and their indexes."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.base import ROW, Recognition
 from cdcwb.formats.files import in_file
+from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import (
     FORMAT,
     OPTIONS,
@@ -90,9 +90,9 @@ def read_side_file(path: str, charset: str) -> SideFile:
         if info_of(path).size > _LONGEST:
             return SideFile(path, problem=f"expected a side file of at most {_LONGEST} bytes")
         text = read_text(path)
-        raw = json.loads(text)
-    except (OSError, ValueError, RecursionError) as reason:
-        return SideFile(path, problem=f"expected a JSON document, found: {str(reason) or 'one nested too deeply'}")
+        raw = parse_json(text.encode())
+    except (OSError, ValueError) as reason:
+        return SideFile(path, problem=str(reason))
     if not isinstance(raw, dict):
         return SideFile(path, text, problem=f"expected a JSON object, found {type(raw).__name__}")
     data, file, task = (_part(raw, name) for name in ("dataInfo", "fileInfo", "taskInfo"))

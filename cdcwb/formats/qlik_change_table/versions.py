@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Final
 
+from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table import decode as sentences
 from cdcwb.formats.qlik_change_table.layout import (
     CONTROL_TIMES,
@@ -38,6 +40,7 @@ __all__ = [
 # === control tables ===================================================================================================
 
 _MOST_COLUMNS: Final = 1 << 16
+_MOST_LISTED: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +115,9 @@ def _details(text: str) -> tuple[Mapping[str, Any], str | None]:
     if not text.strip():
         return {}, None
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as reason:
-        return {}, f"DETAILS: expected a JSON object, found {str(reason) or 'one nested too deeply'}"
+        found = parse_json(text.encode())
+    except ValueError as reason:
+        return {}, f"DETAILS: {reason}"
     return (found, None) if isinstance(found, dict) else ({}, "DETAILS: expected a JSON object, found another value")
 
 
@@ -139,17 +142,24 @@ def apply_ddl(columns: Sequence[Column], ddl: Ddl) -> list[Column]:
     case-insensitive, and facts that an ALTER does not state are unchanged.
     """
     after = [] if ddl.kind == "CREATE_TABLE" else list(columns)
+    names = [one.name.casefold() for one in after]
+    known = Counter(names)
     for old, action, new, what in sorted(ddl.changes, key=lambda change: change[3].ordinal):
-        at = next((place for place, one in enumerate(after) if one.name.casefold() == old.casefold()), None)
+        at = names.index(old.casefold()) if known[old.casefold()] else None
+        if at is not None:
+            known[names[at]] -= 1
         if action == "DROP":
             if at is not None:
-                del after[at]
-        elif at is not None:
-            after[at] = _altered(after[at], what, new)
-        else:
-            added = replace(what, name=new or old)
-            after.insert(what.ordinal - 1 if 0 < what.ordinal <= len(after) else len(after), added)
-    return [replace(one, ordinal=place) for place, one in enumerate(after, 1)]
+                del after[at], names[at]
+            continue
+        made = replace(what, name=new or old) if at is None else _altered(after[at], what, new)
+        if at is None:
+            at = what.ordinal - 1 if 0 < what.ordinal <= len(after) else len(after)
+            after.insert(at, made)
+            names.insert(at, "")
+        after[at], names[at] = made, made.name.casefold()
+        known[names[at]] += 1
+    return [one if one.ordinal == place else replace(one, ordinal=place) for place, one in enumerate(after, 1)]
 
 
 def _altered(before: Column, what: Column, new: str | None) -> Column:
@@ -179,6 +189,7 @@ class Versions:
 
     found: list[Version] = field(default_factory=list)
     by_table: dict[int, list[int]] = field(default_factory=dict)
+    listed: int = 0  # columns of all versions
     carried: dict[int, Version] = field(default_factory=dict)  # the last version of a renamed table before the rename
 
     def of(self, table: int) -> list[Version]:
@@ -219,6 +230,9 @@ class Versions:
             for one in same:
                 one.position = one.position or ddl.position
             return None
+        if self.listed > _MOST_LISTED:
+            sentence = f"the table versions before it have {self.listed} columns; this and later DDL is not followed"
+            return problem_row(Problem.NO_SCHEMA, sentence, table=name.label)
         before = _before(mine, ddl) or self.carried.get(table)
         columns = apply_ddl([] if before is None else before.columns, ddl)
         if before is not None and before in mine and (columns, DDL) == (before.columns, before.origin):
@@ -239,6 +253,7 @@ class Versions:
         mine.append(len(self.found))
         version = Version(table, f"{name.label}@{len(mine)}", columns, origin, text, lineage)
         self.found.append(version)
+        self.listed += len(columns)
         return version
 
 
@@ -281,6 +296,10 @@ def replace_name(name: TableName, table: str) -> TableName:
     return TableName(name.schema, table)
 
 
+_FACTS: Final = [one.name for one in fields(Column)]
+_facts: Final = attrgetter(*_FACTS)
+
+
 def version_rows(plan: Plan) -> list[dict[str, Any]]:
     """Rows of :data:`cdcwb.model.TABLE_VERSIONS`, without first positions."""
     rows = []
@@ -296,7 +315,7 @@ def version_rows(plan: Plan) -> list[dict[str, Any]]:
                 "schema_name": table.schema,
                 "table_name": table.table,
                 "first_event": place if version.file_index >= 0 else None,
-                "columns": [asdict(column) for column in version.columns],
+                "columns": [dict(zip(_FACTS, _facts(column), strict=True)) for column in version.columns],
                 "origin": version.origin,
                 "schema_text": version.text,
                 "lineage": list(lineage.items()) or None,

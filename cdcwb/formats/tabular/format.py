@@ -13,14 +13,15 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.base import ROW, BaseFormat, Field, Inspection, RunRows, TableRequest, Wanted
 from cdcwb.formats.tabular.file import Layout
 from cdcwb.formats.tabular.parts import Gap, Part, rows_of_batch
-from cdcwb.model import EVENTS
+from cdcwb.model import EVENTS, Kind
 
-__all__ = ["TabularFormat", "gap_event", "inspect_gap", "parts_of_rows", "woven"]
+__all__ = ["TabularFormat", "gap_event", "gap_events", "inspect_gap", "parts_of_rows", "woven"]
 
 Ints = npt.NDArray[np.int64]
 L = TypeVar("L", bound=Layout)
 
 _BATCH: Final = 8192
+_FILLER, _MALFORMED = str(Kind.FILLER), str(Kind.MALFORMED)
 
 
 class TabularFormat(BaseFormat):
@@ -118,6 +119,23 @@ def gap_event(part: Part[Any], gap: Gap, wanted: Wanted, **given: Any) -> dict[s
     if wanted.images:
         row["raw"] = gap.raw
     return row
+
+
+def gap_events(part: Part[Any], gaps: Sequence[Gap], wanted: Wanted, **given: Any) -> pa.RecordBatch:
+    """The events of segments that are not rows, as :func:`gap_event`."""
+    index, count = np.array([gap.index for gap in gaps], np.int64), len(gaps)
+    columns: dict[str, Any] = {name: [value] * count for name, value in given.items()}
+    columns |= {"offset": part.offset[index], "length": part.length[index], "offset_unit": [str(part.unit)] * count}
+    columns["kind"] = [_FILLER if gap.code is None else _MALFORMED for gap in gaps]
+    columns["headers"] = [[("reason", gap.reason)] if gap.code is None else None for gap in gaps]
+    columns["problems"] = [None if gap.code is None else [{"code": gap.code, "detail": gap.reason}] for gap in gaps]
+    if wanted.images:
+        columns["raw"] = [gap.raw for gap in gaps]
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
+        for field in EVENTS
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
 
 
 def woven(batches: Sequence[pa.RecordBatch], indices: Sequence[Ints]) -> Iterator[pa.RecordBatch]:

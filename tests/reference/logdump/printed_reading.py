@@ -285,6 +285,12 @@ class Reading:
                 result.values.setdefault(name, value)
         result.body = bytes(self.body) or self._group_bytes() or None
         half = "before" if is_before_image(result.io_type, result.side) else "after"
+        for column, value in self.columns:
+            is_missing = column.length == MISSING and column.fragment is None
+            if value and (is_missing or max(column.index, column.length) > 65535):
+                sentence = f"Column {column.index}: expected a number and a length below 65536"
+                result.problems.append((Problem.HEADER_VALUE, sentence))
+                value.clear()
         result.columns = [
             replace(column, half=column.half or half, data=bytes(value) if value else None)
             for column, value in self.columns

@@ -313,7 +313,7 @@ def column_ends(rows: Table, r: int, index: int, length: int, shown: int) -> Non
     """Adds the printed length of a column."""
     if shown == 0:
         return
-    if length < 0:
+    if length < 0 or length >= 1 << 16 or index >= 1 << 16:
         rows[r, RARE] = 1
     elif shown >= length:
         rows[r, IN_COLUMNS] += length + 4

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from cdcwb.errors import CaptureError
 from cdcwb.formats.goldengate.decode import (
     HEADER,
     MISSING,
@@ -249,10 +250,10 @@ def _column(result: Printed, record: bytes, line: Line, half: str) -> PrintedCol
             sentence = f"{what.format(*both)} is printed as {decimal} and as x{shown}"
             result.problems.append((Problem.HEADER_VALUE, sentence))
         both.append(number)
-    data: bytes | None = line.data or None
     fragment = line.span(6) if line.found[6] >= 0 else None
-    if not (0 <= both[0] < 1 << 16 and (fragment is not None or both[1] >= 0) and both[1] < 1 << 16):
-        sentence = f"Column {both[0]} with {both[1]} bytes: a column has a number and a length of 16 bits"
+    data: bytes | None = line.data or None
+    if data and (both[0] >= 1 << 16 or both[1] >= 1 << 16 or (both[1] < 0 and fragment is None)):
+        sentence = f"Column {both[0]}: expected a number and a length below 65536"
         result.problems.append((Problem.HEADER_VALUE, sentence))
         data = None
     key = record[line.start : line.start + 1] == b"K"
@@ -529,6 +530,9 @@ def boundary(text: Bytes, at: int) -> int:
     return 0 if at <= 0 else t.boundary_from(readable(text), at, text.size)
 
 
+_PIECE: Final = 1 << 28  # bytes of one event
+
+
 def _rows(text: Bytes, bodies: bool) -> tuple[Ints, Bytes]:
     """The rows of a text (see :mod:`.logdump`) and the bytes that are shown in it as hex."""
     data = np.empty(text.size // 2 + 64, np.uint8)
@@ -543,7 +547,25 @@ def _rows(text: Bytes, bodies: bool) -> tuple[Ints, Bytes]:
         size += shown
         found.append(rows)
     rows = found[0] if len(found) == 1 else np.concatenate([np.empty((0, t.WIDTH), np.int64), *found])
-    return rows, data[:size]
+    return _in_pieces(rows), data[:size]
+
+
+def _in_pieces(rows: Ints) -> Ints:
+    """The same rows with filler in pieces of at most :data:`_PIECE` bytes. Raises CaptureError for a longer record."""
+    count = np.maximum(-(-(rows[:, t.STOP] - rows[:, t.START]) // _PIECE), 1)
+    if not len(rows) or count.max() == 1:
+        return rows
+    long = np.flatnonzero((count > 1) & (rows[:, t.SHAPE] != Shape.FILLER))
+    if len(long):
+        start, stop = rows[long[0], [t.START, t.STOP]].tolist()
+        raise CaptureError(
+            f"a record of {stop - start:,} bytes; Logdump text of at most {_PIECE:,} bytes is one record"
+        )
+    pieces = np.repeat(rows, count, axis=0)
+    number = np.arange(len(pieces)) - np.repeat(np.cumsum(count) - count, count)
+    pieces[:, t.START] += number * _PIECE
+    pieces[:, t.STOP] = np.minimum(pieces[:, t.STOP], pieces[:, t.START] + _PIECE)
+    return pieces
 
 
 def split_text(data: bytes, base: int = 0) -> list[Printed]:

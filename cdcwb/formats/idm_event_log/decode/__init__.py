@@ -176,9 +176,8 @@ def _sql_part(
     offset = np.array(found.start, dtype=np.int64)
     part: Part[Names] = Part(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
     wrong: list[tuple[int, str, Problem, str]] = []
-    for group in found.rows.values():
-        if group.index:
-            part.rows.append(_sql_rows(buffer, part, group, entry, only, wrong))
+    if any(group.index for group in found.rows.values()):
+        part.rows.append(_sql_rows(buffer, part, list(found.rows.values()), entry, only, wrong))
     part.gaps.sort(key=lambda gap: gap.index)
     return part, wrong
 
@@ -186,24 +185,31 @@ def _sql_part(
 def _sql_rows(
     buffer: npt.NDArray[np.uint8],
     part: Part[Names],
-    group: SqlRows,
+    groups: list[SqlRows],
     entry: LogFile,
     only: frozenset[str],
     wrong: list[tuple[int, str, Problem, str]],
 ) -> tuple[Ints, Any]:
-    names = entry.probe.columns if group.names is None else group.names
+    """The columns of the log of all rows, whatever their statements list."""
     own = {label: name for name, label in entry.labels.items()}
-    index = np.array(group.index, dtype=np.int64)
+    tokens: dict[str, list[bytes]] = {label: [] for label in own}
+    for group in groups:
+        names = entry.probe.columns if group.names is None else group.names
+        places = {name: place for place, name in enumerate(names)}
+        for label, values in tokens.items():
+            place = places.get(label, len(names))
+            values += [row[place] if place < len(row) else b"NULL" for row in group.values]
+    index = np.concatenate([np.array(group.index, dtype=np.int64) for group in groups])
+    order = None if len(groups) == 1 else np.argsort(index)
+    index = index if order is None else index[order]
     columns, refused = [], {}
-    for label, tokens in zip(names, zip(*group.values, strict=True), strict=False):
-        if label not in own:
-            columns.append(pa.nulls(len(index), pa.string()))
-            continue
-        made = column(tokens, entry.probe.charset, bool(entry.probe.settings["backslash"]))
+    for label, values in tokens.items():
+        some = values if order is None else [values[at] for at in order.tolist()]
+        made = column(some, entry.probe.charset, bool(entry.probe.settings["backslash"]))
         columns.append(made.texts if own[label] in only else pa.nulls(len(index), pa.string()))
         for row in made.garbled.tolist():
             shown = (made.texts[row].as_py() or "")[:_SHOWN]
-            wrong.append((group.index[row], label, Problem.CHARSET, f"expected {entry.probe.charset}, found {shown}"))
+            wrong.append((int(index[row]), label, Problem.CHARSET, f"expected {entry.probe.charset}, found {shown}"))
         refused.update({row: f"{own[label]}: {why}" for row, why in made.refused.items()})
     if refused:
         for row, why in refused.items():
@@ -213,5 +219,5 @@ def _sql_rows(
         fine = pa.array(np.delete(np.arange(len(index)), list(refused)))
         index, columns = index[fine.to_numpy()], [one.take(fine) for one in columns]
     start, end = part.offset[index], part.offset[index] + part.length[index]
-    layout = Names(tuple(names[: len(columns)]))
+    layout = Names(tuple(tokens))
     return index, ColumnRows(layout, start, part.length[index], columns, slices(buffer, start, end))

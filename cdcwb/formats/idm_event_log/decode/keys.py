@@ -56,7 +56,9 @@ _EXPECTED: Final = (
     "a double quote or \\ after \\",
     "a closing double quote",
     "+ or the end",
+    "the end, because a key has at most 256 columns,",
 )
+_MOST_COLUMNS: Final = 256  # of a key; each is compared with those before it
 _BLANK_NAME, _REPEATED_NAME = 3, 4
 _ESCAPED: Final = r'\\(["\\])'
 
@@ -175,6 +177,8 @@ def _cut(
                 error, position = 2, equals
             elif begin == end:
                 error, position = 3, at
+            elif found - first == _MOST_COLUMNS:
+                error, position = 10, at
             for other in range(first, found):
                 if error == 0 and name_ends[other] - names[other] == equals - at:
                     same = True

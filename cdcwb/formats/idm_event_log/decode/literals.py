@@ -179,7 +179,7 @@ def _literal(text: str, backslash: bool, depth: int) -> Value | None:
     clause = _ESCAPE_CLAUSE.match(text)
     if clause and text.endswith("}"):
         return _literal(text[clause.end() : -1].strip(), backslash, depth + 1)
-    parts = _split(text, "||")
+    parts = _split(text, "||") if "||" in text else ()
     if len(parts) > 1:
         return _joined(parts, backslash, depth + 1)
     before, colons, kind = text.rpartition("::")

@@ -509,6 +509,7 @@ class _Reader:
 
 
 _SMALL: Final = 1 << 12  # bytes for which nothing is compiled
+_MOST_TABLES: Final = 1000
 _MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
 
 
@@ -552,11 +553,13 @@ def inserted_from_select(head: Bytes, charset: str) -> tuple[str, tuple[str, ...
 
 
 def outline(
-    buffer: Bytes, charset: str, backslash: bool, most: int
+    buffer: Bytes, charset: str, backslash: bool, most: int, wanted: str | None = None
 ) -> dict[str, tuple[tuple[str, ...] | None, list[tuple[bytes, ...]]]]:
     """The tables that have rows in a dump, by their folded names: their columns, if statements list them (where they do
-    not list the same, those with most rows), and the first ``most`` rows."""
+    not list the same, those with most rows), and the first ``most`` rows. Of many tables the first thousand are looked
+    at, and the one that is ``wanted``."""
     found: dict[str, dict[tuple[str, ...] | None, list[tuple[bytes, ...]]]] = {}
+    enough: set[str] = set()
     reader = _Reader(buffer, None, charset, backslash, {})
     place, looked = find_begin(buffer, 0), 0
     while place < len(buffer) and looked < _MOST_HEADS:
@@ -564,7 +567,10 @@ def outline(
         match = _HEAD.match(buffer.data, place)
         table = "" if match is None else folded_name(match[1], charset)
         behind = place + 1
-        if table and not any(len(rows) >= most for rows in found.get(table, {}).values()):
+        is_new = table not in found and len(found) >= _MOST_TABLES
+        if is_new and (wanted is None or not is_table(table, wanted)):
+            table = ""
+        if table and table not in enough:
             for end in reader.statement(place):
                 behind = end
                 if reader.is_full(end):
@@ -574,6 +580,8 @@ def outline(
                     continue
                 rows = found.setdefault(table, {}).setdefault(one.names, [])
                 rows += [row for row in one.values[:most] if not rows or len(row) == len(rows[0])]
+                if len(rows) >= most or len(found[table]) >= _MOST_LISTS:
+                    enough.add(table)
         place = find_begin(buffer, behind)
     return {table: max(lists.items(), key=lambda one: len(one[1])) for table, lists in found.items()}
 
