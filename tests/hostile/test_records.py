@@ -6,7 +6,6 @@ import gzip
 import json
 import random
 import resource
-import struct
 import subprocess
 import sys
 from collections.abc import Callable
