@@ -794,7 +794,7 @@ class Capture:
             _moment("time_to", time_to),
             where or None,
         )
-        check_names(self, filters.tables, filters.transactions)
+        check_names(Capture(self._tables), filters.tables, filters.transactions)
         return Capture(self._tables, (*self._filters, filters))
 
     def selected(self) -> Capture:

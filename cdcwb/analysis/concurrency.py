@@ -189,7 +189,7 @@ def steps_of(
 ) -> pa.RecordBatch:
     """The change of the number of open transactions (``number``, not 0) at each time (``at``, microseconds since 1970
     UTC, ascending), and the number of transactions of each ``kind``: a field of :class:`Concurrency`, or ``busy`` for
-    the sum of their durations in microseconds. ``start`` and ``end`` are the first and the last of all times; what lies
+    the sum of their durations in microseconds. ``start`` and ``end`` are the first and the last of all times; what is
     outside of the ``window`` is cut off. Rows of the same kind and time can be summed."""
     began, ended = transactions.began[numbers], transactions.ended[numbers]
     lacks_begin = transactions.are("completeness", Completeness.NO_BEGIN)[numbers]

@@ -32,7 +32,7 @@ _BAR: Final = 0.56  # of a lane
 _ROOM: Final = 74  # pixels below a panel for its axis
 _COLOURS: Final = (theme.SAFE[4], theme.SAFE[3], theme.SAFE[1], theme.SAFE[6], theme.SAFE[8])  # of schemas
 _MARKED: Final = 0.46  # of a lane, above the middle of a bar: where a change of schema is marked
-_APART: Final = 0.12  # of the axis: least distance of two changes of a lane that both have their words beside them
+_APART: Final = 0.12  # of the axis: least distance of two changes of a lane that both have their words
 _HOVER: Final = "<br>".join(f"%{{customdata[{place}]}}" for place in range(6)) + "<extra></extra>"
 
 
@@ -188,7 +188,7 @@ def _draw(figure: go.Figure, bars: list[_Bar], name: str, position: Callable[[in
 
 
 def _words(changes: Sequence[_Bar], least: float) -> list[str]:
-    """The words beside the changes of schema; without those that the words before them would cover."""
+    """The words of the changes of schema; without those that the words before them would cover."""
     words, covered = [], dict[int, float]()
     for bar in sorted(changes, key=lambda bar: (bar.lane, bar.start)):
         text = theme.label(bar.record["change"], 60)

@@ -131,9 +131,9 @@ class Selected:
             return False
         row = self.changes.places.row(problem["row"], ["time", "table", "operation"])
         chosen = self.selection.chosen()
-        if not chosen.keys() <= {*TIME, "tables"}:  # no record is known to fit the others
-            return False
         first, last, tables = chosen.get("time_from"), chosen.get("time_to"), chosen.get("tables")
+        if not chosen.keys() <= {*TIME, "tables"} or not (first or last):  # the others are those of changes
+            return False
         if (first or last) and row["time"] is None:
             return False
         if (first and row["time"] < first) or (last and row["time"] >= last):

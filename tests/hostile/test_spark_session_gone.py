@@ -63,6 +63,7 @@ live = cdcwb.load(sys.argv[1])
 opened = live.view.drift()
 saved = cdcwb.load(live.save(folder / "saved"))
 rows = cdcwb.load(live.spark.read.option("header", True).csv(sys.argv[3]), "idm-event-log")
+part = live.filter(tables=["shop.customer"])
 live.spark.stop()
 
 
@@ -75,7 +76,7 @@ def outcome(action):
 
 
 actions = {}
-for name, capture in (("live", live), ("saved", saved), ("filtered", live.filter(tables=["shop.customer"]))):
+for name, capture in (("live", live), ("saved", saved), ("filtered", part)):
     for table in ("events", "headers", "changes", "transactions", "table_versions", "problems", "detected"):
         actions[f"{name} {table}"] = lambda c=capture, t=table: getattr(c, t)
     actions[f"{name} history"] = lambda c=capture: c.history("shop.customer", {"customer_id": "1"})
@@ -84,7 +85,7 @@ for name, capture in (("live", live), ("saved", saved), ("filtered", live.filter
     actions[f"{name} export"] = lambda c=capture: export(c, "changes", folder / "changes.jsonl")
     actions[f"{name} reconcile"] = lambda c=capture: c.view.reconcile(live)
 actions["live table"] = lambda: live.table("shop.customer")
-actions["filtered save"] = lambda: live.filter(tables=["shop.customer"]).save(folder / "part")
+actions["filtered save"] = lambda: part.save(folder / "part")
 actions["latency"] = lambda: live.view.transactions.latency()
 actions["drift"] = lambda: live.view.drift()
 actions["opened page"] = lambda: opened.overview()

@@ -233,14 +233,14 @@ def test_the_header_line_counts_where_the_side_file_names_other_columns(tmp_path
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "expected a JSON document"),
+        ("{", "the JSON text is cut off after byte 1"),
         ("[1]", "expected a JSON object, found list"),
-        ("[" * 100_000, "expected a JSON document"),
+        ("[" * 100_000, "nested too deeply"),
         ('{"dataInfo": {"columns": 3}}', "dataInfo.columns: expected an array"),
         ('{"dataInfo": {"columns": [3]}}', "dataInfo.columns: expected an object with a name"),
         ('{"formatInfo": {"options": {"quoteChar": "ab"}}}', "expected one byte as quote"),
         ('{"formatInfo": {"options": {"fieldDelimiter": "\\n"}}}', "cannot be distinguished from"),
-        ("\xff", "expected a JSON document"),
+        ("\xff", "can't decode byte 0xff"),
     ],
 )
 def test_a_side_file_that_is_not_understood_is_told(tmp_path: Path, text: str, problem: str) -> None:

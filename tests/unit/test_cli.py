@@ -81,12 +81,10 @@ def test_identify_as_json_has_the_same_facts(capsys: pytest.CaptureFixture[str],
 def test_identify_does_not_take_a_saved_capture_for_what_it_was_made_from(
     capsys: pytest.CaptureFixture[str], capture: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "events").mkdir()
-    (tmp_path / "events" / "part.parquet").write_bytes(capture.read_bytes())
-    (tmp_path / "cdcwb.json").write_text('{"version": 1, "format": "gbase8s", "files": [{}, {}], "facts": {}}')
-    code, out, _ = run(capsys, "identify", tmp_path, "--json")
+    assert run(capsys, "save", capture, "--to", tmp_path / "saved")[0] == 0
+    code, out, _ = run(capsys, "identify", tmp_path / "saved", "--json")
     facts = json.loads(out)
-    assert (code, facts["shape"], facts["files"]) == (0, "saved", 2)
+    assert (code, facts["shape"], facts["files"]) == (0, "saved", 1)
 
 
 def test_inspect_shows_bytes_beside_fields(capsys: pytest.CaptureFixture[str], capture: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from cdcwb.cli import main
 from cdcwb.errors import MissingDependencyError, OptionError
+from cdcwb.model import TABLES
 from cdcwb.saved import SAVED, STATES, delta_at, read_description, write_description
 from cdcwb.spark.session import check_delta, delta_package
 
@@ -22,7 +23,7 @@ TIMES = ("2026-03-01T06:00:00+00:00", "2026-03-02T06:00:00+00:00", "2026-03-03T0
 def shared(tmp_path: Path) -> Path:
     """Three states of a capture."""
     for state, saved_at in enumerate(TIMES):
-        delta = {"state": state, "saved_at": saved_at, "tables": {"events": 2 * state}}
+        delta = {"state": state, "saved_at": saved_at, "tables": dict.fromkeys(TABLES, 2 * state)}
         write_description(tmp_path, "gbase8s", [], {"records": state}, {}, delta)
     return tmp_path
 
