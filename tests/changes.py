@@ -81,6 +81,7 @@ def frame(spark: SparkSession, folder: Path, table: str, rows: list[dict[str, An
 
 
 def tables(spark: SparkSession, folder: Path, **rows: list[dict[str, Any]]) -> Any:
-    """Something that answers like a capture: the tables given, and the session."""
-    made = {name: frame(spark, folder, name, these) for name, these in rows.items()}
+    """Something that answers like a capture: the tables given, and the session; without transactions, an empty table
+    of them."""
+    made = {name: frame(spark, folder, name, these) for name, these in ({"transactions": []} | rows).items()}
     return SimpleNamespace(spark=spark, **made)

@@ -80,8 +80,8 @@ def test_broken_json_is_shown_with_its_place(tmp_path: Path) -> None:
         check_parameters(str(tmp_path), options="{")
 
 
-def test_the_examples_open_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_open_from_any_folder_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2] / "notebooks")
     assert Path(check_parameters("data/gbase8s").path).is_dir()
 
 
