@@ -183,4 +183,4 @@ def test_a_damaged_description_is_one_sentence(missing: str, saved: Path, capsys
     del about[missing]
     (saved / "cdcwb.json").write_text(json.dumps(about))
     assert main(["summary", str(saved)]) == 2
-    assert f"({missing!r} is missing)" in capsys.readouterr().err
+    assert f"({missing} is missing" in capsys.readouterr().err

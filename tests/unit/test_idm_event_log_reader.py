@@ -91,16 +91,14 @@ def test_text_that_is_not_in_the_character_set_is_a_problem_of_its_row(tmp_path:
     assert dict(read(path, format=FORMAT, charset="latin-1").to_pylist()[-1]["after"]) == {"fname": "Jérôme"}
 
 
-def test_an_expression_in_a_dump_is_a_problem_and_null(tmp_path: Path) -> None:
+def test_a_row_with_an_expression_in_a_dump_is_malformed(tmp_path: Path) -> None:
     path = tmp_path / "log.sql"
-    statement = as_sql(rows(1)).replace(b"TIMESTAMP '2024-01-02 10:11:12.123456'", b"SYSDATE")
+    statement = as_sql(rows(2)).replace(b"TIMESTAMP '2024-01-02 10:11:12.123456'", b"SYSDATE", 1)
     path.write_bytes(statement)
-    (row,) = [one for one in read(path, format=FORMAT).to_pylist() if one["kind"] == "change"]
-    assert row["changed_at"] is None
-    assert row["problems"][0] == {
-        "code": "value",
-        "detail": "event_time: expected a literal, found SYSDATE, which only the database can evaluate",
-    }
+    (row,) = [one for one in read(path, format=FORMAT).to_pylist() if one["kind"] == "malformed"]
+    assert b"SYSDATE" in row["raw"]
+    reason = "event_time: expected a literal, found SYSDATE, which only the database can evaluate"
+    assert row["problems"] == [{"code": "malformed", "detail": f"{reason}; export the table as CSV"}]
 
 
 def test_what_is_not_wanted_is_left_out(tmp_path: Path) -> None:

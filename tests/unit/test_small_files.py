@@ -74,7 +74,7 @@ def many_small(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "known", "planned", "read_once"),
-    [("qlik-kafka", 1, 2, 1), ("debezium", 1, 2, 1), ("gbase8s", 4, 6, 1)],
+    [("qlik-kafka", 1, 4, 2), ("debezium", 1, 4, 2), ("gbase8s", 6, 9, 2)],
 )
 def test_a_file_is_opened_a_few_times_and_few_at_once(
     name: str, known: int, planned: int, read_once: int, tmp_path: Path

@@ -92,7 +92,7 @@ def read_side_file(path: str, charset: str) -> SideFile:
         text = read_text(path)
         raw = parse_json(text.encode())
     except (OSError, ValueError) as reason:
-        return SideFile(path, problem=str(reason))
+        return SideFile(path, problem=f"expected a JSON document, found: {reason}")
     if not isinstance(raw, dict):
         return SideFile(path, text, problem=f"expected a JSON object, found {type(raw).__name__}")
     data, file, task = (_part(raw, name) for name in ("dataInfo", "fileInfo", "taskInfo"))
