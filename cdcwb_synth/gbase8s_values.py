@@ -123,7 +123,7 @@ def _fraction(digits: str, wanted: int) -> list[int]:
 
 
 def _below(column: Column) -> int:
-    """Digits between a column's last field and SECOND, on which the exponent is aligned; they are not written (§4.4)."""
+    """Digit pairs between a column's last field and SECOND, on which the exponent is aligned; not written (§4.4)."""
     order = ("second", "minute", "hour", "day", "month", "year")
     return order.index(column.end) if column.end in order else 0
 
