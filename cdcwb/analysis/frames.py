@@ -19,6 +19,7 @@ from cdcwb.errors import OptionError
 from cdcwb.index.changes import BINNED_ABOVE
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selection import NO_TABLE
+from cdcwb.spark.select import dated
 from cdcwb.spark.stored import Stored
 from cdcwb.time_axis import LEAST, TimeAxis, axis_of, fences, time_of
 from cdcwb.writing import scratch
@@ -37,7 +38,6 @@ __all__ = [
     "Snapshot",
     "TableStore",
     "bounds_of",
-    "dated",
     "dated_rows",
     "from_start",
     "part_of",
@@ -99,28 +99,19 @@ def table_name() -> Column:
     return F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
 
 
-def dated(capture: Any) -> DataFrame:
-    """The changes, with the column ``_when``: the time of each is its own, else that of its commit, else the end of its
-    transaction, else its begin; null if all are unknown."""
-    ended = F.coalesce("ended_at", "began_at").alias("_ended")
-    ends = capture.transactions.select(F.col("transaction_id").alias("_transaction"), ended).where("_ended IS NOT NULL")
-    joined = capture.changes.join(ends, F.col("transaction_id") == F.col("_transaction"), "left")
-    return joined.withColumn("_when", F.coalesce("changed_at", "committed_at", "_ended")).drop("_transaction", "_ended")
-
-
 def dated_rows(capture: Any, columns: Sequence[str]) -> DataFrame | Stored:
-    """Some columns of the changes, and ``changed_at``, which is the time of :func:`dated`; stored rows where changes
-    and transactions are stored."""
+    """Some columns of the changes, and ``changed_at``, which is the time that
+    :func:`cdcwb.spark.select.dated` gives; stored rows where changes and transactions are stored."""
     columns = list(dict.fromkeys([*columns, "changed_at"]))
     rows = stored_rows(capture, "changes", list(dict.fromkeys([*columns, "committed_at", "transaction_id"])))
     ends = stored_rows(capture, "transactions", ("transaction_id", "began_at", "ended_at"))
     if rows is None or ends is None:
-        return dated(capture).withColumn("changed_at", F.col("_when")).select(*columns)
+        return dated(capture.changes, capture.transactions).withColumn("changed_at", F.col("_when")).select(*columns)
     return _Dated(rows, ends)
 
 
 class _Dated(Stored):
-    """Stored changes whose ``changed_at`` is the time of :func:`dated`."""
+    """Stored changes whose ``changed_at`` is the time of :func:`cdcwb.spark.select.dated`."""
 
     def __init__(self, rows: Stored, ends: Stored) -> None:
         self._rows = rows

@@ -21,12 +21,13 @@ from pyspark.sql import functions as F
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.analysis.frames import dated, dated_rows, rows_of, small, stored_axis, table_name, time_axis
+from cdcwb.analysis.frames import dated_rows, rows_of, small, stored_axis, table_name, time_axis
 from cdcwb.analysis.integrity import first_problems
 from cdcwb.formats import FORMATS, bitmask, get_format
 from cdcwb.index.columns import BETWEEN, Ints, headers_of, set_labels, table_labels
 from cdcwb.model import CHANGES, Operation, Problem
 from cdcwb.spark.folding import folded
+from cdcwb.spark.select import dated
 from cdcwb.spark.stored import Stored
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import joined
@@ -300,7 +301,7 @@ def _merged_masks(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 def _changes(capture: Tables) -> DataFrame:
-    return dated(capture).withColumn("table", table_name())
+    return dated(capture.changes, capture.transactions).withColumn("table", table_name())
 
 
 def _updates(capture: Tables) -> DataFrame:

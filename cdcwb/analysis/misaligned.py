@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import dated, table_name
+from cdcwb.analysis.frames import table_name
 from cdcwb.model import Operation
+from cdcwb.spark.select import dated
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -136,7 +137,9 @@ def _numbered(capture: Tables) -> DataFrame:
     """Changes with images, each with its number in its version, from 1, and the total of the version."""
     version = Window.partitionBy("table", "table_version")
     order = version.orderBy("position", "file_index", "offset")
-    rows = dated(capture).withColumns({"table": table_name(), "_image": F.coalesce("after", "before")})
+    rows = dated(capture.changes, capture.transactions).withColumns(
+        {"table": table_name(), "_image": F.coalesce("after", "before")}
+    )
     rows = rows.filter(
         F.col("_image").isNotNull() & F.col("table_version").isNotNull() & (F.col("operation") != str(Operation.DELETE))
     )

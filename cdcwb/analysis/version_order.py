@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from cdcwb.analysis.frames import NO_TABLE, dated, table_name
+from cdcwb.analysis.frames import NO_TABLE, table_name
 from cdcwb.analysis.misaligned import ALIKE, distance, profiles_of
 from cdcwb.formats.json_values import parse_json
 from cdcwb.model import Outcome
+from cdcwb.spark.select import dated
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def versions(capture: Tables) -> list[Version]:
     that the source created before it."""
     rows = capture.table_versions.toArrow().to_pylist()
     used = (
-        dated(capture)
+        dated(capture.changes, capture.transactions)
         .filter(F.col("table_version").isNotNull())
         .withColumn("table", table_name())
         .groupBy("table", "table_version")
@@ -266,7 +267,7 @@ def _runs(capture: Tables, tables: Iterable[str]) -> dict[str, list[dict[str, An
         return {}
     order = Window.partitionBy("table").orderBy("position", "file_index", "offset")
     rows = (
-        dated(capture)
+        dated(capture.changes, capture.transactions)
         .withColumn("table", table_name())
         .filter(F.col("table").isin(tables) & F.col("table_version").isNotNull() & F.col("position").isNotNull())
         .select("table", "table_version", "position", "file_index", "offset", "_when")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import traitlets
 
@@ -19,10 +19,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import check_value, nearest
 from cdcwb.words import plural
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-__all__ = ["FIELDS", "NO_TABLE", "Selection", "selected_changes"]
+__all__ = ["FIELDS", "NO_TABLE", "Selection"]
 
 NO_TABLE: Final = "(no table)"
 """The table name of changes without a table."""
@@ -230,47 +227,3 @@ class Selection(traitlets.HasTraits):
 
 
 _DEFAULTS: Final = Selection().values()
-
-
-def selected_changes(selection: Selection, changes: DataFrame, transactions: DataFrame) -> DataFrame:
-    """The selected changes as a DataFrame, with the columns of ``changes`` (all of :data:`cdcwb.model.CHANGES` but the
-    images are needed)."""
-    from functools import reduce
-    from operator import and_
-
-    from pyspark.sql import functions as F
-
-    ended = F.coalesce("ended_at", "began_at").alias("_ended")
-    users = transactions.select("transaction_id", F.col("user").alias("_user"), ended)
-    table = F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
-    rows = changes.withColumn("_table", table).join(users, "transaction_id", "left")
-    rows = rows.withColumn("_at", F.coalesce("changed_at", "committed_at", "_ended"))
-    conditions = [_condition(name, value, selection) for name, value in selection.chosen(["without_time"]).items()]
-    fits: Column = reduce(and_, conditions, F.lit(True))
-    return rows.where(fits).select(*changes.columns)
-
-
-def _condition(name: str, value: Any, selection: Selection) -> Column:
-    from pyspark.sql import functions as F
-
-    if name == "tables":
-        bare = F.regexp_replace("_table", r"^[^.]*\.", "")
-        return F.col("_table").isin(*value) | bare.isin(*value)
-    if name == "columns":
-        condition = F.arrays_overlap("changed_columns", F.array(*map(F.lit, value)))
-        return F.coalesce(condition, F.lit(False))
-    if name in _TIMES:
-        fits = F.col("_at") >= F.lit(value) if name == "time_from" else F.col("_at") < F.lit(value)
-        return F.coalesce(fits, F.lit(selection.without_time))
-    if name == "position_from":
-        return F.coalesce(F.col("position") >= value, F.lit(False))
-    if name == "position_to":
-        return F.coalesce(F.col("position") <= value, F.lit(False))
-    if name == "text":
-        named = F.array_union(
-            F.array("_table", "transaction_id", "_user", "position"), F.coalesce("changed_columns", F.array())
-        )
-        condition = F.exists(named, lambda n: F.coalesce(F.contains(F.lower(n), F.lit(value.lower())), F.lit(False)))
-        return F.coalesce(condition, F.lit(False))
-    column = {"operations": "operation", "outcomes": "outcome", "users": "_user", "transactions": "transaction_id"}
-    return F.coalesce(F.col(column[name]).isin(*value), F.lit(False))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["NOT_LIMITED", "check_names", "conditions", "select"]
+__all__ = ["NOT_LIMITED", "check_names", "conditions", "dated", "select"]
 
 
 def select(
@@ -103,20 +103,25 @@ def _in_window(
     transactions: DataFrame,
     events: DataFrame,
 ) -> DataFrame:
-    """The rows of a window. The time of a record or change is its own, else that of its commit, else the end of its
-    transaction, else its begin; a transaction is in the window if it is open in it, a problem if its record or its
-    transaction is."""
+    """The rows of a window: records and changes by the time of :func:`dated`, transactions that are open in it,
+    problems whose record or transaction is in it."""
     if "ended_at" in frame.columns:
         return frame.filter(_open_in(time_from, time_to))
     if "severity" in frame.columns:
         return _problems_in_window(frame, time_from, time_to, transactions, events)
     if "changed_at" not in frame.columns:
         return frame
-    ended = F.coalesce("ended_at", "began_at").alias("_ended_at")
-    ends = transactions.select(F.col("transaction_id").alias("_transaction"), ended)
+    return dated(frame, transactions).filter(_inside(F.col("_when"), time_from, time_to)).drop("_when")
+
+
+def dated(frame: DataFrame, transactions: DataFrame) -> DataFrame:
+    """Changes or events, with the column ``_when``: the time of each is its own, else that of its commit, else the end
+    of its transaction, else its begin; null if all are unknown."""
+    ended = F.coalesce("ended_at", "began_at").alias("_ended")
+    ends = transactions.select(F.col("transaction_id").alias("_transaction"), ended).where("_ended IS NOT NULL")
     joined = frame.join(ends, F.col("transaction_id") == F.col("_transaction"), "left")
-    known = [name for name in ("changed_at", "committed_at", "_ended_at") if name in joined.columns]
-    return joined.filter(_inside(F.coalesce(*known), time_from, time_to)).drop("_transaction", "_ended_at")
+    known = [name for name in ("changed_at", "committed_at", "_ended") if name in joined.columns]
+    return joined.withColumn("_when", F.coalesce(*known)).drop("_transaction", "_ended")
 
 
 def _problems_in_window(

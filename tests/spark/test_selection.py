@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import cdcwb
 from cdcwb.analysis import indexed
 from cdcwb.index.changes import Changes, binned
 from cdcwb.index.selected import Selected
-from cdcwb.index.selection import Selection, selected_changes
+from cdcwb.index.selection import NO_TABLE, Selection
 from cdcwb.index.source import Source, source_of
 from tests.explore_captures import DATA
 from tests.saved_capture import open_saved
@@ -53,6 +55,42 @@ def selections(source: Source) -> list[dict[str, Any]]:
         {"text": positions[3][-4:].lower()},
         {"text": "there is no such text"},
     ]
+
+
+def selected_changes(selection: Selection, changes: DataFrame, transactions: DataFrame) -> DataFrame:
+    """The changes that a selection means, said once more in Spark's words."""
+    ended = F.coalesce("ended_at", "began_at").alias("_ended")
+    users = transactions.select("transaction_id", F.col("user").alias("_user"), ended)
+    table = F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
+    rows = changes.withColumn("_table", table).join(users, "transaction_id", "left")
+    rows = rows.withColumn("_at", F.coalesce("changed_at", "committed_at", "_ended"))
+    conditions = [_condition(name, value, selection) for name, value in selection.chosen(["without_time"]).items()]
+    fits: Column = reduce(and_, conditions, F.lit(True))
+    return rows.where(fits).select(*changes.columns)
+
+
+def _condition(name: str, value: Any, selection: Selection) -> Column:
+    if name == "tables":
+        bare = F.regexp_replace("_table", r"^[^.]*\.", "")
+        return F.col("_table").isin(*value) | bare.isin(*value)
+    if name == "columns":
+        condition = F.arrays_overlap("changed_columns", F.array(*map(F.lit, value)))
+        return F.coalesce(condition, F.lit(False))
+    if name in ("time_from", "time_to"):
+        fits = F.col("_at") >= F.lit(value) if name == "time_from" else F.col("_at") < F.lit(value)
+        return F.coalesce(fits, F.lit(selection.without_time))
+    if name == "position_from":
+        return F.coalesce(F.col("position") >= value, F.lit(False))
+    if name == "position_to":
+        return F.coalesce(F.col("position") <= value, F.lit(False))
+    if name == "text":
+        named = F.array_union(
+            F.array("_table", "transaction_id", "_user", "position"), F.coalesce("changed_columns", F.array())
+        )
+        condition = F.exists(named, lambda n: F.coalesce(F.contains(F.lower(n), F.lit(value.lower())), F.lit(False)))
+        return F.coalesce(condition, F.lit(False))
+    column = {"operations": "operation", "outcomes": "outcome", "users": "_user", "transactions": "transaction_id"}
+    return F.coalesce(F.col(column[name]).isin(*value), F.lit(False))
 
 
 def places(source: Source, selection: Selection) -> list[tuple[int, int]]:
