@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import resource
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from cdcwb.cli.app import main
 
-__all__ = ["in_child", "refusal", "run"]
+__all__ = ["Ran", "in_child", "refusal", "run", "run_each"]
 
 
 def run(arguments: Sequence[str]) -> tuple[int, str]:
@@ -55,3 +59,30 @@ def in_child(verdict: Callable[[], str | None], seconds: int, memory: int) -> st
     if usage.ru_maxrss > memory * 1000:
         return f"took {usage.ru_maxrss / 1000:,.0f} MB of memory"
     return text or None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The result of a command. ``facts``: what it printed as JSON, else empty. ``error``: empty where it succeeded."""
+
+    code: int
+    facts: dict[str, Any]
+    error: str
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is a summary that accounts for all bytes."""
+        return self.code == 0 and self.facts["ledger"] == "closes"
+
+    @property
+    def sentences(self) -> str:
+        """The problems of a summary, a line each."""
+        return "\n".join(place["sentence"] for one in self.facts["problems_by_code"] for place in one["places"])
+
+
+def run_each(commands: Sequence[Sequence[str | Path]], *, seconds: int = 60, memory: int = 2500) -> list[Ran]:
+    """Runs commands one after the other in one process. Fails if they need more seconds of processor time or MB."""
+    text = in_child(lambda: json.dumps([run([*map(str, command)]) for command in commands]), seconds, memory)
+    assert text is not None and text.startswith("["), text
+    found = json.loads(text)
+    return [Ran(code, json.loads(out) if out.startswith("{") else {}, out if code else "") for code, out in found]

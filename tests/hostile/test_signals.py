@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import started_by
+
 CAPTURE = Path(__file__).parents[2] / "data" / "gbase8s"
 WAIT = 120.0
 ENDED = {
@@ -48,21 +50,6 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def children(root: int) -> dict[int, str]:
-    """The command lines of the processes that a process started, by id."""
-    parents, lines = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            lines[int(folder.name)] = (folder / "cmdline").read_text()
-        except OSError:
-            continue  # it has ended
-    found = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {pid: lines[pid] for pid in found - {root}}
-
-
 def is_running(pid: int) -> bool:
     try:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
@@ -72,7 +59,7 @@ def is_running(pid: int) -> bool:
 
 def end(process: subprocess.Popen[str], number: signal.Signals) -> None:
     """Sends a signal; the command and its children end, and its one line names the signal."""
-    started = children(process.pid)
+    started = started_by(process.pid)
     process.send_signal(number)
     _, printed = process.communicate(timeout=WAIT)
     assert process.returncode == 128 + number
@@ -93,7 +80,7 @@ def test_a_command_without_spark_leaves_nothing(number: signal.Signals, tmp_path
 def test_a_signal_while_the_jvm_starts_ends_it_too(tmp_path: Path) -> None:
     target = tmp_path / "changes.jsonl"
     with running(tmp_path, "export", str(CAPTURE), "--view", "changes", "--to", str(target)) as command:
-        wait_until(lambda: any("SparkSubmit" in line for line in children(command.pid).values()))
+        wait_until(lambda: any("SparkSubmit" in line for line in started_by(command.pid).values()))
         end(command, signal.SIGTERM)
     assert [path.name for path in tmp_path.iterdir()] == ["tmp"]
 
@@ -104,7 +91,7 @@ def test_a_signal_while_spark_works_is_one_line_and_leaves_nothing(number: signa
     made = tmp_path / "made"
     arguments = ["--changes", "50000000", "--seed", "1", "--to", str(made), "--parallel"]
     with running(tmp_path, "synth", "gbase8s", *arguments) as command:
-        wait_until(lambda: any("pyspark.worker" in line for line in children(command.pid).values()))
+        wait_until(lambda: any("pyspark.worker" in line for line in started_by(command.pid).values()))
         end(command, number)
     wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
     assert list(made.iterdir()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.limited import Ran, run_each
+from tests.limits import Ran, run_each
 
 HEAD = (
     "INSERT INTO log (record_id, table_key, status, event_type, event_time, perpetrator, table_name, column_name,"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.limited import Ran, run_each
+from tests.limits import Ran, run_each
 
 COLUMNS = (
     *("record_id", "table_key", "status", "event_type", "event_time", "perpetrator", "table_name"),
