@@ -83,6 +83,7 @@ class Ran:
 def run_each(commands: Sequence[Sequence[str | Path]], *, seconds: int = 60, memory: int = 2500) -> list[Ran]:
     """Runs commands one after the other in one process. Fails if they need more seconds of processor time or MB."""
     text = in_child(lambda: json.dumps([run([*map(str, command)]) for command in commands]), seconds, memory)
-    assert text is not None and text.startswith("["), text
+    assert text, "nothing was printed"
+    assert text.startswith("["), text
     found = json.loads(text)
     return [Ran(code, json.loads(out) if out.startswith("{") else {}, out if code else "") for code, out in found]
