@@ -556,6 +556,11 @@ class Capture:
         return not self._tables.format.commits
 
     @property
+    def whole(self) -> Capture:
+        """The capture without the filters that it has."""
+        return Capture(self._tables) if self._filters else self
+
+    @property
     def stored(self) -> bool:
         """Whether it is an unfiltered saved capture."""
         return isinstance(self._tables, Saved) and not self._filters

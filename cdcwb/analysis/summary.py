@@ -36,7 +36,11 @@ _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.W
 
 
 def summarize(
-    capture: Capture | Small, say: Callable[[str], None] = lambda _text: None, *, unfiltered: bool = True
+    capture: Capture | Small,
+    say: Callable[[str], None] = lambda _text: None,
+    *,
+    unfiltered: bool = True,
+    whole: Any = None,
 ) -> Facts:
     """The facts of a capture, with types of JSON: counts are int, times ISO 8601 in UTC, positions text; null is
     unknown.
@@ -54,12 +58,13 @@ def summarize(
     operation) · ``table_versions`` · ``restart_position``, ``highest_commit`` (null if the format has none) ·
     ``changed_at`` (why the times of some records are unknown, else null) · ``problems``, ``problems_by_severity``,
     ``problems_by_code`` (a list: severity, code, title, count and the first locations: file, offset, length, sentence,
-    transaction_id) · ``detected`` (a list of rows) · ``healthy`` (no problem above information, no open or incomplete
-    transaction, and all bytes accounted for).
+    transaction_id) · ``unassigned_errors`` (with ``whole``: its errors that name no table and are not in the capture;
+    there could be records of its tables) · ``detected`` (a list of rows) · ``healthy`` (no problem
+    above information, no unassigned error, no open or incomplete transaction, and all bytes accounted for).
 
-    ``unfiltered`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is called
-    with what is being counted. One Spark job for each table; collected rows grow only with files, tables and problem
-    codes.
+    ``unfiltered`` is False for a capture that was filtered: its events cannot add up to its files. ``whole``: the
+    capture from which one with only some tables was filtered. ``say`` is called with what is being counted. One Spark
+    job for each table; collected rows grow only with files, tables and problem codes.
     """
     if not isinstance(capture, Small):
         _ = capture.spark  # raises CaptureError if it was stopped
@@ -74,8 +79,11 @@ def summarize(
     facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit", "changed_at")}
     say("collecting problems")
     facts |= _problems(rows.problems())
+    facts["unassigned_errors"] = 0 if whole is None else _unassigned(whole) - _unassigned(capture)
     facts["detected"] = rows.detected()
-    sick = any(facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING))
+    sick = facts["unassigned_errors"] or any(
+        facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING)
+    )
     lacking = facts["open_transactions"] or facts["incomplete_transactions"]
     facts["healthy"] = not sick and not lacking and facts["ledger"] in ("closes", None)
     return facts
@@ -220,6 +228,12 @@ def _problems(rows: list[Row]) -> Facts:
         "problems_by_severity": _counts(by_code, "severity", "count"),
         "problems_by_code": by_code,
     }
+
+
+def _unassigned(capture: Any) -> int:
+    """The number of errors that name no table."""
+    problems = capture.problems.where("severity = 'error' AND table IS NULL")
+    return int(problems.count())
 
 
 def _title(code: str) -> str:

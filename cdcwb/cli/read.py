@@ -67,7 +67,12 @@ def summary(
 
     with working("looking through the files") as step:
         small = None if filters else small_of(_checked(paths, format_name, pairs))
-        facts = summarize(small or opened(paths, format_name, pairs, filters, step), step, unfiltered=not filters)
+        if small is not None:
+            facts = summarize(small, step)
+        else:
+            capture = opened(paths, format_name, pairs, filters, step)
+            whole = capture.whole if "tables" in filters else None
+            facts = summarize(capture, step, unfiltered=not filters, whole=whole)
     if as_json:
         print_json(facts)
     else:

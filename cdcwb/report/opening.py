@@ -70,7 +70,7 @@ def open_page(asked: Parameters, images: bool = False) -> Page:
     complete = next(iter(captures.values())) if is_single else Together(captures)
     part = next(iter(parts.values())) if is_single else Together(parts)
     capture = Snapshot(part, asked.folder, images)
-    summary = _summary(asked, capture)
+    summary = _summary(asked, capture, complete)
     show_times_in(asked.zone, asked.time_zone, *_times(summary))
     return Page(asked, captures, complete, part, capture, summary, health(summary))
 
@@ -123,7 +123,7 @@ def _times(summary: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
     return first, last
 
 
-def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:
+def _summary(asked: Parameters, capture: Any, complete: Any) -> dict[str, Any]:
     """The counts of the capture, from :data:`SUMMARY` if it was saved for reports."""
     from cdcwb.analysis.summary import summarize
 
@@ -131,7 +131,7 @@ def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:
     if not asked.limits and not asked.others and capture.stored and counted.is_file():
         facts: dict[str, Any] = json.loads(counted.read_text(encoding="utf-8"))
         return facts
-    return summarize(capture, unfiltered=not asked.limits)
+    return summarize(capture, unfiltered=not asked.limits, whole=complete if asked.tables else None)
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import numpy as np
 
 from cdcwb.formats.files import Source
 from cdcwb.formats.messages.batch import BYTES, LONGEST, PIECE, Bools, Bytes, Found, Ints, Segments, shown
-from cdcwb.formats.messages.layout import Layout, parse, remark
+from cdcwb.formats.messages.layout import Layout, is_comment, parse
 from cdcwb.formats.messages.lines import BOM
 
 __all__ = ["Scanner", "first_documents", "iter_documents"]
@@ -303,7 +303,7 @@ class _Walk:
             self.malformed(end, _TOO_LONG)
             return
         nothing = _NOTHING.match(lead) is not None
-        if not nothing and remark(lead.strip()):
+        if not nothing and is_comment(lead.strip()):
             self.let_go()
             self.found.filler(self.start, begin, "a note between messages")
             self.start, nothing = begin, True

@@ -28,6 +28,7 @@ __all__ = [
     "Layout",
     "clear",
     "header_pairs",
+    "is_comment",
     "is_document",
     "is_note",
     "parse",
@@ -58,7 +59,12 @@ _TOKEN: Final = re.compile(rb"CreateTime:|LogAppendTime:|NO_TIMESTAMP|Partition:
 def remark(text: bytes) -> bool:
     """Is the line (without white space around it) something that a consumer, a shell or a person says, and no
     message?"""
-    return _REMARK.match(text) is not None or is_note(text)
+    return is_comment(text) or is_note(text)
+
+
+def is_comment(text: bytes) -> bool:
+    """Is the line (without white space around it) of a consumer or a shell, or marked as a comment?"""
+    return _REMARK.match(text) is not None or _MARKED.match(text) is not None
 
 
 def is_note(text: bytes) -> bool:
@@ -161,8 +167,10 @@ def parse(text: bytes, layout: Layout) -> Parsed:
             return found
     if bare[:1] == b"{" and (not layout.fields or bare[-1:] == b"}"):
         return Parsed(MESSAGE, text.lstrip())
-    if remark(bare):
+    if is_comment(bare):
         return Parsed(FILLER, None, reason="a note between messages")
+    if is_note(bare):
+        return Parsed(MALFORMED, None, reason=f"a message was expected, found the text {shown(bare)}")
     if layout.records or layout.fields or (layout.marks and bare != NULL and not is_binary(text)):
         return Parsed(MALFORMED, None, reason=f"{_expected(layout)} was expected, found {shown(text)}")
     return value_of(text, layout, None, {})

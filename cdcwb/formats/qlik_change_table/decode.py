@@ -95,6 +95,15 @@ def unknown_letter(letter: str, operation: str) -> Finding:
     )
 
 
+def unknown_operation(text: str | None) -> Finding:
+    """No documented operation, in neither column."""
+    found = "none" if text is None else repr(visible(text, 20))
+    return (
+        Problem.VALUE,
+        f"expected an operation (I, U, D or B in change_oper, or its name in operation), found {found}",
+    )
+
+
 def no_time(text: str) -> Finding:
     """An invalid timestamp."""
     return Problem.TIME_RANGE, f"timestamp: expected a time of the years 1 to 9999, found {visible(text, 60)!r}"
@@ -389,7 +398,10 @@ def _check_width(name: str, texts: pa.StringArray, findings: Findings) -> None:
 
 
 def _check_operations(known: dict[str, pa.StringArray], operations: Operations, findings: Findings) -> None:
-    """Rows whose two columns contradict each other (§10)."""
+    """Rows without a known operation, and those whose two columns contradict each other (§10)."""
+    unknown = pc.starts_with(operations.operation, "UNKNOWN(")
+    for row in np.flatnonzero(unknown.to_numpy(zero_copy_only=False)).tolist():
+        findings.add(row, unknown_operation(operations.record_type[row].as_py()))
     letter, name = known.get("change_oper"), known.get("operation")
     if letter is None or name is None:
         return

@@ -233,20 +233,25 @@ def probe(task: tuple[str, Options]) -> Probe:
     given = None if side is None else side.dialect
     with in_file(path):
         dialect = options.dialect(given or DEFAULT)
+    tokens = {name: getattr(dialect, name) for name in TOKENS.values()}
     ask = partial(
         probe_file,
         path,
-        dialect_options={name: getattr(dialect, name) for name in TOKENS.values()},
+        dialect_options=tokens,
         charset=options.charset,
         limit=0,
         objects=side is None or side.format != "delimited",
     )
     file = ask(header=options.header)
+    why = "the default; no evidence against it" if given is None else "the side file"
+    if file.kind == CSV and file.width == 1 and given is None and "delimiter" not in options.tokens:
+        del tokens["delimiter"]
+        file = ask(header=options.header)
+        why = file.delimiter_from
     if file.kind == CSV:
         found = _text_file(file, dialect.null.decode(options.charset), side, options)
         if found.file.header != file.header:
             file = ask(header=found.file.header)
-        why = "the default; no evidence against it" if given is None else "the side file"
         found = replace(found, file=replace(file, delimiter_from=why))
     else:
         found = _described(Probe(file, _columns_of(file), file.schema is not None), side)
