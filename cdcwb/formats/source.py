@@ -620,7 +620,7 @@ def opened(path: str) -> LocalFile | Remote:
 
 def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
     """A file for reading. Raises as :func:`opened`; what reads it raises CaptureError if it became shorter."""
-    return cast(IO[bytes], io.BufferedReader(_Reader(opened(os.fspath(path))), 1 << 16))
+    return cast(IO[bytes], io.BufferedReader(_Reader(opened(os.fspath(path))), BLOCK))
 
 
 def read_text(path: str) -> str:

@@ -19,8 +19,6 @@ from cdcwb.spark.names import table_label
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from cdcwb.capture import Capture
-
 __all__ = ["NOT_LIMITED", "check_names", "conditions", "dated", "select"]
 
 
@@ -146,7 +144,7 @@ def _problems_in_window(
 _MOST: Final = 10
 
 
-def check_names(capture: Capture, tables: frozenset[str] | None, transactions: frozenset[str] | None) -> None:
+def check_names(capture: Any, tables: frozenset[str] | None, transactions: frozenset[str] | None) -> None:
     """Raises OptionError for a table without a version and without events, which names the nearest match and all
     tables, and for a transaction that no event has, which names the ids that begin with it (``39`` for ``39@…``)."""
     if tables:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
-import resource
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -57,14 +58,15 @@ def with_sheet(path: Path, text: str) -> Path:
 
 def limited(*command: str | Path, seconds: int = 30) -> subprocess.CompletedProcess[str]:
     """A command that may not use more processor time than this, nor more than 700 MB of memory."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-
-    arguments = [sys.executable, "-m", "cdcwb.cli", *map(str, command)]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, preexec_fn=limit)
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 700_000
-    return done
+    command_line = [sys.executable, "-m", "cdcwb.cli", *map(str, command)]
+    arguments = ["sh", "-c", f'ulimit -t {seconds}; exec "$@"', "sh", *command_line]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(arguments, stdout=out, stderr=err)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert used.ru_maxrss < 700_000
+        texts = [file.read() for file in (out, err) if not file.seek(0)]
+    return subprocess.CompletedProcess(arguments, process.returncode, *texts)
 
 
 def test_a_workbook_whose_parts_inflate_to_too_much_is_refused_and_the_option_is_named(

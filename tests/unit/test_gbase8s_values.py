@@ -347,4 +347,4 @@ def test_the_vectors_of_public_sources_are_read(samples: Path) -> None:
         found = value(plain, raw.replace(" ", ""), settings)
         assert found == Value(None if expected == "NULL" else expected), line
         read += 1
-    assert read == 27
+    assert read == 25
