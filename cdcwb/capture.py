@@ -8,10 +8,11 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -114,7 +115,19 @@ def load(
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _open_rows(path, format, options)
     checked = check_capture(path, format, options)
-    return open_checked(checked, spark or _session(checked.packages))
+    with _progress():
+        return open_checked(checked, spark or _session(checked.packages))
+
+
+def _progress() -> AbstractContextManager[None]:
+    """Shows in a live notebook that a capture is being opened, and for how long."""
+    if "ipykernel" in sys.modules:
+        from cdcwb.views.bench import making
+        from cdcwb.views.view import is_live
+
+        if is_live():
+            return making("Opening the capture")
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +181,14 @@ class Checked:
     about: dict[str, Any] = field(default_factory=dict)
     topics: TopicReading | None = None
     database: DatabaseReading | None = None
+
+    @property
+    def format_name(self) -> str:
+        """The name of its format; of topics and tables of databases the requested one, which may be auto."""
+        if self.reading is not None:
+            return self.reading.format.name
+        unread = self.topics or self.database
+        return str(self.about["format"]) if unread is None else unread.given
 
     @property
     def packages(self) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -66,8 +67,9 @@ def open_capture(
     format_name: str,
     pairs: tuple[tuple[str, str], ...],
 ) -> int:
-    """Create a folder of notebooks for a capture and open its workbench in JupyterLab. Ctrl-C, SIGTERM and SIGHUP end
-    JupyterLab with its kernels. What follows -- goes to JupyterLab: cdcwb open PATH -- --ServerApp.base_url=/lab"""
+    """Create a folder of notebooks for a capture, and open and run its workbench in JupyterLab. Ctrl-C, SIGTERM and
+    SIGHUP end JupyterLab with its kernels. What follows -- goes to JupyterLab:
+    cdcwb open PATH -- --ServerApp.base_url=/lab"""
     from cdcwb.capture import check_capture
     from cdcwb.report import notebook_path
     from cdcwb.views.workbook import last_part, make_workbook
@@ -79,7 +81,7 @@ def open_capture(
     if more and not more[0].startswith("-"):
         raise OptionError(f"expected one capture, found also '{more[0]}'; arguments of JupyterLab follow --")
     options = key_values(pairs)
-    check_capture(path, format_name, options)
+    checked = check_capture(path, format_name, options)
     absolute_path = path if "://" in path else str(Path(path).expanduser().absolute())
     name = last_part(absolute_path)
     folder = Path(target or f"{name.stem or name.name}-workbench").expanduser().absolute()
@@ -91,12 +93,12 @@ def open_capture(
     arguments += more
     if not no_lab:
         _check_lab(ip, port, arguments)
-    begin = make_workbook(absolute_path, folder, format_name, options)
+    begin = make_workbook(absolute_path, folder, format_name, options, is_log=checked.format_name == "idm-event-log")
     begin = begin if first is None else folder / first
     print_lines([safe(str(begin))])
     if not no_lab:
         place = [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url=/lab/tree/{quote(begin.name)}"]
-        _run_lab([*place, *arguments])
+        _run_lab([*place, *arguments], begin.name)
     return FINE
 
 
@@ -122,14 +124,18 @@ def _check_lab(ip: str, port: int | None, arguments: Sequence[str]) -> None:
         raise OptionError(f"{where}: {os.strerror(reason.errno or 0)}; give another one, or leave it out") from None
 
 
-def _run_lab(arguments: list[str]) -> None:
+def _run_lab(arguments: list[str], begin: str) -> None:
     """Runs JupyterLab in this process, so that whatever ends the command ends JupyterLab and its kernels too, and its
-    arguments are in no further process. Raises CaptureError if JupyterLab fails."""
+    arguments are in no further process. Its page runs the notebook ``begin``. Raises CaptureError if JupyterLab
+    fails."""
     from jupyterlab.labapp import LabApp
+
+    extensions = resources.files("cdcwb.views").joinpath("extension")
 
     os.environ.setdefault("SPARK_DRIVER_MEMORY", f"{_share()}m")
     try:
-        server = LabApp.initialize_server(argv=arguments)
+        server = LabApp.initialize_server(argv=[f"--LabApp.extra_labextensions_path={extensions}", *arguments])
+        server.web_app.settings.setdefault("page_config_data", {})["cdcwbRun"] = begin
         for number in (signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
                 signal.signal(number, signal.getsignal(signal.SIGTERM))

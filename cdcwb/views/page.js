@@ -4,26 +4,19 @@
 const LOADED = "__cdcwb_plotly";
 const SOON = 250;
 
-/* plotly.js comes from the kernel, once for each page of the browser; nothing is fetched from elsewhere. */
+/* plotly.js is a part of the state of a widget in the kernel, and is read once for each page of the browser; nothing is fetched
+   from elsewhere. */
 function plotly(model) {
-  return (globalThis[LOADED] ??= new Promise((done, fail) => {
-    const listen = async (message, buffers) => {
-      if (!message.plotly) return;
-      model.off("msg:custom", listen);
-      try {
-        const packed = new Blob([buffers[0]]).stream().pipeThrough(new DecompressionStream("gzip"));
-        const source = await new Response(packed).text();
-        const parts = ["const module = { exports: {} }; const exports = module.exports;", source, "\n;export default module.exports;"];
-        const url = URL.createObjectURL(new Blob(parts, { type: "text/javascript" }));
-        done((await import(url)).default);
-        URL.revokeObjectURL(url);
-      } catch (wrong) {
-        fail(wrong);
-      }
-    };
-    model.on("msg:custom", listen);
-    model.send({ do: "plotly" });
-  }));
+  return (globalThis[LOADED] ??= (async () => {
+    const holder = await model.widget_manager.get_model(model.get("about").plotly);
+    const packed = new Blob([holder.get("script")]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const source = await new Response(packed).text();
+    const parts = ["const module = { exports: {} }; const exports = module.exports;", source, "\n;export default module.exports;"];
+    const url = URL.createObjectURL(new Blob(parts, { type: "text/javascript" }));
+    const made = (await import(url)).default;
+    URL.revokeObjectURL(url);
+    return made;
+  })().catch((wrong) => { delete globalThis[LOADED]; throw wrong; }));
 }
 
 /* Whether JupyterLab can show the explorer in a pane below the notebook. */
@@ -248,7 +241,9 @@ class Panel {
     if (head) this.page.send("sort", { panel: this.name, column: [...head.parentNode.children].indexOf(head) });
   }
 
-  async show(told, buffer) {
+  async show() {
+    const told = this.page.model.get(`panel_${this.name}`);
+    if (!told.version) return; // not drawn yet
     this.headline.textContent = told.headline;
     this.headline.hidden = !told.headline;
     this.notes.replaceChildren(...told.notes.map((text) => make("p", { class: "cdcwb-note" }, text)));
@@ -257,7 +252,7 @@ class Panel {
     for (const [place, head] of [...this.table.querySelectorAll("th")].entries())
       if (told.sortable[place]) { head.tabIndex = 0; head.classList.add("sortable"); if (told.sorted[0] === place) head.setAttribute("aria-sort", told.sorted[1] ? "descending" : "ascending"); }
     try {
-      await this.draw(told, buffer);
+      await this.draw(told);
     } catch (wrong) {
       this.plot.textContent = `The chart cannot be drawn: ${wrong.message}`;
       throw wrong;
@@ -267,7 +262,7 @@ class Panel {
     }
   }
 
-  async draw(told, buffer) {
+  async draw(told) {
     this.version = told.version;
     if (!told.figure) {
       if (this.Plotly) this.Plotly.purge(this.plot);
@@ -276,11 +271,14 @@ class Panel {
       return;
     }
     this.plot.hidden = false;
-    const figure = buffer ? JSON.parse(new TextDecoder().decode(buffer)) : this.figure;
-    this.figure = figure;
+    const data = this.page.model.get(`figure_${this.name}`), night = isDark();
+    const coloured = (value) => (night ? darkened(value, this.page.dark) : value);
+    if (this.data !== data || this.night !== night) this.figure = coloured(JSON.parse(new TextDecoder().decode(data)));
+    [this.data, this.night] = [data, night];
+    const { figure } = this;
     const loaded = await plotly(this.page.model);
     if (this.version !== told.version) return; // a later answer will follow
-    const first = !this.Plotly, marks = { shapes: told.shapes, selections: [] };
+    const first = !this.Plotly, marks = { shapes: coloured(told.shapes), selections: [] };
     this.Plotly = loaded;
     this.quiet = true;
     if (this.drawn === figure) await loaded.relayout(this.plot, marks);
@@ -310,18 +308,20 @@ class Page {
     this.model = model;
     const about = model.get("about");
     this.capture = about.capture;
+    this.dark = about.dark;
     this.controls = about.controls ? new Controls(this) : null;
     this.panels = new Map(about.panels.map((one) => [one.name, new Panel(this, one)]));
     this.wrong = make("p", { class: "cdcwb-note wrong", role: "alert", hidden: true });
-    this.waiting = make("p", { class: "cdcwb-note waiting", role: "status" }, "The index of the capture is opened. The first time it is made, which takes a while.");
+    this.waiting = make("p", { class: "cdcwb-note waiting", role: "status" }, "This view is drawn …");
     if (this.controls) this.controls.node.style.display = "none";
     this.root = make("div", { class: "cdcwb-live" },
       make("div", { class: "cdcwb-box" }, about.title ? make("h2", {}, about.title) : null, this.headline = make("p", { class: "answer" })),
       this.controls?.node, make("div", { class: "cdcwb-box" }, this.waiting, this.wrong), ...[...this.panels.values()].map((panel) => panel.node));
     el.append(this.root);
-    this.listen = (message, buffers) => this.hear(message, buffers);
-    model.on("msg:custom", this.listen);
-    this.themes = new MutationObserver(() => this.send("theme", { dark: isDark() }));
+    this.heard = { "msg:custom": (message) => this.hear(message), "change:wrong": () => this.warn(), "change:bar": () => this.control() };
+    for (const panel of this.panels.values()) this.heard[`change:panel_${panel.name}`] = () => this.show(panel);
+    for (const [event, handler] of Object.entries(this.heard)) model.on(event, handler);
+    this.themes = new MutationObserver(() => { for (const panel of this.panels.values()) panel.show(); });
     this.themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
     this.seen = new IntersectionObserver((entries) => {
       for (const one of entries) this.send("seen", { panel: one.target.dataset.panel, on: one.isIntersecting });
@@ -329,8 +329,10 @@ class Page {
     if (!OPEN.has(about.capture)) OPEN.set(about.capture, new Set());
     OPEN.get(about.capture).add(this);
     listen();
-    this.send("open", { dark: isDark(), beside: canSplit() });
-    for (const panel of this.panels.values()) this.seen.observe(panel.node);
+    this.send("open", { beside: canSplit() });
+    this.warn();
+    this.control();
+    for (const panel of this.panels.values()) { this.show(panel); this.seen.observe(panel.node); }
   }
 
   send(step, about = {}) { this.model.send({ do: step, ...about }); }
@@ -351,18 +353,33 @@ class Page {
       }, 200);
   }
 
-  hear(message, buffers) {
-    if (!message.plotly) this.waiting.hidden = true;
-    if (message.wrong !== undefined) { this.wrong.textContent = message.wrong; this.wrong.hidden = !message.wrong; }
-    if (message.answer !== undefined) this.headline.textContent = message.answer;
-    if (message.following !== undefined) this.controls?.follow(message.following);
-    if (message.controls && this.controls) { this.controls.node.style.display = ""; this.controls.show(message.controls); }
+  hear(message) {
     for (const name of message.stale ?? []) this.panels.get(name)?.node.setAttribute("aria-busy", "true");
-    if (message.panel) this.panels.get(message.panel)?.show(message, buffers[0]);
+  }
+
+  warn() {
+    this.wrong.textContent = this.model.get("wrong");
+    this.wrong.hidden = !this.wrong.textContent;
+    if (!this.wrong.hidden) this.waiting.hidden = true;
+  }
+
+  control() {
+    const told = this.model.get("bar");
+    if (!told.python || !this.controls) return;
+    this.controls.node.style.display = "";
+    this.controls.show(told);
+  }
+
+  show(panel) {
+    const { version, answer } = this.model.get(`panel_${panel.name}`);
+    if (!version) return;
+    this.waiting.hidden = true;
+    if (answer !== undefined) this.headline.textContent = answer;
+    panel.show();
   }
 
   close() {
-    this.model.off("msg:custom", this.listen);
+    for (const [event, handler] of Object.entries(this.heard)) this.model.off(event, handler);
     OPEN.get(this.capture)?.delete(this);
     clearInterval(this.coming);
     this.themes.disconnect();

@@ -237,7 +237,9 @@ class View:
             from cdcwb.views.widget import page
 
             self.bench.prepare()
-            show.widget(page(self))
+            box = page(self)
+            show.widget(box)
+            box.children[0].draw()
         else:
             self.put()
 

@@ -1,10 +1,15 @@
-"""A view as an anywidget: the script draws and sends requests, all logic is in Python."""
+"""A view as an anywidget: the script draws its state and sends requests, all logic is in Python.
+
+The state of a panel reaches the page as soon as it is set, also while the kernel runs other cells; requests are heard
+when the kernel is idle.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from importlib import resources
@@ -17,7 +22,7 @@ import plotly
 import traitlets
 
 from cdcwb.analysis import indexed
-from cdcwb.charts.theme import CONFIG, darkened
+from cdcwb.charts.theme import CONFIG, DARK
 from cdcwb.errors import CaptureError
 from cdcwb.index.selected import TIME
 from cdcwb.live.following import messages_in
@@ -37,10 +42,17 @@ _BUTTONS: Final = [["select2d", "zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "r
 Message = dict[str, Any]
 
 
+class _Plotly(anywidget.AnyWidget):
+    """plotly.js for all pages of a kernel; ``script``: compressed by gzip."""
+
+    _esm = "export default {}"
+    script = traitlets.Bytes().tag(sync=True)
+
+
 @cache
-def _plotly() -> bytes:
+def _plotly() -> _Plotly:
     script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    return gzip.compress(script.read_bytes(), 6)
+    return _Plotly(script=gzip.compress(script.read_bytes(), 6))
 
 
 def page(view: View) -> ipywidgets.VBox:
@@ -51,11 +63,15 @@ def page(view: View) -> ipywidgets.VBox:
 
 
 class PageWidget(anywidget.AnyWidget):
-    """The panels of a view below the control bar. Panels are drawn when they become visible."""
+    """The panels of a view below the control bar. Its state is what is shown: ``bar``, ``wrong`` (a sentence), and for
+    each panel ``panel_NAME`` and ``figure_NAME`` (JSON, without shapes). After a step, panels are drawn when they are
+    visible."""
 
-    _esm = _ASSETS.joinpath("page.js").read_text(encoding="utf-8")
+    _esm = show.asset("dark.js") + _ASSETS.joinpath("page.js").read_text(encoding="utf-8")
     _css = show.asset("show.css") + _ASSETS.joinpath("page.css").read_text(encoding="utf-8")
     about = traitlets.Dict().tag(sync=True)
+    bar = traitlets.Dict().tag(sync=True)
+    wrong = traitlets.Unicode("").tag(sync=True)
     _last: ClassVar[tuple[Bench, ipywidgets.Widget] | None] = None
     """The capture and the slot of the explorer that was opened last in JupyterLab."""
 
@@ -67,16 +83,17 @@ class PageWidget(anywidget.AnyWidget):
         ]
         self.bench: Bench = view.bench
         about = {"title": view.title, "controls": view.controls, "panels": panels, "capture": self.bench.name}
-        super().__init__(about=about)
+        for panel in view.panels:
+            shown, figure = traitlets.Dict().tag(sync=True), traitlets.Bytes().tag(sync=True)
+            self.add_traits(**{f"panel_{panel.name}": shown, f"figure_{panel.name}": figure})
+        super().__init__(about=about | {"plotly": _plotly().model_id, "dark": DARK})
         self._display = view.display
         self._panels: dict[str, Panel] = {panel.name: panel for panel in view.panels}
         self._states = {name: State(live=True) for name in self._panels}
         self._answers: dict[str, Answer] = {}
-        self._figures: dict[str, str] = {}  # as drawn, without shapes
         self._seen: set[str] = set()
         self._stale: set[str] = set(self._panels)
         self._drawn = 0
-        self._dark = False
         self._box = box
         self._beside = False
         self.bench.followers.add(self)
@@ -89,8 +106,16 @@ class PageWidget(anywidget.AnyWidget):
         """Redraws the visible panels, the bar first."""
         self._stale = set(self._panels)
         with shown_as(self._display):
-            self.send({"stale": sorted(self._stale), "controls": self._controls(), "wrong": ""})
+            self.send({"stale": sorted(self._stale)})
+            self.wrong, self.bar = "", self._controls()
             self._draw_seen()
+
+    def draw(self) -> None:
+        """Draws everything, one panel after the other."""
+        with self.bench.lock, shown_as(self._display), self._told():
+            self.bar = self._controls()
+            for name in self._panels:
+                self._draw(name)
 
     def explorer(self, record: int) -> None:
         """Shows a record in an explorer: in the lower half of JupyterLab, to the right of the explorer of another
@@ -137,13 +162,10 @@ class PageWidget(anywidget.AnyWidget):
         if name == next(iter(self._panels)):
             message["answer"] = answer.headline
             message["headline"] = ""
-        figure, shapes = self._figure(answer, self._panels[name])
-        if not figure or self._figures.get(name) != figure:
-            self._figures[name] = figure
-            message["shapes"] = shapes
-            self.send(message, [figure.encode()] if figure else [])
-        else:
-            self.send(message | {"shapes": shapes})
+        figure, message["shapes"] = self._figure(answer, self._panels[name])
+        with self.hold_sync():
+            setattr(self, f"figure_{name}", figure.encode())  # is sent if it is another one
+            setattr(self, f"panel_{name}", message)
 
     def _figure(self, answer: Answer, panel: Panel) -> tuple[str, list[Message]]:
         """The figure as JSON without its shapes, and the shapes, because most steps change only these. Empty without a
@@ -158,13 +180,12 @@ class PageWidget(anywidget.AnyWidget):
         template["layout"]["meta"] = "cdcwb-live"  # the script of this widget draws it, no other does
         template["data"] = {key: [{"unselected": {"marker": {"opacity": 1}}}] for key in ("bar", "scatter")}
         content["config"] = CONFIG | {"modeBarButtons": _BUTTONS if panel.brush else _BUTTONS[1:]}
-        content = darkened(content) if self._dark else content
         shapes = content["layout"].pop("shapes", [])
         return json.dumps(content, separators=(",", ":")), shapes
 
-    def _controls(self) -> Message | None:
+    def _controls(self) -> Message:
         if not self.about["controls"]:
-            return None
+            return {}
         bench = self.bench
         selection, overview = bench.selection, bench.overview
         fields = []
@@ -210,26 +231,21 @@ class PageWidget(anywidget.AnyWidget):
         step = _STEPS.get(str(message.get("do")))
         if step is None:
             return
-        with self.bench.lock, shown_as(self._display):
-            try:
-                step(self, message)
-            except CaptureError as wrong:
-                self.send({"wrong": wrong.sentence})
+        with self.bench.lock, shown_as(self._display), self._told():
+            step(self, message)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """The page shows the sentence of an error."""
+        try:
+            yield
+        except CaptureError as wrong:
+            self.wrong = wrong.sentence
 
     def opened(self, message: Message) -> None:
         """A page displays the widget, possibly again."""
-        self._dark = bool(message.get("dark"))
         self._beside = bool(message.get("beside"))
-        self._figures.clear()
-        self._stale = set(self._panels)
-        self.send({"controls": self._controls()})
-        self._draw_seen()
-
-    def theme(self, message: Message) -> None:
-        """The page switches to dark or light."""
-        self._dark = bool(message.get("dark"))
-        self._stale = set(self._panels)
-        self._draw_seen()
+        self.bar = self._controls()
 
     def see(self, message: Message) -> None:
         """A panel becomes visible or invisible."""
@@ -316,11 +332,8 @@ class PageWidget(anywidget.AnyWidget):
         bench = self.bench
         bench.keeps_up = bool(message.get("on", bench.keeps_up))
         if not ((message.get("new") or bench.keeps_up) and bench.capture.refresh()):
-            self.send({"following": self._following()})
-
-    def plotly(self, _message: Message) -> None:
-        """The page requests plotly.js."""
-        self.send({"plotly": True}, [_plotly()])
+            # another state, even if nothing is new: the page asks again when it has the answer
+            self.bar = self.bar | {"following": self._following(), "looks": self.bar.get("looks", 0) + 1}
 
 
 def _times(values: Any) -> tuple[datetime | None, datetime | None]:
@@ -333,7 +346,6 @@ def _times(values: Any) -> tuple[datetime | None, datetime | None]:
 
 _STEPS: Final[dict[str, Callable[[PageWidget, Message], None]]] = {
     "open": PageWidget.opened,
-    "theme": PageWidget.theme,
     "seen": PageWidget.see,
     "brush": PageWidget.brush,
     "zoom": PageWidget.zoom,
@@ -342,6 +354,5 @@ _STEPS: Final[dict[str, Callable[[PageWidget, Message], None]]] = {
     "sort": PageWidget.sort,
     "more": PageWidget.more,
     "look": PageWidget.look,
-    "plotly": PageWidget.plotly,
     **dict.fromkeys(("set", "toggle", "keep", "use", "time", "undo", "redo", "reset"), PageWidget.change),
 }

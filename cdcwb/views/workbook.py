@@ -37,6 +37,14 @@ _PAGES: Final = {
     "Changes over time and by table": "capture.view.capture()",
     "Transactions": "capture.view.transactions()",
     "Change masks": "capture.view.masks()",
+    "Records and their bytes": "capture.view.explore()",
+    "Schema drift": "capture.view.drift()",
+}
+_PAGES_OF_A_LOG: Final = {
+    "Changes over time and by table": "capture.view.capture()",
+    "Change masks": "capture.view.masks()",
+    "Records and their bytes": "capture.view.explore()",
+    "Event log and XDS": "capture.view.event_log()",
 }
 _HELP: Final = (
     "Drag over a chart to select a time, tick values in the bar, click a bar, a cell or a row to see its record and "
@@ -45,10 +53,14 @@ _HELP: Final = (
 
 
 def make_workbook(
-    path: str | os.PathLike[str], to: Path, format: str = "auto", options: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str],
+    to: Path,
+    format: str = "auto",
+    options: Mapping[str, Any] | None = None,
+    is_log: bool = False,
 ) -> Path:
     """Writes notebooks for the capture at ``path`` (absolute, or a URL) to the folder ``to``; returns the one to begin
-    with.
+    with. ``is_log``: it is an event log.
 
     A folder of the same capture keeps its notebooks unchanged; missing ones are added. Raises OptionError for a folder
     with other content.
@@ -65,7 +77,8 @@ def make_workbook(
             raise OptionError(f"{to} {was}: name another folder with --to")
     write_text(to / _ABOUT, json.dumps(about, indent=1))
     parameters = {"path": path, "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
-    _write(to / WORKBENCH, _workbench(last_part(path).name), parameters)
+    pages = _PAGES_OF_A_LOG if is_log else _PAGES
+    _write(to / WORKBENCH, _workbench(last_part(path).name, pages), parameters)
     for source in notebooks().values():
         if not source.stem.endswith("start_here"):  # it has no capture
             _write(to / source.name, load_notebook_node(str(source)), parameters)
@@ -83,10 +96,10 @@ def _write(path: Path, notebook: Any, parameters: Mapping[str, str]) -> None:
         write_text(path, nbformat.writes(made) + "\n")  # type: ignore[no-untyped-call]
 
 
-def _workbench(name: str) -> Any:
+def _workbench(name: str, pages: Mapping[str, str]) -> Any:
     title = re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", name)
     cells = [("markdown", f"# {title}\n\n{_HELP}"), ("code", _PARAMETERS), ("code", _LOAD)]
-    for heading, code in _PAGES.items():
+    for heading, code in pages.items():
         cells += [("markdown", f"## {heading}"), ("code", code)]
     of_code: dict[str, Any] = {"execution_count": None, "outputs": []}
     made: list[dict[str, Any]] = [

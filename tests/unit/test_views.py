@@ -61,18 +61,23 @@ class Page:
         self.heard: list[dict[str, Any]] = []
         self.figures: dict[str, dict[str, Any]] = {}
         self.sent: list[str] = []  # the panels whose figures were sent
-        self.widget.send = self.hear
-        self.do("open", dark=False)
+        self.widget.send = self.heard.append
+        self.widget.observe(self.hear)
+        self.do("open")
         for name in self.widget._panels:
             self.do("seen", panel=name, on=True)
 
-    def hear(self, content: dict[str, Any], buffers: Any = None) -> None:
-        self.heard.append(json.loads(json.dumps(content)))
-        if content.get("figure"):
-            name = content["panel"]
-            self.figures[name] = json.loads(buffers[0]) if buffers else {**self.figures[name]}
-            self.figures[name]["layout"] |= {"shapes": content["shapes"]}
-            self.sent += [name] if buffers else []
+    def hear(self, change: Any) -> None:
+        kind, _, name = change["name"].partition("_")
+        if kind == "wrong" and change["new"]:
+            self.heard.append({"wrong": change["new"]})
+        if kind == "figure" and change["new"]:
+            self.sent.append(name)
+        if kind == "panel":
+            self.heard.append(json.loads(json.dumps(change["new"])))
+            if change["new"]["figure"]:
+                self.figures[name] = json.loads(getattr(self.widget, f"figure_{name}"))
+                self.figures[name]["layout"] |= {"shapes": change["new"]["shapes"]}
 
     def do(self, step: str, **about: Any) -> list[dict[str, Any]]:
         self.heard.clear()
@@ -84,7 +89,7 @@ class Page:
 
     @property
     def controls(self) -> dict[str, Any]:
-        return next(one["controls"] for one in self.heard if one.get("controls"))
+        return dict(self.widget.bar)
 
 
 @pytest.mark.parametrize("name", [name for name, (_, panels, _) in PAGES.items() if panels])
@@ -294,19 +299,27 @@ def test_only_what_is_in_sight_is_drawn_again(views: Views) -> None:
     assert live.panel("concurrency")["figure"]
 
 
-def test_a_dark_page_has_dark_figures(views: Views) -> None:
-    live = Page(views.capture.when())
-    assert live.figures["when"]["layout"]["template"]["layout"]["paper_bgcolor"] == "white"
-    live.do("theme", dark=True)
-    assert live.figures["when"]["layout"]["template"]["layout"]["paper_bgcolor"] != "white"
-
-
-def test_a_page_that_opens_again_is_shown_everything(views: Views) -> None:
+def test_a_page_that_opens_again_has_everything_in_its_state(views: Views) -> None:
     live = Page(views.capture())
     live.do("toggle", field="operations", value="UPDATE")
-    live.do("open", dark=False)
-    assert live.controls["python"] == "Selection(operations=['UPDATE'])"
-    assert {one["panel"] for one in live.heard if "panel" in one} == {"when", "tables", "problems"}
+    state = live.widget.get_state()
+    assert state["bar"]["python"] == "Selection(operations=['UPDATE'])"
+    assert {name for name in state if name.startswith("panel_")} == {"panel_when", "panel_tables", "panel_problems"}
+    assert all(state[f"panel_{name}"]["panel"] == name for name in ("when", "tables", "problems"))
+    assert json.loads(state["figure_when"])["data"]
+
+
+def test_a_view_is_drawn_by_its_cell(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests of the page are heard after the last cell that runs."""
+    monkeypatch.setenv("CDCWB_VIEWS", "live")
+    put: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", lambda shown, **_about: put.append(shown))
+    views.transactions()._ipython_display_()
+    page = put[-1].children[0]
+    panels = [one["name"] for one in page.about["panels"]]
+    assert len(panels) == 6
+    assert [getattr(page, f"panel_{name}")["version"] for name in panels] == [1, 2, 3, 4, 5, 6]
+    assert page.bar["count"] == 1500
 
 
 @pytest.mark.parametrize(("given", "expected"), [("live", True), ("static", False), ("", False)])

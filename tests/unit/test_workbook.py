@@ -48,6 +48,8 @@ def test_the_workbench_is_a_few_lines_and_calls_views(tmp_path: Path) -> None:
         "capture.view.capture()",
         "capture.view.transactions()",
         "capture.view.masks()",
+        "capture.view.explore()",
+        "capture.view.drift()",
     ]
     for cell in code:
         compile(cell, "cell", "exec")
