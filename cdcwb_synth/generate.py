@@ -54,7 +54,10 @@ FORMATS: Final = tuple(_OPTIONS)
 FORMAT_OPTIONS: Final[dict[str, dict[str, tuple[object, str]]]] = {n: described(cls) for n, cls in _OPTIONS.items()}
 """The options of every format: their defaults and what they mean."""
 
-_PARTS: Final = ("capture", "truth", "metadata", "registry", "labels.json", "synth.json")
+LABELS_FOUND: Final = "capture.labels.json"
+"""The tables' names, where readers of ``capture`` find them."""
+
+_PARTS: Final = ("capture", "truth", "metadata", "registry", "labels.json", LABELS_FOUND, "synth.json")
 
 PART_CHANGES: Final = 200_000
 """Changes of a part of a capture that is generated in parallel."""
@@ -89,7 +92,8 @@ def generate(
                     goldengate: facts.json with the counts of records, and of lines that are not
                     idm-event-log: no transactions, but decisions.parquet and events.parquet, what becomes of every row
                     and what is published, by settings.json and the tables' contents in snapshot/; facts.json
-        labels.json gbase8s: the tables' names by their labels, as the reader option ``labels`` takes them
+        labels.json gbase8s: the tables' names by their labels, as the reader option ``labels`` takes them; with the
+                    option ``table_names`` capture.labels.json, where readers of ``capture`` find it
         metadata/   qlik-kafka: metadata messages beside the capture; registry/: schemas by their ids
         synth.json  how it was made, and how many bytes, records and changes it has
 
@@ -184,7 +188,7 @@ def _write_gbase8s(format: str, part: Part, options: Options, folder: Path, on_p
     if on_progress is not None:
         on_progress(changes, changes)
     labels = {str(v.table.label): f"{v.table.schema}.{v.table.name}" for v in workload.first}
-    _json(folder / "labels.json", labels)
+    _json(folder / (LABELS_FOUND if options.table_names else "labels.json"), labels)
     facts = {
         "files": places.files,
         "records": len(stream),

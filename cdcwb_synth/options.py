@@ -56,7 +56,9 @@ class Options(Choices):
     charset: str = option("utf-8", "character set of texts (a Python codec name that contains ASCII)")
     byte_order: str = option("little", "byte order of the size words", of=("little", "big"))
     prefix_width: int = option(2, "bytes of the length before a VARCHAR", 1, 2)
-    table_names: bool = option(False, "the truth names tables as labels.json does; else by label number")
+    table_names: bool = option(
+        False, "labels.json is where readers find it, and the truth has the tables' names; else by label number"
+    )
     files: int = option(1, "files that continue one stream", 1, 100_000)
     shape: str = option("binary", "how the files hold the records", of=SHAPES)
     cut_records: bool = option(False, "each file but the last ends inside a record, which continues in the next")

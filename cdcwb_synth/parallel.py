@@ -74,8 +74,8 @@ def _make(
             else:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 path.replace(target)
-    if (place / "labels.json").exists():
-        (place / "labels.json").replace(folder / "labels.json")
+    for labels in place.glob("*labels.json"):
+        labels.replace(folder / labels.name)
     told: dict[str, Any] = json.loads((place / "synth.json").read_text(encoding="utf-8"))
     truth = folder / "parts" / str(number)
     if not truth.exists():

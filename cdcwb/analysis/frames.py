@@ -106,7 +106,8 @@ def dated_rows(capture: Any, columns: Sequence[str]) -> DataFrame | Stored:
     rows = stored_rows(capture, "changes", list(dict.fromkeys([*columns, "committed_at", "transaction_id"])))
     ends = stored_rows(capture, "transactions", ("transaction_id", "began_at", "ended_at"))
     if rows is None or ends is None:
-        return dated(capture.changes, capture.transactions).withColumn("changed_at", F.col("_when")).select(*columns)
+        changes = capture.changes if "changed_columns" in columns else capture.change_headers
+        return dated(changes, capture.transactions).withColumn("changed_at", F.col("_when")).select(*columns)
     return _Dated(rows, ends)
 
 

@@ -254,5 +254,6 @@ def synth(
             own = {"run": runner(get_spark()), "part_changes": part_changes}
             more = f" in {plural(max(1, -(-changes // part_changes)), 'part')}"
         with naming(Path(target).absolute()):
-            generate(format_name, changes=changes, seed=seed, to=target, **own, **key_values(pairs))
+            named = {"table_names": True} if format_name == "gbase8s" else {}
+            generate(format_name, changes=changes, seed=seed, to=target, **own, **(named | key_values(pairs)))
     print_lines([safe(f"{target}: a {format_name} capture with {plural(changes, 'change')}{more}")])

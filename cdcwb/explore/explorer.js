@@ -1,5 +1,7 @@
 /* The panes of the explorer. Their content comes from the kernel and is inserted as text, never as markup. */
 
+const LEAST = 60; // px of a neighbour of a splitter
+const MARGIN = 6; // px around the explorer in a pane
 const ROW = 24;
 const DUMP = 20;
 const GAP = 10;
@@ -119,7 +121,8 @@ class Panes {
     this.root = make(
       "div",
       { class: "cdcwb-explorer", "data-capture": this.model.get("capture") || null, tabindex: "0", role: "application", "aria-label": "capture explorer", "data-lm-suppress-shortcuts": "true", onkeydown: (event) => this.pressed(event) },
-      make("div", { class: "bar" }, make("div", { class: "entry" }, this.filter, this.menu),
+      this.status,
+      make("div", { class: "bars" }, make("div", { class: "bar" }, make("div", { class: "entry" }, this.filter, this.menu),
         make("button", { type: "button", onclick: () => this.ask("filter", { text: this.filter.value }) }, "Apply"),
         make("button", { type: "button", onclick: () => this.ask("filter", { text: "" }) }, "Clear")),
       this.said,
@@ -138,19 +141,61 @@ class Panes {
         button("Bookmark", "m", () => this.showMark()),
         button("Copy", "c", () => this.showCopy()),
         button("?", "?", () => this.showHelp())),
-      make("div", { class: "bar picks" }, ...PICKS.map((name) => make("label", {}, `${name} `, this.picks[name]))),
-      make("div", { class: "records" }, make("div", { class: "across" }, this.head, this.list), this.track),
-      make("div", { class: "panes" },
-        make("div", { class: "pane" }, this.tabs, this.notes, this.body),
-        make("div", { class: "pane" }, this.over, this.bytes)),
-      this.status,
+      make("div", { class: "bar picks" }, ...PICKS.map((name) => make("label", {}, `${name} `, this.picks[name])))),
+      this.work = make("div", { class: "work" },
+        make("div", { class: "records" }, make("div", { class: "across" }, this.head, this.list), this.track),
+        this.splitter("the list and the fields"),
+        make("div", { class: "panes" },
+          make("div", { class: "pane" }, this.tabs, this.notes, this.body),
+          this.splitter("the fields and the bytes"),
+          make("div", { class: "pane" }, this.over, this.bytes))),
     );
     el.append(this.root);
   }
 
+  /* A bar between two neighbours; dragging it, or an arrow key, gives space of one to the other. */
+  splitter(what) {
+    const share = (bar, by) => {
+      const along = getComputedStyle(bar.parentElement).flexDirection === "row" ? "width" : "height";
+      const [before, after] = [bar.previousElementSibling, bar.nextElementSibling];
+      const [first, second] = [before, after].map((node) => node.getBoundingClientRect()[along]);
+      const given = Math.max(LEAST - first, Math.min(second - LEAST, by));
+      [before.style.flexGrow, after.style.flexGrow] = [first + given, second - given];
+    };
+    const bar = make("div", { class: "split", role: "separator", tabindex: "0", title: "drag to share the space", "aria-label": `between ${what}` });
+    bar.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      bar.setPointerCapture(event.pointerId);
+      let at = event;
+      bar.onpointermove = (now) => {
+        share(bar, getComputedStyle(bar.parentElement).flexDirection === "row" ? now.clientX - at.clientX : now.clientY - at.clientY);
+        at = now;
+      };
+      bar.onpointerup = () => { bar.onpointermove = null; };
+    });
+    bar.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: -20, ArrowUp: -20, ArrowRight: 20, ArrowDown: 20 }[event.key];
+      if (by) { event.preventDefault(); event.stopPropagation(); share(bar, by); }
+    });
+    return bar;
+  }
+
+  /* As high as the pane of JupyterLab that it is in; wide and low ones have the list beside the fields. */
+  fit() {
+    const pane = this.root.closest(".jupyterlab-sidecar");
+    if (pane && !this.root.style.height) this.sizes.observe(pane);
+    const height = pane ? pane.clientHeight - 2 * MARGIN : 0;
+    this.root.style.height = pane ? `${height}px` : "";
+    const width = this.root.clientWidth, shape = width < 760 ? "narrow" : pane && width >= 1000 && height < 640 ? "low" : "";
+    for (const name of ["narrow", "low"]) this.root.classList.toggle(name, shape === name);
+    this.root.classList.toggle("fits", Boolean(pane));
+    if (shape !== this.shape) for (const node of this.work.querySelectorAll(".records, .panes, .pane")) node.style.flexGrow = "";
+    this.shape = shape;
+  }
+
   watch() {
     this.sizes = new ResizeObserver(() => {
-      this.root.classList.toggle("narrow", this.root.clientWidth < 760);
+      this.fit();
       const count = Math.max(4, Math.floor(this.list.clientHeight / ROW));
       if (count !== this.count && this.list.clientHeight) { this.count = count; this.ask("page"); }
       this.drawBytes();

@@ -126,6 +126,7 @@ def test_a_filter_is_typed_a_record_chosen_and_fields_and_bytes_follow(page: Pag
         if one.find_element(By.CSS_SELECTOR, ".name").text == "operation"
     )
     length = int(field.get_attribute("data-length") or 0)
+    page.chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
     field.click()
     text = bytes.fromhex(page.marked()).decode()
     assert len(text) == length
@@ -351,3 +352,26 @@ def test_nothing_is_wider_than_its_place(page: Page) -> None:
         PANES,
     )
     assert wide == []
+
+
+def test_the_space_of_the_list_the_fields_and_the_bytes_is_shared_by_dragging(page: Page) -> None:
+    sizes = (
+        f"return ['.records', '.pane'].map(one => document.querySelector(`{PANES} ${{one}}`).getBoundingClientRect())"
+    )
+    below, beside = page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} .split")
+    page.chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", below)
+    before = page.chrome.execute_script(sizes)
+    ActionChains(page.chrome).drag_and_drop_by_offset(below, 0, -50).drag_and_drop_by_offset(beside, 80, 0).perform()
+    after = page.chrome.execute_script(sizes)
+    assert round(after[0]["height"] - before[0]["height"]) == -50
+    assert round(after[1]["width"] - before[1]["width"]) == 80
+    beside.send_keys(Keys.ARROW_LEFT * 4)
+    below.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    last = page.chrome.execute_script(sizes)
+    assert round(last[0]["height"] - before[0]["height"]) == -10
+    assert round(last[1]["width"] - before[1]["width"]) == 0
+
+
+def test_the_status_line_is_the_first(page: Page) -> None:
+    first = page.chrome.find_element(By.CSS_SELECTOR, f"{PANES} > *")
+    assert first.get_attribute("class") == "status"

@@ -204,6 +204,25 @@ def test_a_bar_leads_to_the_first_record_of_its_transaction(page: Page) -> None:
     page.wait.until(clicked)
 
 
+def test_the_list_the_fields_and_the_bytes_are_in_sight_at_once(page: Page) -> None:
+    """In the lower half of JupyterLab, at the sizes of usual screens."""
+    page.see("transactions").find_element("css selector", "tbody tr[data-record]").click()
+    page.wait.until(lambda chrome: chrome.execute_script(CHOSEN))
+    before = page.chrome.get_window_size()
+    parts = [".status", ".list .line.chosen", ".pane .body", ".bytes .dump"]
+    seen = (
+        "return arguments[0].map(part => { const box = document.querySelector(`.cdcwb-explorer ${part}`)?."
+        "getBoundingClientRect(); const pane = document.querySelector('.jupyterlab-sidecar').getBoundingClientRect();"
+        " return Boolean(box && box.height > 10 && box.top >= pane.top && box.top + 10 < pane.bottom) })"
+    )
+    try:
+        for width, height in ((1280, 800), (1600, 1000)):
+            page.chrome.set_window_size(width, height)
+            page.wait.until(lambda chrome: chrome.execute_script(seen, parts) == [True] * 4)
+    finally:
+        page.chrome.set_window_size(before["width"], before["height"])
+
+
 def test_the_explorer_shows_what_is_selected(page: Page) -> None:
     page.see("transactions").find_element("css selector", "tbody tr[data-record]").click()
     page.wait.until(lambda chrome: chrome.execute_script(CHOSEN))

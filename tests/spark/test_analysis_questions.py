@@ -367,7 +367,8 @@ def test_changes_are_counted_over_time_and_by_table(spark: SparkSession, tmp_pat
         change(7, "REFRESH", "shop.orders", committed_at=None, position=None),
         change(8, "TRUNCATE", "", table_name=None),
     ]
-    made = SimpleNamespace(change_headers=frame(spark, tmp_path, "changes", rows))
+    made = tables(spark, tmp_path)
+    made.change_headers = frame(spark, tmp_path, "changes", rows)
     found = contents.done(made, at(0), at(59))
     assert found.width_us == 500_000
     assert [(row["began_at"], row["operation"], row["changes"]) for row in found.over_time] == [
@@ -387,7 +388,9 @@ def test_changes_are_counted_over_time_and_by_table(spark: SparkSession, tmp_pat
 
 def test_without_times_changes_are_counted_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
     rows = [change(0, "INSERT", committed_at=None), change(1, "DELETE", committed_at=None)]
-    found = contents.done(SimpleNamespace(change_headers=frame(spark, tmp_path, "changes", rows)), None, None)
+    made = tables(spark, tmp_path)
+    made.change_headers = frame(spark, tmp_path, "changes", rows)
+    found = contents.done(made, None, None)
     assert found.over_time == []
     assert found.without_time == {"INSERT": 1, "DELETE": 1}
     assert found.tables[0]["first_time"] is None

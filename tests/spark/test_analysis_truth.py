@@ -190,7 +190,9 @@ def test_numbers_that_are_missing_are_those_that_were_left_out(made: Made) -> No
 def test_tables_and_operations_are_those_of_the_truth(made: Made) -> None:
     rows = made.truth("changes")
     first, last = made.facts["first_time"], made.facts["last_time"]
-    times = [time for row in rows if (time := row["changed_at"] or row["committed_at"]) is not None]
+    ends = {row["transaction_id"]: row["ended_at"] or row["began_at"] for row in made.truth("transactions")}
+    known = [row["changed_at"] or row["committed_at"] or ends.get(row["transaction_id"]) for row in rows]
+    times = [time for time in known if time is not None]
     found = contents.done(made.capture, first or min(times), max([last or max(times), *times]))
     assert sum(row["changes"] for row in found.over_time) == len(times)
     assert sum(found.without_time.values()) == len(rows) - len(times)

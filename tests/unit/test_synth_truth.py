@@ -250,6 +250,8 @@ def test_table_names_come_from_the_catalogue_only_where_asked_for(tmp_path: Path
     a = pq.read_table(plain / "truth" / "changes.parquet").to_pylist()[0]
     b = pq.read_table(named / "truth" / "changes.parquet").to_pylist()[0]
     assert (a["schema_name"], a["table_name"]) == (None, a["table_version"].split("@")[0])
+    assert (plain / "labels.json").is_file()
+    assert (named / "capture.labels.json").is_file(), "where readers find it"
     assert b["schema_name"] == "shop"
     assert b["table_name"].isidentifier()
     assert pq.read_table(named / "truth" / "transactions.parquet")["tables"][0].as_py()[0].startswith("shop.")
