@@ -71,6 +71,7 @@ class Panes {
     this.listen = (message) => this.hear(message);
     model.on("msg:custom", this.listen);
     this.watch();
+    this.hear(model.get("begin"));
     this.ask("open");
   }
 

@@ -32,17 +32,19 @@ Message = dict[str, Any]
 
 class ExplorerWidget(anywidget.AnyWidget):
     """Three linked panes: records, fields, bytes. ``explorer`` is the model, which other cells may use; ``capture`` is
-    the name of the capture on a page with views of it."""
+    the name of the capture on a page with views of it. ``begin``: the first answer, for a page that opens while the
+    kernel runs other cells and hears no requests."""
 
     _esm = _ASSETS.joinpath("explorer.js").read_text(encoding="utf-8")
     _css = _ASSETS.joinpath("explorer.css").read_text(encoding="utf-8")
 
     capture = traitlets.Unicode().tag(sync=True)
+    begin = traitlets.Dict().tag(sync=True)
 
     def __init__(self, explorer: Explorer, capture: str = "") -> None:
-        super().__init__(capture=capture)
         self.explorer = explorer
         self._lock = RLock()  # requests may come from several threads
+        super().__init__(capture=capture, begin=self.answer({"id": 0, "do": "open"}))
         self.on_msg(self._heard)
 
     def show(self, record: int) -> None:

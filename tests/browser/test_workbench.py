@@ -17,7 +17,8 @@ import nbformat
 from cdcwb.cli.app import main
 from tests.browser.chrome import WAIT, opened, waiting
 
-CAPTURE = Path(__file__).parents[2] / "data" / "gbase8s"
+ROOT = Path(__file__).parents[2]
+CAPTURE = ROOT / "data" / "gbase8s"
 TOKEN = "workbench-of-the-tests"
 DRAWN = (
     "const pages = [...document.querySelectorAll('.cdcwb-live')];"
@@ -34,7 +35,8 @@ def workbench(folder: Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     places = {f"JUPYTER_{name}_DIR": str(folder / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, **places, "IPYTHONDIR": str(folder / "ipython"), "PATH": path, "JUPYTER_TOKEN": TOKEN}
+    places |= {"IPYTHONDIR": str(folder / "ipython"), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **places, "PATH": path, "JUPYTER_TOKEN": TOKEN}
     command = [sys.executable, "-m", "cdcwb.cli", "open", str(CAPTURE), "--to", str(folder / "made")]
     command += ["--no-browser", "--allow-root", "--port", str(port)]
     with (folder / "log").open("w") as log:
@@ -56,16 +58,16 @@ def test_the_workbench_runs_by_itself_and_draws_each_view_when_it_is_done(tmp_pa
     assert main(["open", str(CAPTURE), "--to", str(tmp_path / "made"), "--no-lab"]) == 0
     file = tmp_path / "made" / "workbench.ipynb"
     notebook = nbformat.read(file, 4)
-    told = (
-        "import pathlib, time\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.1)\nprint('the last cell ran')"
-    )
-    notebook.cells.append(nbformat.v4.new_code_cell(told))
+    told = "import pathlib, time\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.1)"
+    notebook.cells.insert(-2, nbformat.v4.new_code_cell(told))  # before the page about drift
     nbformat.write(notebook, file)
     with workbench(tmp_path) as url, opened(1280, 3000) as chrome:
         chrome.get(url)
         wait = waiting(chrome)
         wait.until(lambda page: page.execute_script(DRAWN))
-        assert "the last cell ran" not in chrome.find_element("css selector", ".jp-Notebook").text
+        chrome.execute_script("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 1e6")
+        wait.until(lambda page: len(page.find_elements("css selector", ".cdcwb-explorer .list .line")) > 5)
+        prompts = [prompt.text for prompt in chrome.find_elements("css selector", ".jp-CodeCell .jp-InputPrompt")]
+        assert prompts[-2:] == ["[*]:", "[*]:"], "the cells below still run"
         (tmp_path / "made" / "go").touch()
-        lines = "return document.querySelectorAll('.cdcwb-explorer .list .line').length > 5"
-        wait.until(lambda page: page.execute_script(lines))
+        wait.until(lambda page: page.find_elements("css selector", ".jp-CodeCell")[-2].text.startswith("[8]:"))
