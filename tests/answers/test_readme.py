@@ -37,7 +37,7 @@ def test_the_commands_run_one_after_the_other(place: Path) -> None:
     for command in commands:
         code, outputs[command] = run(shlex.split(command))
         assert code == (1 if "--strict" in command else 0), (command, outputs[command])
-    facts = json.loads(outputs["summary data/gbase8s --strict --json"])
+    facts = json.loads(run(["summary", "data/gbase8s", "--json"])[1])
     told = re.search(r"(\d+) changes in (\d+) transactions", TEXT)
     assert told is not None
     assert (facts["changes"], facts["transactions"]) == (int(told[1]), int(told[2]))
@@ -46,7 +46,7 @@ def test_the_commands_run_one_after_the_other(place: Path) -> None:
     assert len((place / "changes.jsonl").read_text().splitlines()) > 0
     assert len((place / "gaps.jsonl").read_text().splitlines()) > 0
     assert len((place / "cut.jsonl").read_text().splitlines()) > 0
-    assert (place / "documents.xml").read_text().startswith("<?xml")
+    assert (place / "documents.xml").read_text().startswith("<nds ")
 
 
 def test_the_lines_of_python_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
