@@ -182,9 +182,13 @@ def _avro(path: str, head: bytes) -> str | None:
         return None
     from cdcwb.formats import messages
 
-    schema = messages.probe(path, {}).schema
-    fields = json.loads(schema or "{}").get("fields", ())
-    return _columns("Avro container", "fields", [str(one["name"]) for one in fields])
+    try:
+        schema = json.loads(messages.probe(path, {}).schema or "{}")
+    except (ValueError, RecursionError) as wrong:
+        return f"no format reads this file: its Avro schema is not JSON: {visible(str(wrong), 200)}"
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    named = [one for one in fields if isinstance(one, dict)] if isinstance(fields, list) else []
+    return _columns("Avro container", "fields", [str(one.get("name")) for one in named])
 
 
 def _table(path: str) -> str | None:

@@ -6,6 +6,7 @@ A child process of its own reads each damaged capture: a summary, all tables (``
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import tempfile
@@ -86,6 +87,7 @@ def capture(name: str) -> Path:
     """The folder of an undamaged capture; read once, so that all is imported and compiled."""
     format, options = CAPTURES[name]
     folder = Path(tempfile.mkdtemp(prefix="cdcwb-mutations-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     chosen = [argument for key, value in options.items() for argument in ("-o", f"{key}={value}")]
     code, text = run(["synth", format, "--changes", "60", "--seed", "7", "--to", str(folder), *chosen])
     assert code == 0, text
