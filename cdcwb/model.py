@@ -166,6 +166,7 @@ class Problem(StrEnum):
     KEY_SPELLING = "key_spelling"
     XML_CHARACTER = "xml_character"
     JSON_SYNTAX = "json_syntax"
+    NOTE = "note"
 
     @property
     def severity(self) -> Severity:
@@ -221,6 +222,7 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.KEY_SPELLING: _ProblemFacts(_W, "one key in several spellings"),
     Problem.XML_CHARACTER: _ProblemFacts(_W, "character that XML 1.0 cannot hold"),
     Problem.JSON_SYNTAX: _ProblemFacts(_W, "JSON with a trailing comma"),
+    Problem.NOTE: _ProblemFacts(_W, "text between records"),
 }
 
 _TIME: Final = pa.timestamp("us", tz="UTC")

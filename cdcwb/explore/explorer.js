@@ -181,7 +181,7 @@ class Panes {
     return bar;
   }
 
-  /* As high as the pane of JupyterLab that it is in; wide and low ones have the list beside the fields. */
+  /* As high as the pane of JupyterLab that it is in; wide and low ones have the list to the left of the fields. */
   fit() {
     const pane = this.root.closest(".jupyterlab-sidecar");
     if (pane && !this.root.style.height) this.sizes.observe(pane);

@@ -65,7 +65,8 @@ def test_among_messages_only_comments_and_prompts_are_no_problem(comment: str, t
     file.write_text(f"{first}\nThe payment was rejected by the bank\n{second}\n", encoding="utf-8")
     facts = summary(file)
     assert facts["changes"] == 2
-    assert facts["malformed_bytes"] == len("The payment was rejected by the bank\n")
+    assert facts["events_by_kind"]["filler"] == 1
+    assert not facts["healthy"]
     assert "found the text 'The payment was rejected by the bank'" in sentences(facts)
 
 

@@ -124,6 +124,8 @@ def _operation(known: Mapping[str, str | None], context: Context, problems: _Pro
     if letter is not None and name is not None and by_letter is not by_name and by_name is not LETTERS["T"]:
         odd_letter = by_letter is None and by_name is not None
         problems.append((sentences.unknown_letter if odd_letter else sentences.contradiction)(letter, name))
+    if by_letter is None and by_name is None and known.keys() & {"change_oper", "operation"}:
+        problems.append(sentences.unknown_operation(letter or name))
     meaning = by_name if by_letter is None or by_name is LETTERS["T"] else by_letter
     record_type = letter or name
     if meaning is None:

@@ -68,9 +68,9 @@ def codes(row: dict[str, Any]) -> list[str]:
         ("I", "DELETE", "I", "change", "INSERT", "after", ["value"]),  # the letter counts
         ("D", "MERGE", "D", "change", "DELETE", "before", ["value"]),
         ("X", "UPDATE", "X", "after", "UPDATE", "after", ["value"]),
-        ("X", "", "X", "change", "UNKNOWN(X)", "after", []),
-        ("", "MERGE", "MERGE", "change", "UNKNOWN(MERGE)", "after", []),
-        ("", "", None, "change", "UNKNOWN()", "after", []),
+        ("X", "", "X", "change", "UNKNOWN(X)", "after", ["value"]),
+        ("", "MERGE", "MERGE", "change", "UNKNOWN(MERGE)", "after", ["value"]),
+        ("", "", None, "change", "UNKNOWN()", "after", ["value"]),
     ],
 )
 def test_letter_and_operation_say_what_a_row_does(
@@ -361,7 +361,7 @@ def test_json_rows_lose_nothing(tmp_path: Path) -> None:
     }
     assert rows[0]["position"] == SEQUENCE
     assert (rows[1]["operation"], rows[1]["before"]) == ("DELETE", {"A": "2"})  # a key that is missing is not captured
-    assert [row["kind"] for row in rows[2:]] == ["filler", "malformed", "filler"]
+    assert [row["kind"] for row in rows[2:]] == ["malformed", "malformed", "filler"]
 
 
 def test_a_json_array_of_rows_is_read(tmp_path: Path) -> None:

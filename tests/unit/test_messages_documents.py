@@ -79,7 +79,7 @@ def test_lines_between_documents_are_segments_of_their_own(tmp_path: Path) -> No
 def test_headings_between_documents_are_filler(tmp_path: Path) -> None:
     one = pretty(ONE)
     found = rows(put(tmp_path, b"INSERT\n\n" + one + b"\n\nUPDATE: " + one + b"\n# the end\n"))
-    assert [(row.state, row.value) for row in found] == [(1, None), (0, one), (1, None), (0, one), (1, None)]
+    assert [(row.state, row.value) for row in found] == [(4, None), (0, one), (4, None), (0, one), (1, None)]
     assert [row.source for row in found if row.state] == [b"INSERT\n", b"UPDATE: ", b"# the end\n"]
 
 
@@ -158,7 +158,7 @@ def test_a_document_that_is_cut_off_is_a_message_up_to_there(tmp_path: Path, len
 def test_a_note_before_the_only_document_which_is_cut_off(tmp_path: Path) -> None:
     good = pretty(ONE)
     found = rows(put(tmp_path, b"INSERT\n" + good[:40]))
-    assert [(row.state, row.value) for row in found] == [(1, None), (0, good[:40])]
+    assert [(row.state, row.value) for row in found] == [(4, None), (0, good[:40])]
 
 
 def test_a_document_longer_than_any_message_is_malformed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

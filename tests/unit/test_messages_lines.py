@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from cdcwb.errors import OptionError
 from cdcwb.formats.files import open_source
 from cdcwb.formats.messages import lines, probe, read
-from cdcwb.formats.messages.batch import MALFORMED, MESSAGE
+from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, NOTE
 from cdcwb.formats.messages.container import Options
-from cdcwb.formats.messages.layout import Layout, is_note, parse
+from cdcwb.formats.messages.layout import Layout, is_comment, is_note, parse
 from cdcwb.formats.messages.lines import line_messages
 from cdcwb.formats.messages.probe import detect_layout
 from tests.containers import AVRO, CONFLUENT, JSON, Row, put, rows, rows_of
@@ -114,8 +114,9 @@ def test_a_plain_text_stands_as_it_is(tmp_path: Path) -> None:
 def test_headings_and_comments_between_messages_are_filler(tmp_path: Path, note: str) -> None:
     line = note.encode() + b"\n"
     found = rows(put(tmp_path, line + JSON + b"\n" + line + JSON + b"\n\n" + line))
-    assert [row.state for row in found] == [1, 0, 1, 0, 1, 1]
-    assert found[2].reason == "a note between messages"
+    kind = FILLER if is_comment(note.encode()) else NOTE
+    assert [row.state for row in found] == [kind, 0, kind, 0, 1, kind]
+    assert str(found[2].reason).startswith("a note" if kind == FILLER else "a message was expected, found the text")
 
 
 @pytest.mark.parametrize("text", DATA)

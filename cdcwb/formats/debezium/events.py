@@ -158,7 +158,7 @@ def rows_of(messages: Messages, reading: Reading, images: bool) -> list[Event]:
         if state:
             kind, code = NOT_MESSAGES[state]
             reason = messages.reasons.get(number, "bytes that are not a message")
-            row: Event = {"kind": kind} if code is None else _malformed(code, reason)
+            row: Event = {"kind": kind} if code is None else {**_malformed(code, reason), "kind": kind}
         else:
             row = _event(value, key if isinstance(key, Body) else None, reading, images, found)
             headers = row.setdefault("headers", {})

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
+from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED, Messages
 from cdcwb.formats.messages.container import OPTIONS, Container, Options
 from cdcwb.formats.messages.probe import probe
 from cdcwb.formats.messages.reading import BATCH, Bounds, bounds_of, locate, parts, read, settled
@@ -17,6 +17,7 @@ __all__ = [
     "FILLER",
     "MALFORMED",
     "MESSAGE",
+    "NOTE",
     "OPTIONS",
     "TRUNCATED",
     "Bounds",

@@ -23,6 +23,7 @@ __all__ = [
     "LONGEST",
     "MALFORMED",
     "MESSAGE",
+    "NOTE",
     "NOT_MESSAGES",
     "PIECE",
     "TRUNCATED",
@@ -60,6 +61,8 @@ MALFORMED: Final = 2
 """Bytes that cannot be understood."""
 TRUNCATED: Final = 3
 """Bytes of a message that the file's end cuts off."""
+NOTE: Final = 4
+"""Text between messages that is neither a comment nor said by a consumer or a shell."""
 
 FACTS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type")
 """What containers may say of every message; a record header is the fact ``header.<name>``."""
@@ -78,9 +81,9 @@ class Messages:
 
     ``offset`` and ``length`` are the place of each in the container's unit (bytes of the decompressed file, or row
     number and 1); the lengths of all segments of a file add up to its size. ``state`` is :data:`MESSAGE`,
-    :data:`FILLER`, :data:`MALFORMED` or :data:`TRUNCATED`; ``reasons`` says of the latter three (by index) what they
-    are, or what was expected and found. ``value`` is null for a tombstone and for what is not a message, ``key`` where
-    there is none.
+    :data:`FILLER`, :data:`NOTE`, :data:`MALFORMED` or :data:`TRUNCATED`; ``reasons`` says of the others, by index,
+    what they are, or what was expected and found. ``value`` is null for a tombstone and for what is not a message,
+    ``key`` where there is none.
     ``source`` is the segment as it stands in the file; for rows the value. ``facts`` are the columns of :data:`FACTS`
     and ``header.<name>``, null where nothing is known.
     """
@@ -133,6 +136,7 @@ def joined(batches: Sequence[Messages]) -> Messages:
 
 NOT_MESSAGES: Final = {
     FILLER: (Kind.FILLER, None),
+    NOTE: (Kind.FILLER, Problem.NOTE),
     MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
     TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
 }
@@ -300,10 +304,10 @@ class Found:
         """A segment that holds a message."""
         self.rows.append((start, end, first, last, MESSAGE, lead, lead_end, null))
 
-    def filler(self, start: int, end: int, reason: str) -> None:
-        """Bytes that carry nothing."""
+    def filler(self, start: int, end: int, reason: str, state: int = FILLER) -> None:
+        """Bytes that carry nothing; ``state``: FILLER or NOTE."""
         self.reasons[len(self.rows)] = reason
-        self.rows.append((start, end, start, end, FILLER, -1, -1, False))
+        self.rows.append((start, end, start, end, state, -1, -1, False))
 
     def malformed(self, start: int, end: int, reason: str, state: int = MALFORMED) -> None:
         """Bytes that are not a message, in pieces; ``state``: MALFORMED or TRUNCATED."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from cdcwb.formats.files import Source
 from cdcwb.formats.messages.batch import BYTES, LONGEST, PIECE, Bools, Bytes, Found, Ints, Segments, shown
-from cdcwb.formats.messages.layout import Layout, is_comment, parse
+from cdcwb.formats.messages.layout import Layout, is_comment, is_note, parse
 from cdcwb.formats.messages.lines import BOM
 
 __all__ = ["Scanner", "first_documents", "iter_documents"]
@@ -303,9 +303,10 @@ class _Walk:
             self.malformed(end, _TOO_LONG)
             return
         nothing = _NOTHING.match(lead) is not None
-        if not nothing and is_comment(lead.strip()):
+        if not nothing and (is_comment(lead.strip()) or is_note(lead.strip())):
+            note = parse(lead, self.layout)
             self.let_go()
-            self.found.filler(self.start, begin, "a note between messages")
+            self.found.filler(self.start, begin, note.reason or "", note.state)
             self.start, nothing = begin, True
         if not nothing:
             before = parse(lead + b"{}", self.layout)

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, Parsed, shown, text_of, time_text
+from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, NOTE, Parsed, shown, text_of, time_text
 from cdcwb.formats.messages.container import escaped, unescaped
 from cdcwb.formats.messages.records import DECODERS, RAW, begins_message, header_facts, is_binary, unwrap
 
@@ -170,7 +170,7 @@ def parse(text: bytes, layout: Layout) -> Parsed:
     if is_comment(bare):
         return Parsed(FILLER, None, reason="a note between messages")
     if is_note(bare):
-        return Parsed(MALFORMED, None, reason=f"a message was expected, found the text {shown(bare)}")
+        return Parsed(NOTE, None, reason=f"a message was expected, found the text {shown(bare)}")
     if layout.records or layout.fields or (layout.marks and bare != NULL and not is_binary(text)):
         return Parsed(MALFORMED, None, reason=f"{_expected(layout)} was expected, found {shown(text)}")
     return value_of(text, layout, None, {})

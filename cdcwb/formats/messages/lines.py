@@ -25,6 +25,7 @@ from cdcwb.formats.messages.batch import (
     LONGEST,
     MALFORMED,
     MESSAGE,
+    NOTE,
     Bools,
     Bytes,
     Ints,
@@ -437,7 +438,7 @@ def _document(lead: bytes, text: bytes, layout: Layout) -> Parsed:
 
 def _between(text: bytes, layout: Layout) -> Parsed:
     found = parse(text, layout)
-    if found.state == FILLER or (found.state == MESSAGE and found.value is None):
+    if found.state in (FILLER, NOTE) or (found.state == MESSAGE and found.value is None):
         return found
     return Parsed(MALFORMED, None, reason=found.reason or f"a JSON document was expected, found {shown(text)}")
 

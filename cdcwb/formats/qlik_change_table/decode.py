@@ -398,7 +398,9 @@ def _check_width(name: str, texts: pa.StringArray, findings: Findings) -> None:
 
 
 def _check_operations(known: dict[str, pa.StringArray], operations: Operations, findings: Findings) -> None:
-    """Rows without a known operation, and those whose two columns contradict each other (§10)."""
+    """Rows without a known operation in these columns, and those whose two columns contradict each other (§10)."""
+    if "change_oper" not in known and "operation" not in known:
+        return  # a problem of the file
     unknown = pc.starts_with(operations.operation, "UNKNOWN(")
     for row in np.flatnonzero(unknown.to_numpy(zero_copy_only=False)).tolist():
         findings.add(row, unknown_operation(operations.record_type[row].as_py()))

@@ -103,6 +103,10 @@ class Draft:
                 problem=file.problem,
             )
         )
+        if role == ROWS and not layout.known.keys() & {"change_oper", "operation"}:
+            sentence = "expected a column change_oper or operation; without one the operations of its rows are unknown"
+            label = self.tables[table].name.label
+            self.problems.append(problem_row(Problem.SCHEMA_MISMATCH, sentence, file=file.path, table=label))
         for about_schema, sentence in found.problems:
             code = Problem.SCHEMA_TEXT if about_schema else Problem.SCHEMA_MISMATCH
             self.problems.append(problem_row(code, sentence, file=file.path, table=self.tables[table].name.label))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from cdcwb.errors import CaptureError
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
-from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Container, locate, read
+from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED, Container, locate, read
 from cdcwb.formats.source import open_file
 from cdcwb.formats.tabular import delimited
 from cdcwb.formats.tabular.delimited import CHUNK, Bytewise, count_quotes, find_start
@@ -66,6 +66,7 @@ _CODES: Final = {delimited.FILLER: None, delimited.MALFORMED: Problem.MALFORMED,
 _MESSAGE_CODES: Final = {
     MESSAGE: Problem.MALFORMED,  # one that is not a row
     FILLER: None,
+    NOTE: Problem.MALFORMED,
     MALFORMED: Problem.MALFORMED,
     TRUNCATED: Problem.TRUNCATED,
 }

@@ -42,7 +42,7 @@ from cdcwb.formats.goldengate.decode.exports import (
 )
 from cdcwb.formats.json_text import Parts, complete_part
 from cdcwb.formats.json_values import MARK, CutOff, JsonReader, as_text, is_cut_off, without_trailing_commas
-from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
+from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED, Messages
 from cdcwb.formats.messages.connect import is_json, message_tree
 from cdcwb.model import Kind, Problem
 
@@ -224,7 +224,7 @@ def decode_messages(messages: Messages, literals: bool) -> Decoded:
     split = _split_joined(messages, decoded.wrong)
     if split is not messages:
         messages, decoded = split, _decode_values(split)
-    for state, code in ((MALFORMED, Problem.MALFORMED), (TRUNCATED, Problem.TRUNCATED)):
+    for state, code in ((MALFORMED, Problem.MALFORMED), (TRUNCATED, Problem.TRUNCATED), (NOTE, Problem.NOTE)):
         for number in np.flatnonzero(messages.state == state).tolist():
             decoded.wrong[number] = code, messages.reasons.get(number, "bytes that are not a message")
     return decoded
@@ -287,10 +287,10 @@ def events_of_messages(
             note(event, *wrong)
         if record is not None:
             event_of(record, wanted.images, event, {name: texts[number] for name, texts in more.items()}, False)
-        if wrong is not None:
-            event["kind"] = Kind.MALFORMED
-        elif state == FILLER:
+        if state in (FILLER, NOTE):
             event["kind"] = Kind.FILLER
+        elif wrong is not None:
+            event["kind"] = Kind.MALFORMED
         elif (state == MESSAGE and empty[number]) or number in decoded.tombstones:
             event["kind"] = Kind.TOMBSTONE
         events.append(event)
