@@ -285,6 +285,7 @@ class Panel {
     else await loaded.react(this.plot, figure.data, { ...figure.layout, ...marks }, { ...figure.config, responsive: true });
     this.drawn = figure;
     this.quiet = false;
+    await this.page.align();
     if (!first) return;
     const { name } = this;
     this.plot.on("plotly_selected", (event) => { if (event?.range?.x) this.page.send("brush", { panel: name, x: event.range.x.map(String) }); });
@@ -368,6 +369,17 @@ class Page {
     if (!told.python || !this.controls) return;
     this.controls.node.style.display = "";
     this.controls.show(told);
+  }
+
+  /* Charts over time have the margins of the one whose labels need most, so that times are below each other. */
+  async align() {
+    const drawn = [...this.panels.values()].filter((panel) => panel.Plotly && panel.plot._fullLayout.xaxis?.type === "date");
+    const most = (side) => Math.max(...drawn.map((panel) => panel.plot._fullLayout._size[side]));
+    const margins = { l: most("l"), r: most("r") };
+    for (const { Plotly, plot } of drawn) {
+      const missing = Object.entries(margins).filter(([side, size]) => plot._fullLayout._size[side] < size - 0.5);
+      if (missing.length) await Plotly.relayout(plot, Object.fromEntries(missing.map(([side, size]) => [`margin.${side}`, size])));
+    }
   }
 
   show(panel) {

@@ -312,3 +312,14 @@ def test_nothing_is_fetched_from_elsewhere(page: Page) -> None:
     page.see("when")
     asked = [urlsplit(url) for url in requests(page.chrome)]
     assert [url for url in asked if url.hostname != "127.0.0.1"] == []
+
+
+def test_charts_over_time_stand_below_each_other(page: Page) -> None:
+    """The labels of columns need more space than those of counts."""
+    page.see("changed_over_time")
+    margins = (
+        "return [...document.querySelectorAll('.cdcwb-live')].map(live => [...live.querySelectorAll('.plot')]"
+        ".filter(plot => plot._fullLayout?.xaxis?.type === 'date')"
+        ".map(plot => ['l', 'r'].map(side => Math.round(plot._fullLayout._size[side])).join()))"
+    )
+    page.wait.until(lambda chrome: all(len(set(drawn)) == 1 < len(drawn) for drawn in chrome.execute_script(margins)))
