@@ -209,7 +209,7 @@ def test_the_list_the_fields_and_the_bytes_are_in_sight_at_once(page: Page) -> N
     page.see("transactions").find_element("css selector", "tbody tr[data-record]").click()
     page.wait.until(lambda chrome: chrome.execute_script(CHOSEN))
     before = page.chrome.get_window_size()
-    parts = [".status", ".list .line", ".pane .body", ".bytes .dump"]
+    parts = [".status", ".list .line", ".pane .body", ".bytes"]
     seen = (
         "return arguments[0].map(part => { const box = document.querySelector(`.cdcwb-explorer ${part}`)?."
         "getBoundingClientRect(); const pane = document.querySelector('.jupyterlab-sidecar').getBoundingClientRect();"
