@@ -89,8 +89,7 @@ def verdict(facts: dict[str, Any]) -> str:
         faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'], 'byte')} that are not a record")
     if facts["malformed_rows"]:
         faults.append(f"{_share(facts['malformed_rows'], facts['rows'], 'row')} that are not a record")
-    if facts["unassigned_errors"]:
-        number = facts["unassigned_errors"]
+    if number := facts.get("unassigned_errors", 0):
         elsewhere = f"{plural(number, 'error')} elsewhere that {'names' if number == 1 else 'name'} no table"
         faults.append(f"{elsewhere}, where records of these could be")
     of_all = f"of {plural(facts['transactions'], 'transaction')}"

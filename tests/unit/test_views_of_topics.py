@@ -29,7 +29,8 @@ def ask(widget: ExplorerWidget, do: str, **more: Any) -> dict[str, Any]:
 
 def looked(page: Page, **about: Any) -> dict[str, Any]:
     """What the page is told when it looks."""
-    return next(one["following"] for one in page.do("look", **about) if one.get("following"))
+    page.do("look", **about)
+    return dict(page.controls["following"])
 
 
 def test_a_page_shows_new_messages_when_it_is_asked_to(growing: Growing) -> None:
