@@ -198,7 +198,7 @@ class Panes {
     this.sizes = new ResizeObserver(() => {
       this.fit();
       const count = Math.max(4, Math.floor(this.list.clientHeight / ROW));
-      if (count !== this.count && this.list.clientHeight) { this.count = count; this.ask("page"); }
+      if (count !== this.count && this.list.clientHeight) { this.count = count; this.ask(this.answered ? "page" : "open"); } // which scrolls to the current record
       this.drawBytes();
     });
     for (const node of [this.root, this.list, this.bytes]) this.sizes.observe(node);
@@ -298,6 +298,7 @@ class Panes {
     this.note.hidden = !state.note;
     this.drawList();
     this.drawStatus();
+    if (!this.asked) return; // the first answer, of the state: the record may be another one by now
     if (!this.detail || !before || this.detail.row !== state.chosen || before.marks !== state.marks) {
       clearTimeout(this.soon);
       this.soon = setTimeout(() => {

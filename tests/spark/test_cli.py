@@ -419,6 +419,6 @@ def test_a_capture_generated_in_parallel_depends_on_its_parts_alone(
     code, out, _ = run(capsys, "synth", "gbase8s", *given, "--to", tmp_path / "a")
     assert (code, out) == (0, f"{tmp_path / 'a'}: a gbase8s capture with 900 changes in 5 parts\n")
     parts: Any = {"run": lambda function, tasks: [function(task) for task in tasks], "part_changes": 200}
-    generate("gbase8s", changes=900, seed=3, to=tmp_path / "b", **parts)
+    generate("gbase8s", changes=900, seed=3, to=tmp_path / "b", table_names=True, **parts)
     assert content(tmp_path / "a") == content(tmp_path / "b")
     assert summary(capsys, tmp_path / "a" / "capture")["changes"] == 900
