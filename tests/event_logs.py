@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
 
-__all__ = ["CONTAINERS", "Row", "as_csv", "as_jsonl", "as_sql", "ordered", "rows", "write"]
+__all__ = ["COLUMNS", "CONTAINERS", "Row", "as_csv", "as_jsonl", "as_sql", "ordered", "rows", "write"]
 
 Row = dict[str, str | None]
 CONTAINERS = ("csv", "tsv", "older", "bare", "sql", "json", "array", "parquet", "xlsx")

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb_synth import generate
+from tests.event_logs import COLUMNS
 
 # Runs `cdcwb summary` for some files, each several times in processes of its own. In each, at one of the audit events
 # of Python (files that are opened, memory maps, imports …) after the file was first opened, the file becomes shorter.
@@ -76,18 +77,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, l
 
 
 ROWS: list[list[str]] = [
-    [
-        "record_id",
-        "table_key",
-        "status",
-        "event_type",
-        "event_time",
-        "perpetrator",
-        "table_name",
-        "column_name",
-        "old_value",
-        "new_value",
-    ],
+    [*COLUMNS],
     *(
         [str(number), f"id={number // 3}", "N", "6", "2025-03-23 08:00:00", "dba", "person", f"c{number % 3}", "a", "b"]
         for number in range(1, 301)

@@ -17,25 +17,14 @@ import zstandard
 
 from cdcwb.cli.app import main
 from cdcwb_synth import generate
+from tests.event_logs import COLUMNS
 
-NAMES = [
-    "record_id",
-    "table_key",
-    "status",
-    "event_type",
-    "event_time",
-    "perpetrator",
-    "table_name",
-    "column_name",
-    "old_value",
-    "new_value",
-]
 ROW = ["1", "id=1", "N", "5", "2025-03-23 08:00:00", "dba", "person", "name", None, "x"]
 
 
 def workbook(path: Path, *rows: list[str | None]) -> Path:
     made = openpyxl.Workbook()
-    for row in (NAMES, *rows):
+    for row in (COLUMNS, *rows):
         made.active.append(row)
     made.save(path)
     return path

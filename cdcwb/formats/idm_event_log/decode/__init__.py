@@ -28,7 +28,7 @@ __all__ = ["LogPart", "log_part", "log_parts", "sql_segments"]
 
 Ints = npt.NDArray[np.int64]
 
-_BEHIND: Final = 1 << 20  # bytes after a part that are read with it, where its last statement goes on
+_AFTER: Final = 1 << 20  # bytes after a part that are read with it, where its last statement goes on
 _NEAR: Final = 1 << 16  # bytes from the end of those that were read, which may decide what a row is
 _SHOWN: Final = 64  # digits of bytes that are not in the character set
 
@@ -155,7 +155,7 @@ def sql_segments(
     table, backslash = str(probe.settings["table"]), bool(probe.settings["backslash"])
     widths = {table: probe.width} if probe.width else {}
     done = 0
-    for upto in dict.fromkeys((min(stop + _BEHIND, source.length), source.length)):
+    for upto in dict.fromkeys((min(stop + _AFTER, source.length), source.length)):
         buffer = source.view(start, upto)
         whole = upto == source.length
         parts = segments(buffer, start, stop, table=table, charset=probe.charset, backslash=backslash, widths=widths)

@@ -233,7 +233,7 @@ def _is_keyword(b: Any, at: Any, stop: Any) -> bool:
 
 
 @kernel
-def _behind_semicolon(b: Any, at: Any, stop: Any) -> Any:
+def _after_semicolon(b: Any, at: Any, stop: Any) -> Any:
     """The end of the line after a semicolon, if the rest of it is blank; else ``at``."""
     end = at
     while end < stop and (b[end] == 32 or b[end] == 9 or b[end] == 13):
@@ -249,7 +249,7 @@ def statement_end(b: Any, at: Any, stop: Any, backslash: bool) -> Any:
         c = b[at]
         end = at + 1
         if c == 59:
-            return _behind_semicolon(b, end, stop), end, 0
+            return _after_semicolon(b, end, stop), end, 0
         if c == 39:
             end = _string(b, at + 1, stop, backslash)
         elif c == 34:

@@ -188,8 +188,8 @@ def segments(
     if not start and buffer[:3].tobytes() == BOM:
         place = reader.gap(0, 3, None, "byte order mark")
     while place < min(stop, len(buffer)):
-        for behind in reader.statement(place):
-            place = behind
+        for rest in reader.statement(place):
+            place = rest
             if reader.is_full(place):
                 yield reader.taken()
     if reader.found.start:
@@ -251,12 +251,12 @@ class _Reader:
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def statement(self, place: int) -> Iterator[int]:
-        """Adds the segments of one statement, or of the blanks before it; the places behind them."""
-        behind, looked = skip_blank(self.buffer, place, len(self.buffer))
-        if behind > place:
-            yield self.gap(place, behind, None, "comments" if self._has_text(place, behind) else "white space")
+        """Adds the segments of one statement, or of the blanks before it; the places after them."""
+        rest, looked = skip_blank(self.buffer, place, len(self.buffer))
+        if rest > place:
+            yield self.gap(place, rest, None, "comments" if self._has_text(place, rest) else "white space")
             return
-        if looked > behind:
+        if looked > rest:
             yield self._resume(place, place, looked, "expected the end of a comment, found none")[0]
             return
         head = self._head(place)
@@ -463,15 +463,15 @@ class _Reader:
             return end.end(), place
         if _TRAILER.match(self.data, place) is not None:
             return self._statement_end(place), place
-        behind, looked = skip_blank(self.buffer, place, len(self.buffer))
-        if looked > behind or (
-            behind < len(self.buffer) and not chr(self.buffer[behind]).isalpha() and self.buffer[behind] != 47
+        rest, looked = skip_blank(self.buffer, place, len(self.buffer))
+        if looked > rest or (
+            rest < len(self.buffer) and not chr(self.buffer[rest]).isalpha() and self.buffer[rest] != 47
         ):
             return -1, int(looked)
         return _after(_REST_OF_LINE, self.data, place), place
 
     def _bad_row(self, begin: int, first: int, width: int, number: int, after: int, looked: int) -> tuple[int, bool]:
-        """Adds a row that is none, of ``number`` values up to ``after`` (-1: it has no end); where the next begins, and
+        """Adds a malformed row, of ``number`` values up to ``after`` (-1: it has no end); where the next begins, and
         whether the statement goes on there."""
         if after < 0:
             return self._resume(begin, first, looked, "expected a row of values, closed by a parenthesis")
@@ -488,7 +488,7 @@ class _Reader:
         return self._resume(begin, first, looked, reason)
 
     def _resume(self, begin: int, place: int, looked: int, reason: str) -> tuple[int, bool]:
-        """Adds damage from ``begin`` to the next place behind ``place`` where a row or a statement may begin; that
+        """Adds damage from ``begin`` to the next place after ``place`` where a row or a statement may begin; that
         place, and whether the statement goes on there. ``looked``: where the look at what is damaged ended."""
         if not self._may_look(looked - place, place):
             place = looked
@@ -514,7 +514,7 @@ _MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
 
 
 def find_begin(buffer: Bytes, place: int) -> int:
-    """Where the first statement with rows begins at or behind ``place``, as far as can be told from there; the end
+    """Where the first statement with rows begins at or after ``place``, as far as can be told from there; the end
     where there is none."""
     found = INSERT_LINE.search(buffer.data, place)
     while found is not None and found.start() and buffer[found.start() - 1] != 10:
@@ -523,7 +523,7 @@ def find_begin(buffer: Bytes, place: int) -> int:
 
 
 def looks_like_dump(head: Bytes, damaged: bool = False) -> bool:
-    """Does a file that begins so hold statements, INSERTs among them? Two of them are wanted behind a beginning that is
+    """Does a file that begins so hold statements, INSERTs among them? Two of them must follow a beginning that is
     neither a statement nor a comment, unless it is known to be ``damaged``."""
     mark = 3 if head[:3].tobytes() == BOM else 0
     with interpreted() if len(head) < _SMALL else nullcontext():
@@ -566,13 +566,13 @@ def outline(
         looked += 1
         match = _HEAD.match(buffer.data, place)
         table = "" if match is None else folded_name(match[1], charset)
-        behind = place + 1
+        rest = place + 1
         is_new = table not in found and len(found) >= _MOST_TABLES
         if is_new and (wanted is None or not is_table(table, wanted)):
             table = ""
         if table and table not in enough:
             for end in reader.statement(place):
-                behind = end
+                rest = end
                 if reader.is_full(end):
                     break
             for one in reader.taken().rows.values():
@@ -582,7 +582,7 @@ def outline(
                 rows += [row for row in one.values[:most] if not rows or len(row) == len(rows[0])]
                 if len(rows) >= most or len(found[table]) >= _MOST_LISTS:
                     enough.add(table)
-        place = find_begin(buffer, behind)
+        place = find_begin(buffer, rest)
     return {table: max(lists.items(), key=lambda one: len(one[1])) for table, lists in found.items()}
 
 
