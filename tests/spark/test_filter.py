@@ -33,7 +33,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def capture(made: Path) -> Capture:
-    return cdcwb.load(made / "capture", labels=str(made / "labels.json"))
+    """Its names are in ``capture.labels.json``, where they are found."""
+    return cdcwb.load(made / "capture")
 
 
 @pytest.fixture(scope="module")
