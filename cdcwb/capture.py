@@ -116,7 +116,9 @@ def load(
         return _open_rows(path, format, options)
     checked = check_capture(path, format, options)
     with _progress():
-        return open_checked(checked, spark or _session(checked.packages))
+        capture = open_checked(checked, spark or _session(checked.packages))
+    capture.place = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    return capture
 
 
 def _progress() -> AbstractContextManager[None]:
@@ -558,6 +560,7 @@ class Capture:
         self._tables = tables
         self._filters = filters  # applied in order
         self.topics: TopicReading | None = None  # None: not a capture of topics
+        self.place: str | None = None  # the path that it was opened from, if that is one
 
     # --- properties ---------------------------------------------------------------------------------------------------
 
@@ -648,7 +651,7 @@ class Capture:
 
     @property
     def _has_condition(self) -> bool:
-        return any(filters.where for filters in self._filters)
+        return any(filters.where is not None for filters in self._filters)
 
     @property
     def transactions(self) -> DataFrame:

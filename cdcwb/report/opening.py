@@ -109,6 +109,8 @@ def look_at(
 
 def _location_of(capture: Capture) -> str:
     """The folder or file that a capture was read from."""
+    if capture.place is not None and Path(capture.place).exists():
+        return capture.place
     path = str(capture.saved_in or (capture.files[0]["file"] if len(capture.files) == 1 else ""))
     if not path and capture.files:
         path = os.path.commonpath([entry["file"] for entry in capture.files])

@@ -54,7 +54,12 @@ class When(Panel):
         """See :class:`Panel`."""
         times = bench.overview.whatever_time(indexed.over_time)
         rows, untimed = times.over_time, times.without_time
-        facts = {"changes": sum(row["changes"] for row in rows), "changes_without_time": untimed}
+        timed = sum(row["changes"] for row in rows)
+        facts = {
+            "changes": timed + sum(untimed.values()),
+            "changes_over_time": timed,
+            "changes_without_time": untimed,
+        }
         without = [f"Without a time, so not in the chart: {tally(untimed)}."] if untimed else []
         answer = Answer(notes=without, facts=facts, none="No change is selected.")
         if rows:
@@ -264,9 +269,9 @@ def _columns(bench: Bench) -> dict[str, str]:
 
 
 def overview(transactions: Transactions, numbers: Ints) -> dict[str, Any]:
-    """The facts of all transactions, and ``longest_transactions``: id and duration of the longest, if known."""
+    """The facts of all transactions, and ``longest_transactions``: id and duration of the ten longest, if known."""
     facts = ask.overview_of(transactions, numbers)
-    ranked = transactions.records(ask.longest(transactions, 1, numbers))
+    ranked = transactions.records(ask.longest(transactions, 10, numbers))
     known = [[row["transaction_id"], row["lasted_us"]] for row in ranked if row["lasted_us"] is not None]
     return facts | {"longest_transactions": known}
 

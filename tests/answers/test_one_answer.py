@@ -88,13 +88,14 @@ def selections(plain: Plain) -> list[dict[str, Any]]:
         {"time_to": times[0]},
         {"tables": [tables[0]]},
         {"tables": tables[:2], "time_from": half},
+        {"tables": tables, "time_from": third, "time_to": most},
     ]
 
 
 def test_numbers_are_the_same_everywhere(both: tuple[Path, Plain, cdcwb.Capture]) -> None:
     path, plain, capture = both
-    every = selections(plain)
-    for chosen in every if path.name == "gbase8s" else [every[3], every[8]]:  # gbase8s: rows have no times
+    on_spark = (3, 8) if path.name == "gbase8s" else (8,)  # its rows have no times
+    for number, chosen in enumerate(selections(plain)):
         first, end, tables = chosen.get("time_from"), chosen.get("time_to"), chosen.get("tables", [])
         expected = plain.selected(first, end, tables)
         capture.selection.reset()
@@ -105,10 +106,10 @@ def test_numbers_are_the_same_everywhere(both: tuple[Path, Plain, cdcwb.Capture]
             "transactions": views.transactions.timeline().facts["transactions"],
             "problems": views.capture.problems().facts["problems"],
         }
-        part = capture.selected()
-        spark = {name: getattr(part, name).count() for name in expected}
         assert {name: live[name] for name in expected} == expected, ("live", chosen)
-        assert spark == expected, ("spark", chosen)
+        if number in on_spark:
+            part = capture.selected()
+            assert {name: getattr(part, name).count() for name in expected} == expected, ("spark", chosen)
 
 
 def test_the_command_line_counts_like_the_views(both: tuple[Path, Plain, cdcwb.Capture]) -> None:

@@ -151,7 +151,9 @@ class Masks(Page):
             sheet.note(f"{name}:")
             sheet.chart(charts.often(some), show.table_html(some[:60], heads))
         _some(sheet, often, _TABLES)
-        sheet.record({"column_changes": {f"{row['table']}.{row['column']}": row["changed"] for row in columns}})
+        sheet.record(
+            {"column_changes": {f"{row['table']}.{row['column']}": n for row in columns if (n := row["changed"])}}
+        )
         sheet.record(
             {"not_captured": {f"{row['table']}.{row['column']}": n for row in columns if (n := row["not_captured"])}}
         )
