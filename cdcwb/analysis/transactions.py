@@ -144,12 +144,12 @@ def merged_overviews(parts: Sequence[Facts]) -> Facts:
 
 
 def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> list[Facts]:
-    """The ``limit`` longest transactions, longest first, as rows for :func:`cdcwb.charts.timeline`.
+    """The transactions of :func:`drawn`, as rows for :func:`cdcwb.charts.timeline`.
 
     Rows are those of :meth:`cdcwb.index.changes.Transactions.records`. An open transaction lasts until ``until``;
     transactions of unknown duration are last. Of equal durations, the one with more bytes is first.
     """
-    return _first(capture, lambda rows: longest(rows, limit), until)
+    return _first(capture, lambda rows: drawn(rows, limit, np.arange(len(rows.lasted))), until)
 
 
 def longest(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
@@ -159,13 +159,13 @@ def longest(transactions: Transactions, limit: int, numbers: Some = EVERY) -> In
 
 
 def drawn(transactions: Transactions, limit: int, numbers: Ints) -> Ints:
-    """The transactions that are drawn as bars if at most ``limit`` are: the longest, of which a quarter are kept for
-    those that did not commit or are incomplete."""
+    """The transactions that are drawn as bars if at most ``limit`` are, longest first: a quarter are kept for those
+    that did not commit or are incomplete, so that none of these is hidden by longer ones that committed."""
     if len(numbers) <= limit:
         return longest(transactions, limit, numbers)
     unfinished = longest(transactions, limit // 4, numbers[transactions.is_unfinished[numbers]])
     others = longest(transactions, limit - len(unfinished), np.setdiff1d(numbers, unfinished, assume_unique=True))
-    return np.concatenate([unfinished, others])
+    return longest(transactions, limit, np.concatenate([unfinished, others]))
 
 
 Density = dict[str, tuple[int, list[tuple[int, int]]]]

@@ -147,7 +147,7 @@ def test_open_transactions_are_problems_and_so_is_a_missing_begin(facts: Any) ->
 
 def test_the_picture_says_what_it_leaves_out(notebook: Any, facts: Any, text: str) -> None:
     assert facts["timeline_shown"] == 5000
-    assert f"5,000 longest of {facts['transactions']:,} shown" in text
+    assert f"5,000 of {facts['transactions']:,} transactions are bars" in text
     timeline = figures(notebook)[1]
     assert timeline["layout"]["meta"]["drawn"] == 5000
     drawn = [len(trace["base"]) for trace in timeline["data"] if trace["type"] == "bar" and trace["xaxis"] == "x2"]

@@ -124,7 +124,8 @@ class Transactions(Page):
         """A bar for every transaction, from its begin to its end, on axes of time and log position."""
         shown, columns = self.longest_ones, {**_WHO, "duration_us": "duration", **self.columns}
         ends = {"capture_end": self.last, "last_position": self.facts["last_position"]}
-        figure = charts.timeline(shown, **ends, unit=self.summary["unit"], axis=self.axis)
+        totals = {name: self.facts[f"transactions_{name}"] for name in ("committed", "rolled_back", "open")}
+        figure = charts.timeline(shown, **ends, unit=self.summary["unit"], axis=self.axis, totals=totals)
         drawn = figure.layout.meta
         total = self.facts["transactions"]
         sheet.record(
@@ -137,8 +138,8 @@ class Transactions(Page):
         if total > drawn["drawn"]:
             if self.axis is not None:  # else no transaction has a time
                 self._all_begins(sheet, total, self.axis)
-            longest = f"{count(drawn['drawn'])} longest of {count(total)} shown"
-            sheet.note(f"{longest}; an unknown duration counts as short:")
+            bars = f"{count(drawn['drawn'])} of {count(total)} transactions are bars"
+            sheet.note(f"{bars}: the longest, and the longest of those that did not commit or are incomplete.")
         numbers = show.table_html(shown[:30], columns)
         sheet.chart(figure, numbers)
         if drawn["drawn"] > drawn["on_time"]:
