@@ -86,8 +86,8 @@ def timeline(
     these times). Transactions without coordinates on an axis are not drawn on it. ``density``, if not all transactions
     are drawn: of all of them, by outcome, the number and the numbers by begin of a bin of ``density_us``
     (:func:`cdcwb.analysis.transactions.density`), which are a row for each outcome below the bars. The legend counts
-    these, or ``totals`` by outcome. ``layout.meta`` has the numbers ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``, ``position_lanes``, ``widened`` (drawn
-    wider than they are, on the time axis).
+    these, or ``totals`` by outcome. ``layout.meta`` has the numbers ``drawn``, ``on_time``, ``on_positions``,
+    ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they are, on the time axis).
     """
     rows = list(records)
     times = on_time(rows, capture_end)
