@@ -21,7 +21,7 @@ IN_TWO := --numprocesses 2 --dist loadfile
 ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
-.PHONY: help env report test test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
+.PHONY: help env report test face test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
   bench-scale bench-alternatives clean java browser live s3 stores
 
 help: ## print this list
@@ -38,6 +38,9 @@ test: env java browser s3 stores ## check the code, then run every test at its n
 	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal -m "not spark" tests/unit tests/hostile tests/answers
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder tests/browser tests/notebooks tests/spark
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) -m spark tests/hostile tests/answers
+
+face: env java ## write what users see now to tests/face/expected; ONLY="gbase8s gbase8s-reports" writes these alone
+	@$(BIN)/python -m tests.face $(ONLY)
 
 test-full: env java ## run the tests that are left out above for their size; takes long
 	$(PYTEST) --full -m full

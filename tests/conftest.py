@@ -1,8 +1,8 @@
 """What all tests share: one time zone, which tests are chosen, and fixtures that cost something or may be missing.
 
-``--full`` adds the tests marked ``full``, ``--cluster`` those marked ``cluster``. The tests marked ``samples`` read the
-sample captures of the folder that the environment variable ``CDCWB_SAMPLES`` names, and are left out where it is not
-set.
+``--full`` adds the tests marked ``full`` and those that ``tests/full.txt`` lists, ``--cluster`` those marked
+``cluster``. The tests marked ``samples`` read the sample captures of the folder that the environment variable
+``CDCWB_SAMPLES`` names, and are left out where it is not set.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 from hypothesis import settings
 
 from tests.possessive import refuse_doubtful_groups
+from tests.quick_spark import one_compiler, quick_session
 from tests.s3_server import ENVIRONMENT
 from tests.store_servers import AZURE_ENVIRONMENT
 
@@ -45,6 +46,10 @@ MARKS_BY_FOLDER = {
     "cluster": pytest.mark.cluster,
 }
 REPORTS = ("tests/browser/", "tests/notebooks/")
+FULL = frozenset(
+    line for line in HERE.joinpath("full.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+)
+"""Files, tests and cases of tests that are left out like those marked ``full``."""
 
 # The same examples on every run and machine, so that more of them find nothing new from run to run, and no limit on the
 # time of one: the machine may be busy.
@@ -60,8 +65,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     full = config.getoption("--full")
     settings.load_profile("full" if full else "normal")
-    if not full:  # the JVM's second compiler costs more than it saves over little data, as in the kernels of reports
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+    if not full:
+        one_compiler()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -92,6 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = MARKS_BY_FOLDER.get(item.path.relative_to(HERE).parts[0])
         if mark is not None:
             item.add_marker(mark)
+        if not FULL.isdisjoint({item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}):
+            item.add_marker(pytest.mark.full)
         (dropped if any(item.get_closest_marker(name) for name in left_out) else chosen).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
@@ -140,16 +147,7 @@ def shared_kernel() -> Iterator[Kernel]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session that cdcwb makes, with few shuffle partitions since the data is small. Compiling a query takes longer
-    than running it over so little, so the newest PySpark interprets queries here; the oldest one compiles them."""
-    import pyspark
-
-    from cdcwb.spark.session import get_spark
-
-    session = get_spark("cdcwb-tests")
-    session.conf.set("spark.sql.shuffle.partitions", "4")
-    if not pyspark.__version__.startswith("4.0."):
-        session.conf.set("spark.sql.codegen.wholeStage", "false")
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    """See :mod:`tests.quick_spark`."""
+    session = quick_session()
     yield session
     session.stop()

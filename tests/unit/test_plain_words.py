@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
 from click.testing import CliRunner
 
 from cdcwb import model
@@ -56,16 +55,10 @@ def sentences(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-@pytest.mark.parametrize(
-    "folder", [path.name for path in sorted((ROOT / "cdcwb").iterdir()) if path.suffix != ".typed"]
-)
-def test_sentences_of_the_package_have_the_words_of_the_field(folder: str) -> None:
-    place = ROOT / "cdcwb" / folder
-    files = [place] if place.is_file() else sorted(place.rglob("*.py"))
+def test_sentences_of_the_package_have_the_words_of_the_field() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {wrong[0]!r} in {text[:120]!r}"
-        for path in files
-        if path.suffix == ".py"
+        for path in sorted((ROOT / "cdcwb").rglob("*.py"))
         for line, text in sentences(path)
         for wrong in NOT_OURS.finditer(text)
     ]
@@ -117,11 +110,10 @@ def is_done(path: Path) -> bool:
     return path.relative_to(ROOT).parts[0] == "cdcwb" and not any(path.is_relative_to(ROOT / part) for part in NOT_YET)
 
 
-@pytest.mark.parametrize("files", HELD)
-def test_docstrings_and_comments_have_the_words_of_the_field(files: str) -> None:
+def test_docstrings_and_comments_have_the_words_of_the_field() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {wrong[0]!r}"
-        for path in sorted(ROOT.glob(files))
+        for path in sorted(path for files in HELD for path in ROOT.glob(files))
         if path.suffix in (".py", ".js") and (is_done(path) or not path.is_relative_to(ROOT / "cdcwb"))
         for line, text in remarks(path)
         for wrong in (
@@ -132,10 +124,10 @@ def test_docstrings_and_comments_have_the_words_of_the_field(files: str) -> None
     assert found == []
 
 
-@pytest.mark.parametrize("command", [(), *((name,) for name in cli.commands)], ids=" ".join)
-def test_help_has_the_words_of_the_field(command: tuple[str, ...]) -> None:
-    shown = " ".join(CliRunner().invoke(cli, [*command, "--help"], terminal_width=200).output.split())
-    assert [wrong[0] for wrong in NOT_OURS.finditer(shown)] == []
+def test_help_has_the_words_of_the_field() -> None:
+    for command in [(), *((name,) for name in cli.commands)]:
+        shown = " ".join(CliRunner().invoke(cli, [*command, "--help"], terminal_width=200).output.split())
+        assert [wrong[0] for wrong in NOT_OURS.finditer(shown)] == [], command
 
 
 def test_columns_and_problems_have_the_words_of_the_field() -> None:
@@ -144,14 +136,9 @@ def test_columns_and_problems_have_the_words_of_the_field() -> None:
     assert [wrong[0] for text in (*columns, *headings) for wrong in NOT_OURS.finditer(text)] == []
 
 
-@pytest.mark.parametrize(
-    "page",
-    [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "data" / "README.md"],
-    ids=lambda page: page.stem,
-)
-def test_documents_have_the_words_of_the_field(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    found = [
-        f"{page.name}:{text[: wrong.start()].count(chr(10)) + 1}: {wrong[0]!r}" for wrong in NOT_OURS.finditer(text)
-    ]
+def test_documents_have_the_words_of_the_field() -> None:
+    found = []
+    for page in [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "data" / "README.md"]:
+        text = page.read_text(encoding="utf-8")
+        found += [f"{page.name}:{text.count(chr(10), 0, w.start()) + 1}: {w[0]!r}" for w in NOT_OURS.finditer(text)]
     assert found == []

@@ -1,0 +1,35 @@
+"""Writes what users see now to ``tests/face/expected``; ``git diff`` shows what changed.
+
+Arguments: names of files there, without ``.json``; none: all."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.face.cases import CASES
+from tests.face.face import EXPECTED, answers_of, face_of, reports_of
+from tests.quick_spark import one_compiler, quick_session
+
+LIVE = [name for name, case in CASES.items() if case.made is None]
+FACES = {name: (case, face_of) for name, case in CASES.items()}
+FACES |= {f"{name}-answers": (CASES[name], answers_of) for name in LIVE}
+FACES |= {f"{name}-reports": (CASES[name], reports_of) for name in LIVE}
+
+
+def main(names: list[str]) -> None:
+    """Writes the faces with these names."""
+    one_compiler()
+    quick_session()
+    for name in names or FACES:
+        case, made = FACES[name]
+        with tempfile.TemporaryDirectory() as folder:
+            text = json.dumps(made(case, Path(folder)), indent=1, ensure_ascii=False)
+        (EXPECTED / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+        sys.stdout.write(f"{name}: {len(text):,} characters\n")
+        sys.stdout.flush()
+
+
+main(sys.argv[1:])
