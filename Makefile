@@ -35,9 +35,9 @@ report: env java ## run every notebook over every capture in data/ and write rep
 # What is checked of the code keeps one core busy; meanwhile the kernels are compiled once for all processes.
 test: env java browser s3 stores ## check the code, then run every test at its normal size
 	@$(BIN)/python -m cdcwb.cli.kernels & $(CHECK) && wait $$!
-	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal -m "not spark" tests/unit tests/hostile tests/answers
+	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal -m "not spark" tests/unit tests/hostile tests/answers tests/face
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder tests/browser tests/notebooks tests/spark
-	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) -m spark tests/hostile tests/answers
+	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) -m spark tests/hostile tests/answers tests/face
 
 face: env java ## write what users see now to tests/face/expected; ONLY="gbase8s gbase8s-reports" writes these alone
 	@$(BIN)/python -m tests.face $(ONLY)
