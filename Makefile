@@ -42,7 +42,8 @@ test: env java browser s3 stores ## check the code, then run every test at its n
 face: env java ## write what users see now to tests/face/expected; ONLY="gbase8s gbase8s-reports" writes these alone
 	@$(BIN)/python -m tests.face $(ONLY)
 
-test-full: env java ## run the tests that are left out above for their size; takes long
+test-full: env java browser s3 stores ## run the tests that are left out above for their time or size; takes long
+	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder --slow -m slow
 	$(PYTEST) --full -m full
 	$(MAKE) test-live ONLY="--full -m full"
 

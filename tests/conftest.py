@@ -1,6 +1,6 @@
 """What all tests share: one time zone, which tests are chosen, and fixtures that cost something or may be missing.
 
-``--full`` adds the tests marked ``full`` and those that ``tests/full.txt`` lists, ``--cluster`` those marked
+``--full`` adds the tests marked ``full``, ``--slow`` those that ``tests/slow.txt`` lists, ``--cluster`` those marked
 ``cluster``. The tests marked ``samples`` read the sample captures of the folder that the environment variable
 ``CDCWB_SAMPLES`` names, and are left out where it is not set.
 """
@@ -46,10 +46,10 @@ MARKS_BY_FOLDER = {
     "cluster": pytest.mark.cluster,
 }
 REPORTS = ("tests/browser/", "tests/notebooks/")
-FULL = frozenset(
-    line for line in HERE.joinpath("full.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+SLOW = frozenset(
+    line for line in HERE.joinpath("slow.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")
 )
-"""Files, tests and cases of tests that are left out like those marked ``full``."""
+"""Files, tests and cases of tests that are marked ``slow``."""
 
 # The same examples on every run and machine, so that more of them find nothing new from run to run, and no limit on the
 # time of one: the machine may be busy.
@@ -59,6 +59,7 @@ settings.register_profile("full", settings.get_profile("normal"), derandomize=Fa
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the tests marked full as well")
+    parser.addoption("--slow", action="store_true", help="run the tests that tests/slow.txt lists as well")
     parser.addoption("--cluster", action="store_true", help="run the tests marked cluster as well")
 
 
@@ -73,6 +74,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     left_out = []
     if not config.getoption("--full"):
         left_out.append("left out: tests marked full (--full runs them)")
+    if not config.getoption("--slow"):
+        left_out.append("left out: tests that tests/slow.txt lists (--slow runs them)")
     if not config.getoption("--cluster"):
         left_out.append("left out: tests marked cluster (make test-cluster runs them)")
     if samples_folder() is None:
@@ -86,6 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = set()
     if not config.getoption("--full"):
         left_out.add("full")
+    if not config.getoption("--slow"):
+        left_out.add("slow")
     if not config.getoption("--cluster"):
         left_out.add("cluster")
     if samples_folder() is None:
@@ -97,8 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = MARKS_BY_FOLDER.get(item.path.relative_to(HERE).parts[0])
         if mark is not None:
             item.add_marker(mark)
-        if not FULL.isdisjoint({item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}):
-            item.add_marker(pytest.mark.full)
+        if not SLOW.isdisjoint({item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}):
+            item.add_marker(pytest.mark.slow)
         (dropped if any(item.get_closest_marker(name) for name in left_out) else chosen).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)

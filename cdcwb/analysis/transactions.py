@@ -39,6 +39,7 @@ __all__ = [
     "DRAWN_AT_MOST",
     "EDGES",
     "KEPT",
+    "RANKED",
     "Counted",
     "Latency",
     "axis",
@@ -143,6 +144,10 @@ def merged_overviews(parts: Sequence[Facts]) -> Facts:
     return {name: _TOGETHER.get(name, sum)(values) if values else None for name, values in known.items()}
 
 
+RANKED: Final = 10
+"""The number of transactions that a page names as its longest."""
+
+
 def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> list[Facts]:
     """The transactions of :func:`drawn`, as rows for :func:`cdcwb.charts.timeline`.
 
@@ -159,8 +164,8 @@ def longest(transactions: Transactions, limit: int, numbers: Some = EVERY) -> In
 
 
 def drawn(transactions: Transactions, limit: int, numbers: Ints) -> Ints:
-    """The transactions that are drawn as bars if at most ``limit`` are, longest first: a quarter are kept for those
-    that did not commit or are incomplete, so that none of these is hidden by longer ones that committed."""
+    """The transactions that are drawn as bars if at most ``limit`` are, longest first. A quarter are kept for those
+    that did not commit or are incomplete, which others may all outlast."""
     if len(numbers) <= limit:
         return longest(transactions, limit, numbers)
     unfinished = longest(transactions, limit // 4, numbers[transactions.is_unfinished[numbers]])

@@ -269,9 +269,9 @@ def _columns(bench: Bench) -> dict[str, str]:
 
 
 def overview(transactions: Transactions, numbers: Ints) -> dict[str, Any]:
-    """The facts of all transactions, and ``longest_transactions``: id and duration of the ten longest, if known."""
+    """The facts of all transactions, and ``longest_transactions``: id and duration of the longest, if known."""
     facts = ask.overview_of(transactions, numbers)
-    ranked = transactions.records(ask.longest(transactions, 10, numbers))
+    ranked = transactions.records(ask.longest(transactions, ask.RANKED, numbers))
     known = [[row["transaction_id"], row["lasted_us"]] for row in ranked if row["lasted_us"] is not None]
     return facts | {"longest_transactions": known}
 

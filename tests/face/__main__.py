@@ -9,14 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.face.cases import CASES
+from tests.face.cases import CASES, IN_DATA
 from tests.face.face import EXPECTED, answers_of, face_of, reports_of
 from tests.quick_spark import one_compiler, quick_session
 
-LIVE = [name for name, case in CASES.items() if case.made is None]
 FACES = {name: (case, face_of) for name, case in CASES.items()}
-FACES |= {f"{name}-answers": (CASES[name], answers_of) for name in LIVE}
-FACES |= {f"{name}-reports": (CASES[name], reports_of) for name in LIVE}
+FACES |= {f"{name}-answers": (CASES[name], answers_of) for name in IN_DATA}
+FACES |= {f"{name}-reports": (CASES[name], reports_of) for name in IN_DATA}
 
 
 def main(names: list[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import cdcwb_synth as synth
 
-__all__ = ["CASES", "DATA", "Case"]
+__all__ = ["CASES", "DATA", "IN_DATA", "Case"]
 
 DATA: Final = Path(__file__).resolve().parents[2] / "data"
 
@@ -19,7 +19,7 @@ DATA: Final = Path(__file__).resolve().parents[2] / "data"
 @dataclass(frozen=True)
 class Case:
     """A capture. ``made``: the options of its generator, for ``changes`` changes; None: it is in ``data/``. ``damage``
-    changes the bytes of each file. ``options`` are those of its reader; ``{made}`` stands for the generated folder."""
+    changes the bytes of each file. ``options`` are those of its reader; the generated folder replaces ``{made}``."""
 
     name: str
     format: str
@@ -104,3 +104,6 @@ CASES: Final = {
         Case("idm-event-log-damaged", "idm-event-log", {"container": "csv"}, 120, _text_changed),
     )
 }
+
+IN_DATA: Final = sorted(name for name, case in CASES.items() if case.made is None)
+"""The captures of ``data/``, of which live views and reports are compared, too."""

@@ -23,7 +23,7 @@ from cdcwb.views import PAGES
 from tests.face.cases import Case
 from tests.limits import run
 
-__all__ = ["EXPECTED", "TABLES", "Commands", "Face", "answers_of", "differences", "face_of", "facts_of", "reports_of"]
+__all__ = ["EXPECTED", "Face", "answers_of", "check", "expected", "face_of", "facts_of", "reports_of"]
 
 Face = dict[str, Any]
 
@@ -45,17 +45,16 @@ def face_of(case: Case, folder: Path) -> Face:
     """What commands say about a capture, which is made below ``folder``: what it is, its numbers, its six tables, and
     the field tree of a record of each type."""
     path, options = case.make(folder)
-    ran = Commands(folder, options)
-    face: Face = {name: ran.json(name, str(path)) for name in ("identify", "summary")}
-    face["save"] = ran.lines("save", str(path), "--to", str(folder / "saved"))
+    command = Commands(folder, options)
+    face: Face = {name: command.json(name, str(path)) for name in ("identify", "summary")}
+    face["save"] = _summed(*command("save", str(path), "--to", str(folder / "saved")))
     tables = {name: _rows(folder / "saved" / name, folder) for name in TABLES}
     face["tables"] = {name: _table(name, rows) for name, rows in tables.items()}
     face["trees"] = {}
     for kind, row in _first(tables["events"], ("kind", "record_type")).items():
         if row["offset_unit"] == "byte":
             file = row["file"].replace("…", str(folder))
-            found = ran.json("inspect", file, "--offset", str(row["offset"]))
-            face["trees"][kind] = _tree(found)
+            face["trees"][kind] = _tree(command.json("inspect", file, "--offset", str(row["offset"])))
     return face
 
 
@@ -63,29 +62,25 @@ def answers_of(case: Case, folder: Path) -> Face:
     """What Spark and the index answer about a capture: the facts of live views, the history of a row, documents of
     the Publisher and its decisions."""
     path, options = case.make(folder)
-    ran = Commands(folder, options)
+    command = Commands(folder, options)
     capture = cdcwb.load(str(path), **options)
     live: Face = {}
     for name, (_title, panels, _page) in PAGES.items():
         page = getattr(capture.view, name)
-        alone = name == "event_log" and case.format == "idm-event-log"  # a page without panels that use the index
-        for panel in dir(page) if alone else [panel.name for panel in panels]:
+        on_spark = name == "event_log" and case.format == "idm-event-log"  # its panels do not use the index
+        for panel in dir(page) if on_spark else [panel.name for panel in panels]:
             live.setdefault(name, {}).update(getattr(page, panel)().facts)
-    changes = [row.asDict(recursive=True) for row in capture.changes.collect()]
     history = {}
-    for label, key in _keys(changes):
-        code, text = run(["history", str(path), "--table", label.split()[0], *key, "--json", *ran.reader])
-        history[" ".join([label, *key[1::2]])] = _lines(code, text, folder)
-    code, text = run(
-        ["xds", str(path), "--to", str(folder / "x.xml"), "--decisions", str(folder / "d.jsonl"), *ran.reader]
-    )
-    xds: Face = {"says": _lines(code, text, folder)}
+    for label, key in _keys([row.asDict(recursive=True) for row in capture.changes.collect()]):
+        found = command("history", str(path), "--table", label.split()[0], *key, "--json")
+        history[" ".join([label, *key[1::2]])] = _summed(*found)
+    documents, decisions = folder / "documents.xml", folder / "decisions.jsonl"
+    code, text = command("xds", str(path), "--to", str(documents), "--decisions", str(decisions))
+    xds: Face = {"says": _summed(code, text)}
     if not code:
-        xds["decisions"] = _lines(0, (folder / "d.jsonl").read_text(encoding="utf-8"), folder)
-        xds["documents"] = _lines(0, (folder / "x.xml").read_text(encoding="utf-8"), folder, most=200)
-    answers = {"live": live, "history": history, "xds": xds}
-    found: Face = json.loads(json.dumps(answers, default=_plain))
-    return found
+        for file, most in ((decisions, 6), (documents, 200)):
+            xds[file.stem] = _summed(code, _without(folder, file.read_text(encoding="utf-8")), most)
+    return _as_json({"live": live, "history": history, "xds": xds}, folder)
 
 
 def reports_of(case: Case, folder: Path) -> Face:
@@ -96,35 +91,38 @@ def reports_of(case: Case, folder: Path) -> Face:
 
 def facts_of(suite: Suite, folder: Path) -> Face:
     """The facts of a suite of reports about a capture below ``folder``."""
-    found: Face = json.loads(json.dumps(suite.facts, default=_plain).replace(str(folder), "…"))
-    return found
+    return _as_json(suite.facts, folder)
+
+
+def _as_json(value: Any, folder: Path) -> Any:
+    """A value as JSON has it, with ``…`` for a folder."""
+    return json.loads(_without(folder, json.dumps(value, default=_plain, ensure_ascii=False)))
+
+
+def _without(folder: Path, text: str) -> str:
+    return text.replace(str(folder), "…")
 
 
 class Commands:
     """Commands in this process; what they say has ``…`` for the folder of the capture."""
 
     def __init__(self, folder: Path, options: Mapping[str, str]) -> None:
-        self._folder = str(folder)
-        self.reader = [argument for name, value in options.items() for argument in ("-o", f"{name}={value}")]
+        self._folder = folder
+        self._reader = [argument for name, value in options.items() for argument in ("-o", f"{name}={value}")]
 
-    def _ran(self, arguments: Sequence[str]) -> tuple[int, str]:
-        code, text = run([*arguments, *self.reader])
-        return code, text.replace(self._folder, "…")
+    def __call__(self, *arguments: str) -> tuple[int, str]:
+        """The exit code of a command, and what it says."""
+        code, text = run([*arguments, *self._reader])
+        return code, _without(self._folder, text)
 
     def json(self, *arguments: str) -> Any:
         """The JSON that a command prints, or its refusal."""
-        code, text = self._ran([*arguments, "--json"])
-        return {"exit code": code, "says": text.splitlines()} if code else json.loads(text)
-
-    def lines(self, *arguments: str) -> Any:
-        """The lines that a command prints, or its refusal."""
-        code, text = self._ran(arguments)
-        return {"exit code": code, "says": text.splitlines()} if code else text.splitlines()
+        code, text = self(*arguments, "--json")
+        return _summed(code, text) if code else json.loads(text)
 
 
-def _lines(code: int, text: str, folder: Path, most: int = 6) -> Face:
+def _summed(code: int, text: str, most: int = 6) -> Face:
     """The first lines of a text, their number, and a digest of all of it."""
-    text = text.replace(str(folder), "…")
     lines = text.splitlines()
     shown = [line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in lines[:most]]
     return {"exit code": code, "lines": len(lines), "digest": _digest(text), "first": shown}
@@ -160,14 +158,13 @@ def _rows(table: Path, folder: Path) -> list[dict[str, Any]]:
     found = pq.read_table(table, partitioning=None)
     maps = [field.name for field in found.schema if str(field.type).startswith("map")]
     rows = [row | {name: dict(row[name]) for name in maps if row[name] is not None} for row in found.to_pylist()]
-    plain: list[dict[str, Any]] = json.loads(json.dumps(rows, default=_plain).replace(str(folder), "\\u2026"))
 
     def order(row: Mapping[str, Any]) -> Any:
         if row.get("file_index") is None:
             return 1, 0, 0, json.dumps(row, sort_keys=True)
         return 0, row["file_index"], row["offset"], ""
 
-    return sorted(plain, key=order)
+    return sorted(_as_json(rows, folder), key=order)
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Face:
@@ -227,6 +224,17 @@ def _keys(changes: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]
 
 
 # --- differences ------------------------------------------------------------------------------------------------------
+
+
+def expected(name: str) -> Any:
+    """What ``make face`` wrote."""
+    return json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def check(name: str, found: Face) -> None:
+    """Raises AssertionError, with a sentence for each difference, for what is not as ``make face`` wrote it."""
+    wrong = list(differences(expected(name), found))
+    assert not wrong, "\n".join([f"{name}: {len(wrong)} differences; make face accepts them", *wrong[:40]])
 
 
 def differences(expected: Any, found: Any, where: str = "") -> Iterator[str]:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.face.cases import CASES
-from tests.face.face import EXPECTED, answers_of, differences, face_of
+from tests.face.cases import CASES, IN_DATA
+from tests.face.face import answers_of, check, expected, face_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DATA = sorted(name for name, case in CASES.items() if case.made is None)
 ON_SPARK = {"gbase8s-big-endian-gzip", "goldengate-11g"}  # compressed files are not computed in this process
 EVERY = [pytest.param(name, marks=[pytest.mark.spark] if name in ON_SPARK else []) for name in CASES]
-
-
-def expected(name: str) -> Any:
-    return json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def check(name: str, found: Any) -> None:
-    wrong = list(differences(expected(name), found))
-    assert not wrong, "\n".join([f"{name}: {len(wrong)} differences; make face accepts them", *wrong[:40]])
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -34,12 +23,12 @@ def test_commands_tables_and_trees(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("name", IN_DATA)
 def test_live_views_histories_and_documents(name: str, tmp_path: Path, spark: SparkSession) -> None:
     check(f"{name}-answers", answers_of(CASES[name], tmp_path))
 
 
-@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("name", IN_DATA)
 def test_a_live_view_and_its_report_have_the_same_facts(name: str) -> None:
     """Those that both have; the tests above, and that of all reports, hold that they are those of today."""
     live, reports = expected(f"{name}-answers")["live"], expected(f"{name}-reports")

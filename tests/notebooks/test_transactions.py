@@ -152,6 +152,10 @@ def test_the_picture_says_what_it_leaves_out(notebook: Any, facts: Any, text: st
     assert timeline["layout"]["meta"]["drawn"] == 5000
     drawn = [len(trace["base"]) for trace in timeline["data"] if trace["type"] == "bar" and trace["xaxis"] == "x2"]
     assert sum(drawn) == 5000
+    legend = {str(trace["name"]).partition(" (")[0]: trace["name"] for trace in timeline["data"] if trace.get("name")}
+    assert legend["rolled back"] == f"rolled back ({facts['transactions_rolled_back']:,})", "none is left out"
+    assert legend["open"] == f"open ({facts['transactions_open']:,})"
+    assert legend["committed"].endswith(f" of {facts['transactions_committed']:,} as bars)")
 
 
 def test_the_heatmap_leaves_nothing_out(notebook: Any, facts: Any, transactions: Any, folder: Path) -> None:

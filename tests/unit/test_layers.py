@@ -114,9 +114,9 @@ def test_formats_do_not_import_each_other() -> None:
     for path in sorted((ROOT / "cdcwb" / "formats").rglob("*.py")):
         room = [*name_of(path).split("."), ""][2]
         shared_by_others = {shared for shared, users in SHARED_BY.items() if room not in {shared} | users}
-        apart = (FORMAT_ROOMS - {room}) | shared_by_others
+        refused = (FORMAT_ROOMS - {room}) | shared_by_others
         used = [name for name in imports(path) if name.startswith("cdcwb.formats.")]
-        wrong += [f"{name_of(path)}: {name}" for name in used if name.split(".")[2] in apart]
+        wrong += [f"{name_of(path)}: {name}" for name in used if name.split(".")[2] in refused]
     assert wrong == []
 
 

@@ -71,8 +71,8 @@ class Transactions(Page):
 
     @cached_property
     def ranked(self) -> list[dict[str, Any]]:
-        """The ten longest transactions of known duration."""
-        return [row for row in self.longest_ones if row["lasted_us"] is not None][:10]
+        """The longest transactions of known duration."""
+        return [row for row in self.longest_ones if row["lasted_us"] is not None][: ask.RANKED]
 
     @property
     def columns(self) -> dict[str, str]:
