@@ -15,17 +15,23 @@ from typing import Any
 
 from cdcwb.cli.app import main
 
-__all__ = ["Ran", "in_child", "refusal", "run", "run_each"]
+__all__ = ["Ran", "in_child", "outputs", "refusal", "run", "run_each"]
 
 
 def run(arguments: Sequence[str]) -> tuple[int, str]:
     """The exit code of a command, and its output: of standard error where the command fails."""
+    code, out, err = outputs(arguments)
+    return code, err if code else out
+
+
+def outputs(arguments: Sequence[str]) -> tuple[int, str, str]:
+    """The exit code of a command, its standard output and its standard error."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(list(arguments))
-    used = err if code else out
-    used.seek(0)
-    return code, used.read()
+    for stream in (out, err):
+        stream.seek(0)
+    return code, out.read(), err.read()
 
 
 def refusal(code: int, text: str) -> str | None:

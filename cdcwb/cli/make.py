@@ -256,4 +256,5 @@ def synth(
         with naming(Path(target).absolute()):
             named = {"table_names": True} if format_name == "gbase8s" else {}
             generate(format_name, changes=changes, seed=seed, to=target, **own, **(named | key_values(pairs)))
-    print_lines([safe(f"{target}: a {format_name} capture with {plural(changes, 'change')}{more}")])
+    article = "an" if format_name.startswith("i") else "a"
+    print_lines([safe(f"{target}: {article} {format_name} capture with {plural(changes, 'change')}{more}")])

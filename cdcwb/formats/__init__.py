@@ -207,7 +207,7 @@ def identified(contents: Contents, format: str = "auto", **options: Any) -> Iden
     with _quickly(files, _HEAD):
         fmt, recognition = choose(files, format, options, contents)
     check_options(fmt, options)
-    if recognition.confidence < _SURE:
+    if recognition.confidence < _SURE or isinstance(recognition.refusal, OptionError):
         raise recognition.refusal or _unlike(files, fmt, recognition)
     source = open_source(files[0], "binary", limit=_HEAD)
     compression = source.compression

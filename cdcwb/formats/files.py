@@ -8,7 +8,6 @@ text. Shapes are detected from the content, not from the name of a file.
 
 from __future__ import annotations
 
-import difflib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -18,12 +17,13 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cdcwb.errors import CaptureError, OptionError
+from cdcwb.errors import CaptureError
 from cdcwb.formats.compressed import compression_of, unpack
 from cdcwb.formats.hextext import Text, TextSource, read_dump, read_hex, recognise
 from cdcwb.formats.hextext.digits import Digits
 from cdcwb.formats.hextext.lines import Bytes, Ints
 from cdcwb.formats.listing import list_files, natural_key
+from cdcwb.formats.options import as_choice
 from cdcwb.formats.source import LocalFile, TemporaryCopy, became_shorter, inflate_limit, open_file, opened
 
 __all__ = ["SHAPES", "BinarySource", "Source", "in_file", "list_files", "natural_key", "open_source"]
@@ -163,10 +163,7 @@ def open_source(
     file had when it was examined. Raises CaptureError for a file that cannot be read, is shorter than that or has an
     unsupported kind of text, OptionError for an unknown shape.
     """
-    if shape not in SHAPES:
-        near = difflib.get_close_matches(shape, SHAPES, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise OptionError(f"shape={shape!r} is unknown, it must be one of {', '.join(SHAPES)}{hint}")
+    shape = as_choice("shape", shape, SHAPES)
     name = os.fspath(path)
     with in_file(name):
         try:

@@ -39,6 +39,7 @@ __all__ = [
     "nearest",
     "optional",
     "parse_keys",
+    "reason_of",
 ]
 
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
@@ -227,7 +228,7 @@ def as_names(name: str, value: Any) -> dict[str, str]:
         return {str(key): str(item) for key, item in value.items()}
     text = str(value)
     if text.lstrip().startswith("{"):
-        loaded = _json(name, text)
+        loaded = _json(f"option {name}", text)
     elif "=" in text and not is_file(text):
         pairs = [part.partition("=") for part in text.split(",") if part.strip()]
         wrong = [key for key, sign, _ in pairs if not sign]
@@ -236,21 +237,26 @@ def as_names(name: str, value: Any) -> dict[str, str]:
         return {key.strip(): item.strip() for key, _, item in pairs}
     else:
         try:
-            loaded = _json(name, read_text(text))
+            loaded = _json(f"option {name}: {text!r}", read_text(text))
         except (OSError, UnicodeDecodeError) as reason:
             raise OptionError(
-                f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason})"
+                f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason_of(reason)})"
             ) from None
     if not isinstance(loaded, dict) or not all(isinstance(item, str) for item in loaded.values()):
-        raise OptionError(f"option {name}: expected a JSON object of texts")
+        raise OptionError(f'option {name}: {text!r}: expected a JSON object of texts, such as {{"101": "shop.orders"}}')
     return {str(key): item for key, item in loaded.items()}
 
 
-def _json(name: str, text: str) -> Any:
+def _json(what: str, text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as reason:
-        raise OptionError(f"option {name}: not valid JSON: {reason}") from None
+        raise OptionError(f"{what}: not valid JSON: {reason}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """The reason why a file cannot be read, without its name."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def parse_keys(value: Any) -> dict[str, list[str]]:

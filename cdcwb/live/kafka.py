@@ -52,6 +52,7 @@ _ANSWERS: Final = 15.0  # seconds in which a cluster answers
 _PAUSE: Final = 0.2  # before it is asked again
 _EARLIEST: Final = ("earliest", "beginning")
 _LATEST: Final = ("latest", "end")
+_SERVER: Final = re.compile(r"(?:\[[^]]+\]|[^:]+)(?::[0-9]{1,5})?")
 _SECRET: Final = re.compile(r"password|secret|token|jaas|key\.pem|oauthbearer\.config", re.IGNORECASE)
 _JAVA: Final = {
     "sasl.jaas.config": "sasl.username and sasl.password",
@@ -102,6 +103,9 @@ class Topics:
         form = "expected kafka://HOST:PORT/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN"
         if parts.scheme != SCHEME or not parts.netloc or not topics:
             raise OptionError(f"{form}, found {url!r}")
+        wrong_server = next((one for one in parts.netloc.split(",") if not _SERVER.fullmatch(one)), None)
+        if wrong_server is not None:
+            raise OptionError(f"{form}, found {url!r}: {wrong_server!r} is not HOST:PORT")
         if topics.startswith("^"):
             try:
                 re.compile(topics)

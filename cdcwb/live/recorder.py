@@ -70,8 +70,9 @@ def record(
     folder is of another cluster.
     """
     target = Path(folder)
-    with locked(target), connected(topics, settings or {}, patience) as client:
+    with connected(topics, settings or {}, patience) as client, ExitStack() as stack:
         cluster, partitions_of_topics = partitions(client)
+        stack.enter_context(locked(target))  # a cluster that does not answer leaves no folder
         asked = ranges(client, partitions_of_topics, start, end)
         known = [_continued(target, cluster, partition, client) for partition in asked]
         wanted = _cut(known, most)

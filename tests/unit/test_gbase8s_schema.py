@@ -402,7 +402,7 @@ def test_a_side_file_gives_schema_texts_by_label(tmp_path: Path, content: str) -
         (b"4294967296: a int", "the label '4294967296' is not a 32-bit number"),
         (b"1: a int\n1: b int", "the label 1 has two schemas"),
         (b'{"1": "a int", "1": "b int"}', "the label 1 has two schemas"),
-        (b"1: a int\nb int", "line 2 must read `label: column list`"),
+        (b"1: a int\nb int", "line 2: expected `label: column list`, found 'b int'"),
         (b"1: caf\xe9 int", "the schema file cannot be read"),
     ],
 )

@@ -15,10 +15,11 @@ from typing import Any, Final, NamedTuple
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.gbase8s.layout import FRACTION, MOST_PACKED, QUALIFIERS, Column, ColumnKind
+from cdcwb.formats.options import reason_of
 from cdcwb.formats.source import read_text
 from cdcwb.model import Problem
 from cdcwb.unique_names import unique_names
-from cdcwb.words import plural
+from cdcwb.words import plural, visible
 
 __all__ = [
     "SchemaTextError", "TableSchema", "parse_columns", "read_side_file", "schema_text", "table_schema", "text_codec",
@@ -377,14 +378,16 @@ def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
         is_json = content.lstrip().startswith("{")
         pairs: list[tuple[str, Any]] = json.loads(content, object_pairs_hook=list) if is_json else []
     except (OSError, UnicodeDecodeError) as error:
-        raise CaptureError(f"the schema file cannot be read: {error}", path=file) from error
+        raise CaptureError(f"the schema file cannot be read ({reason_of(error)})", path=file) from error
     except (ValueError, RecursionError) as error:
         raise CaptureError(f"the schema file is not JSON: {error}", path=file) from error
     for number, line in enumerate([] if is_json else content.splitlines(), start=1):
         label, colon, text = line.partition(":")
         if line.strip() and not line.lstrip().startswith("#"):
             if not colon:
-                raise CaptureError(f"line {number} must read `label: column list`", path=file)
+                raise CaptureError(
+                    f"line {number}: expected `label: column list`, found {visible(line.strip(), 60)!r}", path=file
+                )
             pairs.append((label, text.strip()))
     schemas: dict[int, str] = {}
     for label, text in pairs:

@@ -275,7 +275,8 @@ def _of_file(path: str, options: Options) -> Recognition | None:
     try:
         seen = probe((path, replace(options, columns=None, sorted_by=None), True))
     except OptionError as reason:
-        return Recognition(0.0, [reason.message], refusal=reason)
+        only_here = options.sheet is not None or options.sql_table is not None  # no other format has these options
+        return Recognition(SURE if only_here else 0.0, [reason.message], refusal=reason)
     except (CaptureError, OSError):
         return None
     found, what = seen.assignment, f"{Path(path).name} ({seen.file.kind})"

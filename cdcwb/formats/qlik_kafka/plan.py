@@ -136,7 +136,7 @@ def _schema_text(path: str) -> str:
     try:
         return read_text(path)
     except (OSError, UnicodeDecodeError) as reason:
-        raise OptionError(f"option avro_schema: {path!r} cannot be read ({reason})") from None
+        raise OptionError(f"option avro_schema: {path!r} cannot be read ({opt.reason_of(reason)})") from None
 
 
 def run_here(function: Any, tasks: Sequence[Any]) -> list[Any]:

@@ -251,7 +251,7 @@ class Options:
                 with open_file(path) as file:
                     text = file.read().decode(self.charset, "replace")
             except OSError as reason:
-                raise OptionError(f"option definitions: {path!r} cannot be read ({reason})") from None
+                raise OptionError(f"option definitions: {path!r} cannot be read ({opt.reason_of(reason)})") from None
             some = parse_defgen(text)
             if not some:
                 raise OptionError(f"option definitions: {path!r} has no `Definition for table`")
