@@ -23,7 +23,20 @@ from cdcwb.views import PAGES
 from tests.face.cases import Case
 from tests.limits import run
 
-__all__ = ["EXPECTED", "Face", "answers_of", "check", "expected", "face_of", "facts_of", "reports_of"]
+__all__ = [
+    "EXPECTED",
+    "Face",
+    "answers_of",
+    "check",
+    "digest_of",
+    "expected",
+    "face_of",
+    "facts_of",
+    "reports_of",
+    "saved_rows",
+    "summed",
+    "without",
+]
 
 Face = dict[str, Any]
 
@@ -47,8 +60,8 @@ def face_of(case: Case, folder: Path) -> Face:
     path, options = case.make(folder)
     command = Commands(folder, options)
     face: Face = {name: command.json(name, str(path)) for name in ("identify", "summary")}
-    face["save"] = _summed(*command("save", str(path), "--to", str(folder / "saved")))
-    tables = {name: _rows(folder / "saved" / name, folder) for name in TABLES}
+    face["save"] = summed(*command("save", str(path), "--to", str(folder / "saved")))
+    tables = {name: saved_rows(folder / "saved" / name, folder) for name in TABLES}
     face["tables"] = {name: _table(name, rows) for name, rows in tables.items()}
     face["trees"] = {}
     for kind, row in _first(tables["events"], ("kind", "record_type")).items():
@@ -73,13 +86,13 @@ def answers_of(case: Case, folder: Path) -> Face:
     history = {}
     for label, key in _keys([row.asDict(recursive=True) for row in capture.changes.collect()]):
         found = command("history", str(path), "--table", label.split()[0], *key, "--json")
-        history[" ".join([label, *key[1::2]])] = _summed(*found)
+        history[" ".join([label, *key[1::2]])] = summed(*found)
     documents, decisions = folder / "documents.xml", folder / "decisions.jsonl"
     code, text = command("xds", str(path), "--to", str(documents), "--decisions", str(decisions))
-    xds: Face = {"says": _summed(code, text)}
+    xds: Face = {"says": summed(code, text)}
     if not code:
         for file, most in ((decisions, 6), (documents, 200)):
-            xds[file.stem] = _summed(code, _without(folder, file.read_text(encoding="utf-8")), most)
+            xds[file.stem] = summed(code, without(folder, file.read_text(encoding="utf-8")), most)
     return _as_json({"live": live, "history": history, "xds": xds}, folder)
 
 
@@ -96,10 +109,10 @@ def facts_of(suite: Suite, folder: Path) -> Face:
 
 def _as_json(value: Any, folder: Path) -> Any:
     """A value as JSON has it, with ``…`` for a folder."""
-    return json.loads(_without(folder, json.dumps(value, default=_plain, ensure_ascii=False)))
+    return json.loads(without(folder, json.dumps(value, default=_plain, ensure_ascii=False)))
 
 
-def _without(folder: Path, text: str) -> str:
+def without(folder: Path, text: str) -> str:
     return text.replace(str(folder), "…")
 
 
@@ -113,22 +126,22 @@ class Commands:
     def __call__(self, *arguments: str) -> tuple[int, str]:
         """The exit code of a command, and what it says."""
         code, text = run([*arguments, *self._reader])
-        return code, _without(self._folder, text)
+        return code, without(self._folder, text)
 
     def json(self, *arguments: str) -> Any:
         """The JSON that a command prints, or its refusal."""
         code, text = self(*arguments, "--json")
-        return _summed(code, text) if code else json.loads(text)
+        return summed(code, text) if code else json.loads(text)
 
 
-def _summed(code: int, text: str, most: int = 6) -> Face:
+def summed(code: int, text: str, most: int = 6) -> Face:
     """The first lines of a text, their number, and a digest of all of it."""
     lines = text.splitlines()
     shown = [line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in lines[:most]]
-    return {"exit code": code, "lines": len(lines), "digest": _digest(text), "first": shown}
+    return {"exit code": code, "lines": len(lines), "digest": digest_of(text), "first": shown}
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -137,8 +150,11 @@ def _tree(found: Face) -> Any:
     if "field" not in found:
         return found
     lines = list(_fields(found["field"], ""))
-    shown = [*lines[:_FIELDS], *([f"… {len(lines) - _FIELDS} more, {_digest(repr(lines))}"] if lines[_FIELDS:] else [])]
-    return {"record": f"{found['length']} bytes, {_digest(found['record'])}", "note": found["note"], "fields": shown}
+    shown = [
+        *lines[:_FIELDS],
+        *([f"… {len(lines) - _FIELDS} more, {digest_of(repr(lines))}"] if lines[_FIELDS:] else []),
+    ]
+    return {"record": f"{found['length']} bytes, {digest_of(found['record'])}", "note": found["note"], "fields": shown}
 
 
 def _fields(field: Face, above: str) -> Iterator[str]:
@@ -153,7 +169,7 @@ def _fields(field: Face, above: str) -> Iterator[str]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _rows(table: Path, folder: Path) -> list[dict[str, Any]]:
+def saved_rows(table: Path, folder: Path) -> list[dict[str, Any]]:
     """The rows of a saved table in capture order, those without places by what they hold; as JSON has them."""
     found = pq.read_table(table, partitioning=None)
     maps = [field.name for field in found.schema if str(field.type).startswith("map")]
@@ -173,7 +189,7 @@ def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Face:
     for column in rows[0] if rows else ():
         values = [row[column] for row in rows]
         nulls = sum(value is None for value in values)
-        digest = _digest(json.dumps(values, sort_keys=True))
+        digest = digest_of(json.dumps(values, sort_keys=True))
         columns[column] = f"{nulls} null, {digest}"
     first = _first(rows, _KIND[name]) if name in _KIND else {str(number): row for number, row in enumerate(rows)}
     return {"rows": len(rows), "columns": columns, "first": {key: _shown(row) for key, row in first.items()}}

@@ -68,7 +68,7 @@ def test_a_mistake_with_a_loaded_capture(spark: SparkSession) -> None:
             call(capture)
         assert name
         check_text(str(raised.value), says, ())
-    with pytest.raises(AttributeError, match="'timelin'; there are: .*timeline"):
+    with pytest.raises(AttributeError, match=r"'timelin'; there are: .*timeline"):
         _ = capture.view.transactions.timelin
 
 

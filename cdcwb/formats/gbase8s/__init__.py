@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats.base import BaseFormat, Pairing, Portion, Recognition
-from cdcwb.formats.files import open_source
+from cdcwb.formats.files import SHAPES, open_source
 from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.first_pass import make_plan
 from cdcwb.formats.gbase8s.framing import record_end, strong_starts
@@ -53,7 +53,8 @@ class GBase8s(BaseFormat):
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks for record headers in the first bytes of the first files."""
-        shape = str(options.get("shape", "auto"))
+        given = str(options.get("shape", "auto")).lower()
+        shape = given if given in SHAPES else "auto"  # goldengate has an option of this name too
         for path in capture_files(paths)[:_FILES]:
             source = open_source(path, shape, limit=_HEAD)
             try:
