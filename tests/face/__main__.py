@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.face.cases import CASES, IN_DATA
+from tests.face.commands import COMMANDS, commands_of
 from tests.face.face import EXPECTED, answers_of, face_of, reports_of
 from tests.face.options import USES, uses_of
 from tests.quick_spark import one_compiler, quick_session
@@ -19,7 +20,7 @@ from tests.quick_spark import one_compiler, quick_session
 FACES: dict[str, tuple[Any, Callable[[Any, Path], Any]]] = {name: (case, face_of) for name, case in CASES.items()}
 FACES |= {f"{name}-answers": (CASES[name], answers_of) for name in IN_DATA}
 FACES |= {f"{name}-reports": (CASES[name], reports_of) for name in IN_DATA}
-FACES["options"] = USES, uses_of
+FACES |= {"options": (USES, uses_of), "commands": (COMMANDS, commands_of)}
 
 
 def main(names: list[str]) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "EXPECTED",
     "Face",
     "answers_of",
+    "as_json",
     "check",
     "digest_of",
     "expected",
@@ -93,7 +94,7 @@ def answers_of(case: Case, folder: Path) -> Face:
     if not code:
         for file, most in ((decisions, 6), (documents, 200)):
             xds[file.stem] = summed(code, without(folder, file.read_text(encoding="utf-8")), most)
-    return _as_json({"live": live, "history": history, "xds": xds}, folder)
+    return as_json({"live": live, "history": history, "xds": xds}, folder)
 
 
 def reports_of(case: Case, folder: Path) -> Face:
@@ -104,10 +105,10 @@ def reports_of(case: Case, folder: Path) -> Face:
 
 def facts_of(suite: Suite, folder: Path) -> Face:
     """The facts of a suite of reports about a capture below ``folder``."""
-    return _as_json(suite.facts, folder)
+    return as_json(suite.facts, folder)
 
 
-def _as_json(value: Any, folder: Path) -> Any:
+def as_json(value: Any, folder: Path) -> Any:
     """A value as JSON has it, with ``…`` for a folder."""
     return json.loads(without(folder, json.dumps(value, default=_plain, ensure_ascii=False)))
 
@@ -180,7 +181,7 @@ def saved_rows(table: Path, folder: Path) -> list[dict[str, Any]]:
             return 1, 0, 0, json.dumps(row, sort_keys=True)
         return 0, row["file_index"], row["offset"], ""
 
-    return sorted(_as_json(rows, folder), key=order)
+    return sorted(as_json(rows, folder), key=order)
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Face:
@@ -203,7 +204,7 @@ def _first(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> dict[str, Ma
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, dt.datetime):
+    if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, bytes):
         return value.hex()
