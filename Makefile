@@ -21,7 +21,7 @@ IN_TWO := --numprocesses 2 --dist loadfile
 ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
-.PHONY: help env report test face test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
+.PHONY: help env report test face smoke test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
   bench-scale bench-alternatives clean java browser live s3 stores
 
 help: ## print this list
@@ -32,11 +32,16 @@ env: $(VENV)/.ready ## make the Python environment in .venv
 report: env java ## run every notebook over every capture in data/ and write reports/, with an index page
 	@$(BIN)/python -m cdcwb.report
 
-# What is checked of the code keeps one core busy; meanwhile the kernels are compiled once for all processes.
+# What is checked of the code keeps one core busy; meanwhile the kernels are compiled once for all processes. Minutes are
+# those of two quiet cores.
 test: env java browser s3 stores ## check the code, then run every test at its normal size
+	@echo "1 of 4: the checks of the code, while the decoders' loops are compiled; 1 minute …"
 	@$(BIN)/python -m cdcwb.cli.kernels & $(CHECK) && wait $$!
+	@echo "2 of 4: tests without Spark; 6 minutes …"
 	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal -m "not spark" tests/unit tests/hostile tests/answers tests/face
+	@echo "3 of 4: reports in a browser, notebooks and Spark; 5 minutes …"
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder tests/browser tests/notebooks tests/spark
+	@echo "4 of 4: what users see, asked of Spark; 1 minute …"
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) -m spark tests/hostile tests/answers tests/face
 
 face: env java ## write what users see now to tests/face/expected; ONLY="gbase8s gbase8s-reports" writes these alone
@@ -45,7 +50,8 @@ face: env java ## write what users see now to tests/face/expected; ONLY="gbase8s
 test-full: env java browser s3 stores ## run the tests that are left out above for their time or size; takes long
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder --slow -m slow
 	$(PYTEST) --full -m full
-	$(MAKE) test-live ONLY="--full -m full"
+	$(MAKE) test-oldest test-cluster
+	$(MAKE) test-live ONLY="--full"
 
 # Marked are tests of what asks Spark most: loading, questions, replay, export. Readers say the same on both.
 test-oldest: $(OLDEST)/.ready ## run the tests that tell most of Spark on the oldest supported PySpark
@@ -53,9 +59,18 @@ test-oldest: $(OLDEST)/.ready ## run the tests that tell most of Spark on the ol
 	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) -m "oldest or not spark" tests/spark \
 		$(ON_OLDEST:%=tests/unit/test_%.py)
 
+LIVE_TESTS := CDCWB_LIVE_JARS=$(LIVE_JARS) $(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO)
+
+# What tests/smoke.txt lists, the tests on the oldest PySpark in one run.
+smoke: env live ## run a few of the tests on the oldest PySpark, against a broker and a database, and on a cluster
+	@echo "the oldest PySpark, a broker and a database; 2 minutes …"
+	$(LIVE_TESTS) -m smoke tests/spark tests/live
+	@echo "a cluster and Spark Connect; 2 minutes …"
+	$(PYTEST) --cluster -m smoke tests/cluster
+
 # On the oldest PySpark, whose Kafka connector resolves wherever its jars do.
 test-live: live ## run the tests against a Kafka broker and database servers, which they start
-	CDCWB_LIVE_JARS=$(LIVE_JARS) $(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) $(ONLY) tests/live
+	$(LIVE_TESTS) $(ONLY) tests/live
 
 test-cluster: env java ## run the tests on a standalone cluster and a Spark Connect server, which they start
 	$(PYTEST) --cluster tests/cluster

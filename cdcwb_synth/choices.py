@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
-from cdcwb.errors import OptionError
+from cdcwb_synth.model import SynthError
 
 __all__ = ["COMPRESSIONS", "Choices", "described", "moment", "option", "start_problems"]
 
@@ -30,7 +30,7 @@ class Choices:
     def parse(cls, given: Mapping[str, object]) -> Self:
         """Options from keywords; texts are taken as a command line gives them ("8", "0.3", "true").
 
-        Raises OptionError with every problem in one message: unknown names with their nearest match, values of the
+        Raises SynthError with every problem in one message: unknown names with their nearest match, values of the
         wrong type, out of range or not in the list.
         """
         known = {f.name: f for f in fields(cls)}
@@ -51,7 +51,7 @@ class Choices:
             options = cls(**values)
             problems = options.contradictions()
         if problems:
-            raise OptionError("; ".join(problems))
+            raise SynthError("; ".join(problems))
         return options
 
     def contradictions(self) -> list[str]:

@@ -12,7 +12,6 @@ from datetime import datetime
 from random import Random
 from typing import Any, Final
 
-from cdcwb.model import Operation, Outcome
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import (
     Begin,
@@ -31,6 +30,7 @@ from cdcwb_synth.events import (
     Update,
 )  # fmt: skip
 from cdcwb_synth.gbase8s_values import LOB_PREFIX, declared, encoder, fixed_size, spelled
+from cdcwb_synth.model import Operation, Outcome
 from cdcwb_synth.options import Options
 from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.stream import Stream

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-from cdcwb.errors import CaptureError, OptionError
 from cdcwb_synth.choices import Choices, described
 from cdcwb_synth.debezium.encoder import DebeziumEncoder
 from cdcwb_synth.debezium.options import DebeziumOptions
@@ -25,6 +24,7 @@ from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.history import history
 from cdcwb_synth.idm_event_log.encoder import EventLogEncoder
 from cdcwb_synth.idm_event_log.options import EventLogOptions
+from cdcwb_synth.model import SynthError
 from cdcwb_synth.options import Options
 from cdcwb_synth.parallel import Run, write_parts
 from cdcwb_synth.parts import Part
@@ -88,7 +88,7 @@ def generate(
     to: a folder; it is made. It gets
 
         capture/    the files of the capture
-        truth/      changes.parquet, transactions.parquet, table_versions.parquet in the columns of cdcwb.model;
+        truth/      changes.parquet, transactions.parquet, table_versions.parquet in the columns of cdcwb_synth.model;
                     goldengate: facts.json with the counts of records, and of lines that are not
                     idm-event-log: no transactions, but decisions.parquet and events.parquet, what becomes of every row
                     and what is published, by settings.json and the tables' contents in snapshot/; facts.json
@@ -98,10 +98,10 @@ def generate(
         synth.json  how it was made, and how many bytes, records and changes it has
 
     on_progress: called now and then with (changes done, changes in all).
-    run: maps a function over tasks in parallel (``cdcwb.spark.jobs.runner``). The capture is then generated in parts of
-        at most ``part_changes`` changes, which continue one another: each has its own range of positions, transaction
-        ids, keys and times, and files of its own, or partitions in Kafka. The bytes depend on seed, options and
-        ``part_changes``, not on the number of tasks. ``to`` has to be visible to all workers.
+    run: maps a function over tasks in parallel (``cdcwb synth --parallel`` does it in Spark). The capture is then
+        generated in parts of at most ``part_changes`` changes, which continue one another: each has its own range of
+        positions, transaction ids, keys and times, and files of its own, or partitions in Kafka. The bytes depend on
+        seed, options and ``part_changes``, not on the number of tasks. ``to`` has to be visible to all workers.
 
         In truth/, changes.parquet and transactions.parquet are folders with a file for each part. Options that count
         what happens hold for the capture as a whole (schema changes are in its last part, truncated tables, restarts
@@ -109,27 +109,27 @@ def generate(
         has no decisions.parquet, events.parquet, settings.json and snapshot/, because they depend on all of its rows.
     options: see :data:`cdcwb_synth.FORMAT_OPTIONS`, which says what each means.
 
-    Everything appears at once, when it is complete. Raises OptionError for an unknown option (naming the nearest
-    match) or an unusable value, CaptureError where ``to`` already holds a capture (unless ``overwrite``).
+    Everything appears at once, when it is complete. Raises SynthError for an unknown option (naming the nearest
+    match) or an unusable value, and where ``to`` already holds a capture (unless ``overwrite``).
     """
     if format not in FORMATS:
         near = difflib.get_close_matches(format, FORMATS, 1, 0.3)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(FORMATS)}"
-        raise OptionError(f"format {format!r} cannot be generated; {hint}")
+        raise SynthError(f"format {format!r} cannot be generated; {hint}")
     if type(changes) is not int or changes < 0:
-        raise OptionError(f"the number of changes is a whole number from 0 on, not {changes!r}")
+        raise SynthError(f"the number of changes is a whole number from 0 on, not {changes!r}")
     if type(seed) is not int:
-        raise OptionError(f"the seed is a whole number, not {seed!r}")
+        raise SynthError(f"the seed is a whole number, not {seed!r}")
     if type(part_changes) is not int or part_changes < 1:
-        raise OptionError(f"a part has a whole number of changes from 1 on, not {part_changes!r}")
+        raise SynthError(f"a part has a whole number of changes from 1 on, not {part_changes!r}")
     chosen: Any = _OPTIONS[format].parse(options)
     target = Path(to)
     if target.exists() and not target.is_dir():
-        raise CaptureError("is not a folder", path=str(target))
+        raise SynthError(f"{target}: is not a folder")
     there = [name for name in _PARTS if (target / name).exists()]
     if there and not chosen.overwrite:
         why = f"already holds {there[0]}; not overwritten. Name another folder, or replace it: overwrite=true"
-        raise CaptureError(why, path=str(target))
+        raise SynthError(f"{target}: {why}")
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as place, _rare_collections():
         made = Path(place).absolute()

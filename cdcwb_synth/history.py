@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cdcwb.model import Operation
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import (
     Begin,
@@ -26,6 +25,7 @@ from cdcwb_synth.events import (
     Undo,
     Update,
 )
+from cdcwb_synth.model import Operation
 from cdcwb_synth.workload import Workload
 
 __all__ = ["Change", "Committed", "history"]

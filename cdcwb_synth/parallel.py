@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb import model
+from cdcwb_synth import model
 from cdcwb_synth.parts import Part, parts_of
 from cdcwb_synth.qlik.truth_files import natural_key, natural_order
 

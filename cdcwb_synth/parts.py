@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from cdcwb.errors import OptionError
+from cdcwb_synth.model import SynthError
 from cdcwb_synth.options import Options
 
 __all__ = ["WHOLE", "Part", "parts_of"]
@@ -86,10 +86,10 @@ WHOLE: Final = Part()
 def parts_of(options: Any, changes: int, seed: int, part_changes: int) -> Iterator[tuple[Part, Any]]:
     """The parts of a capture with at most ``part_changes`` changes each, with the options of each.
 
-    Raises OptionError for more changes than keys of 32 bits allow, and where the last part would be after the year
+    Raises SynthError for more changes than keys of 32 bits allow, and where the last part would be after the year
     9000."""
     if changes > _MOST:
-        raise OptionError(f"a capture in parts has at most {_MOST:,} changes, not {changes:,}: keys have 32 bits")
+        raise SynthError(f"a capture in parts has at most {_MOST:,} changes, not {changes:,}: keys have 32 bits")
     count = max(1, -(-changes // part_changes))
     tables = options.tables + options.all_types
     loaded = tables * (getattr(options, "refresh_rows", 0) or getattr(options, "rows_before", 0))
@@ -101,7 +101,7 @@ def parts_of(options: Any, changes: int, seed: int, part_changes: int) -> Iterat
         except OverflowError:
             end = datetime.max.replace(tzinfo=start.tzinfo)
         if end.year >= 9000:
-            raise OptionError("the capture would last beyond the year 9000: choose a higher rate or an earlier start")
+            raise SynthError("the capture would last beyond the year 9000: choose a higher rate or an earlier start")
         own: dict[str, Any] = {"start": start.isoformat()} if number else {}
         own |= dict.fromkeys((name for name in _FIRST_ONLY if number and hasattr(options, name)), 0)
         own |= dict.fromkeys((name for name in _LAST_ONLY if number < count - 1 and hasattr(options, name)), 0)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cdcwb.model import Completeness, Operation, Outcome
+from cdcwb_synth.model import Completeness, Operation, Outcome
 
 __all__ = ["BATCH", "OUTCOMES", "TransactionTruth", "Truth", "VersionTruth"]
 

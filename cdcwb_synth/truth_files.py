@@ -1,4 +1,4 @@
-"""Collected truth as Parquet files in exactly the columns of :mod:`cdcwb.model`.
+"""Collected truth as Parquet files in exactly the columns of :mod:`cdcwb_synth.model`.
 
 Column ``problems`` is null throughout: the truth says what happened, not what a reader remarks about it.
 """
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb import model
-from cdcwb.model import ChangeSource, Kind, OffsetUnit, Operation, Outcome
+from cdcwb_synth import model
+from cdcwb_synth.model import ChangeSource, OffsetUnit, Operation, Outcome
 from cdcwb_synth.truth import BATCH, OUTCOMES, Truth
 
 __all__ = ["Places", "write_truth"]
@@ -78,7 +78,7 @@ def _write_changes(path: Path, truth: Truth, places: Places) -> None:
                 "length": pa.array(places.length[record], pa.int64()),
                 "offset_unit": pa.repeat(pa.scalar(str(OffsetUnit.BYTE)), n),
                 "record_type": batch["record_type"],
-                "kind": pa.repeat(pa.scalar(str(Kind.CHANGE)), n),
+                "kind": pa.repeat(pa.scalar(model.CHANGE), n),
                 "operation": batch["operation"],
                 "position": batch["position"],
                 "commit_position": commits.take(pa.array(owner)),

@@ -3,7 +3,8 @@
 #
 #     [PYTHON=python3.12] scripts/make_env.sh FOLDER EXTRA CONSTRAINTS [CONSTRAINTS …]
 #
-# A later constraints file wins over an earlier one, name by name. FOLDER/.ready is written when all went well.
+# A later constraints file wins over an earlier one, name by name. Where uv is installed, it installs. FOLDER/.ready is
+# written when all went well.
 set -euo pipefail
 folder=$1 extra=$2
 shift 2
@@ -20,12 +21,16 @@ rm -f "$folder/.ready"
 awk '{name = $0; sub(/==.*/, "", name)} /==/ {if (!(name in pin)) order[++count] = name; pin[name] = $0}
      END {for (i = 1; i <= count; i++) print pin[order[i]]}' "$@" >"$folder/constraints.txt"
 log=$folder/install.log
-pip=("$folder/bin/python" -m pip --disable-pip-version-check install --constraint "$folder/constraints.txt")
+pip=("$folder/bin/python" -m pip --disable-pip-version-check install)
+if command -v uv >/dev/null; then pip=(uv pip install --compile-bytecode --python "$folder/bin/python"); fi
+pip+=(--constraint "$folder/constraints.txt")
 if ! { "${pip[@]}" --upgrade pip && "${pip[@]}" --editable ".[$extra]"; } >"$log" 2>&1; then
   tail -n 20 "$log" >&2
-  echo "the environment could not be made; all of pip's output is in $log" >&2
+  echo "the environment could not be made; all of the installer's output is in $log" >&2
   exit 1
 fi
-echo "compiling the decoders' loops …"
-"$folder/bin/python" -m cdcwb.cli.kernels || true # what is not compiled now is at the first use
+if [ "$extra" = dev ]; then # elsewhere they are compiled at the first use
+  echo "compiling the decoders' loops …"
+  "$folder/bin/python" -m cdcwb.cli.kernels || true
+fi
 touch "$folder/.ready"

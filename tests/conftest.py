@@ -46,10 +46,13 @@ MARKS_BY_FOLDER = {
     "cluster": pytest.mark.cluster,
 }
 REPORTS = ("tests/browser/", "tests/notebooks/")
-SLOW = frozenset(
-    line for line in HERE.joinpath("slow.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")
-)
-"""Files, tests and cases of tests that are marked ``slow``."""
+LISTED = {
+    name: frozenset(
+        line for line in HERE.joinpath(f"{name}.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"
+    )
+    for name in ("slow", "smoke")
+}
+"""By the name of a mark: the files, tests and cases of tests that have it."""
 
 # The same examples on every run and machine, so that more of them find nothing new from run to run, and no limit on the
 # time of one: the machine may be busy.
@@ -102,8 +105,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = MARKS_BY_FOLDER.get(item.path.relative_to(HERE).parts[0])
         if mark is not None:
             item.add_marker(mark)
-        if not SLOW.isdisjoint({item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}):
-            item.add_marker(pytest.mark.slow)
+        names = {item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}
+        for name, listed in LISTED.items():
+            if not listed.isdisjoint(names):
+                item.add_marker(name)
         (dropped if any(item.get_closest_marker(name) for name in left_out) else chosen).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)

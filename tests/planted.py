@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import cdcwb_synth as synth
-from cdcwb.model import Operation
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import Load, Schema
 from cdcwb_synth.history import Change, Committed, history
+from cdcwb_synth.model import Operation
 from cdcwb_synth.qlik.kafka import KafkaEncoder
 from cdcwb_synth.qlik.options import KafkaOptions
 from cdcwb_synth.workload import Workload

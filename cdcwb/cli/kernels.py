@@ -15,6 +15,7 @@ import cdcwb_synth as synth
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.base import EVERYTHING, TableRequest
 from cdcwb.formats.files import list_files
+from cdcwb.formats.kernels import forget_unused
 from cdcwb.machine import cores
 
 __all__ = ["main"]
@@ -61,6 +62,7 @@ def _compile(name: str) -> str | None:
 def main() -> bool:
     """All formats, on all processors; were they all read? The kernels of one that cannot be are compiled at the first
     use."""
+    forget_unused()
     with ProcessPoolExecutor(cores(), get_context("spawn")) as pool:
         reasons = dict(zip(FORMATS, pool.map(_compile, FORMATS), strict=True))
     failed = {name: reason for name, reason in reasons.items() if reason is not None}

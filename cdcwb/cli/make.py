@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -235,7 +237,7 @@ def synth(
 ) -> None:
     """Generate a capture of any size in DIR/capture, and the expected tables in DIR/truth; FORMAT is gbase8s,
     qlik-kafka, qlik-change-table, goldengate, idm-event-log or debezium."""
-    from cdcwb_synth import PART_CHANGES, generate
+    from cdcwb_synth import PART_CHANGES, SynthError, generate
 
     if part_changes is not None and not parallel:
         raise OptionError("--part-changes goes with --parallel")
@@ -251,10 +253,25 @@ def synth(
             from cdcwb.spark.jobs import runner
             from cdcwb.spark.session import get_spark
 
-            own = {"run": runner(get_spark()), "part_changes": part_changes}
+            run = runner(get_spark())
+            own = {"run": lambda make, tasks: run(partial(_with_sentence, make), tasks), "part_changes": part_changes}
             more = f" in {plural(max(1, -(-changes // part_changes)), 'part')}"
         with naming(Path(target).absolute()):
             named = {"table_names": True} if format_name == "gbase8s" else {}
-            generate(format_name, changes=changes, seed=seed, to=target, **own, **(named | key_values(pairs)))
+            options = named | key_values(pairs)
+            try:
+                generate(format_name, changes=changes, seed=seed, to=target, **own, **options)
+            except SynthError as reason:
+                raise OptionError(str(reason)) from None
     article = "an" if format_name.startswith("i") else "a"
     print_lines([safe(f"{target}: {article} {format_name} capture with {plural(changes, 'change')}{more}")])
+
+
+def _with_sentence(make: Callable[[Any], Any], task: Any) -> Any:
+    """``make(task)`` in a worker, from which only a CaptureError returns with its class."""
+    from cdcwb_synth import SynthError
+
+    try:
+        return make(task)
+    except SynthError as reason:
+        raise OptionError(str(reason)) from None

@@ -124,7 +124,7 @@ def _dependencies(root: str) -> Iterator[Distribution]:
 def _start_compiler(lib: Path) -> subprocess.Popen[str]:
     """Starts a process that compiles the kernels in the folder, using only packed packages."""
     command = [sys.executable, "-S", "-m", "cdcwb.cli.kernels"]  # -S: without the packages of this environment
-    environ = {**os.environ, **_ANY_PROCESSOR, "PYTHONPATH": str(lib)}
+    environ = {**os.environ, **_ANY_PROCESSOR, "CDCWB_KERNELS": "beside", "PYTHONPATH": str(lib)}
     return subprocess.Popen(command, cwd=lib, env=environ, stderr=subprocess.PIPE, text=True)
 
 

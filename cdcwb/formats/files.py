@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.compressed import compression_of, unpack
-from cdcwb.formats.hextext import Text, TextSource, read_dump, read_hex, recognise
-from cdcwb.formats.hextext.digits import Digits
-from cdcwb.formats.hextext.lines import Bytes, Ints
+from cdcwb.formats.containers.hex_text import Bytes, Ints, TextSource, read_text
 from cdcwb.formats.listing import list_files, natural_key
 from cdcwb.formats.options import as_choice
 from cdcwb.formats.source import LocalFile, TemporaryCopy, became_shorter, inflate_limit, open_file, opened
@@ -214,38 +212,25 @@ def _source(
             data_share=data_share,
         )
 
-    def spelled(digits: Digits, found: str, evidence: str) -> Source:
-        return TextSource(
-            path,
-            text,
-            digits,
-            shape=found,
-            size=size,
-            compression=compression,
-            evidence=given or evidence,
-            problem=problem,
-        )
-
     doubt = None if given else _control_characters(content.read(0, min(size, _HEAD)))
     if shape == "binary" or not size or (doubt is not None and doubt.sure):
         return binary(doubt.evidence if doubt else "the file is empty")
-    text = Text(content.read(0, size))
-    if shape != "hex":
-        style = recognise(text, None if shape == "auto" else shape)
-        if style is not None:
-            mark = "a colon" if style.shape == "xxd" else "white space"
-            evidence = f"lines of an offset, {mark} and hex digits; each offset continues the preceding line"
-            return spelled(read_dump(text, style), style.shape, evidence)
-        if shape != "auto":
-            raise CaptureError(f"is not {shape} output: no consecutive lines have consecutive offsets")
-    digits = read_hex(text)
-    share = digits.share
-    enough = share >= _MOSTLY or (doubt is None and digits.length >= _HEADER)
-    if shape == "hex" or enough:
-        return spelled(digits, "hex", f"text in which {share:.0%} of the characters are hex digits in groups")
+    found = read_text(content.read(0, size), None if shape == "auto" else shape)
+    if found is None and shape != "auto":
+        missing = "it has no groups of hex digits" if shape == "hex" else "no offset continues the line before"
+        raise CaptureError(f"is not {shape} output: {missing}")
+    if found is not None and (given or found.shape != "hex" or _is_mostly_data(found, doubt)):
+        found.path, found.size, found.compression = path, size, compression
+        found.evidence = given or found.evidence
+        found.problem = "; ".join(filter(None, (problem, found.problem))) or None
+        return found
     if doubt is not None:
         return binary(doubt.evidence)
     return binary("text without a capture in hex digits; its bytes are read as they are", data_share=0.0)
+
+
+def _is_mostly_data(text: TextSource, doubt: _Doubt | None) -> bool:
+    return text.data_share >= _MOSTLY or (doubt is None and text.length >= _HEADER)
 
 
 class _Doubt(NamedTuple):

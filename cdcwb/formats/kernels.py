@@ -8,8 +8,9 @@ the environment.
 Kernels are written for both: bytes are widened when they are read (``np.int64(text[i])``), because NumPy's ``uint8``
 overflows uncompiled, and indices stay inside of their arrays, because compiled code does not check them.
 
-Compiled code is stored next to the package, or in the user's cache directory if the package is read-only. It is used as
-long as the sources of the kernel's package and of ``cdcwb.formats`` are the same.
+Compiled code is stored in the user's cache directory, by a hash of the sources of the kernel's package and of
+``cdcwb.formats``: all processes, environments and checkouts with the same sources share it. What came with the package,
+in its ``__pycache__``, is used instead; ``CDCWB_KERNELS=beside`` in the environment makes that.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import cache, cached_property, update_wrapper
@@ -24,7 +27,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
-__all__ = ["Kernel", "compiled_for", "interpreted", "kernel"]
+__all__ = ["Kernel", "compiled_for", "forget_unused", "interpreted", "kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,14 +110,31 @@ def _stamp(package: Path) -> str:
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
+@cache
 def _folder(package: Path) -> Path:
-    """The folder of the compiled kernels of a package."""
+    """The folder of the compiled kernels of a package, its time set to now."""
     beside = package / "__pycache__"
-    if os.access(beside if beside.exists() else package, os.W_OK) or any(beside.glob("*.nbi")):
+    if os.environ.get("CDCWB_KERNELS") == "beside" or any(beside.glob("*.nbi")):
         return beside
+    folder = _shared() / _stamp(package)[:16]
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    return folder
+
+
+def _shared() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("cdcwb") / "kernels"
+
+
+def forget_unused(days: int = 30) -> None:
+    """Removes compiled kernels of sources that no process has used for so many days."""
+    with contextlib.suppress(OSError):
+        for folder in _shared().iterdir():
+            if time.time() - folder.stat().st_mtime > days * 86_400:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache

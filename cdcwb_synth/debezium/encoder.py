@@ -13,7 +13,6 @@ import fastavro
 import msgspec
 import pyarrow as pa
 
-from cdcwb.model import Completeness, Operation
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.compressed import ENDINGS
 from cdcwb_synth.debezium.columns import Cell, Described, describe
@@ -24,6 +23,7 @@ from cdcwb_synth.debezium.truth import Truth
 from cdcwb_synth.events import Load, Schema
 from cdcwb_synth.history import Change, Committed
 from cdcwb_synth.instants import microseconds
+from cdcwb_synth.model import Completeness, Operation
 from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.sinks import ByteFile, TableFile
 from cdcwb_synth.values import Type

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb import model
-from cdcwb.model import ChangeSource, Completeness, Kind, OffsetUnit, Operation, Outcome
+from cdcwb_synth import model
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.debezium.options import DebeziumOptions
 from cdcwb_synth.history import Change
+from cdcwb_synth.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
 
 __all__ = ["Transaction", "Truth"]
 
@@ -144,7 +144,7 @@ class Truth:
         self._rows.append(
             {
                 "format": "debezium", "file": self.files[0], "file_index": 0, "offset": place[0], "length": place[1],
-                "offset_unit": self._unit, "record_type": fields["op"], "kind": str(Kind.CHANGE),
+                "offset_unit": self._unit, "record_type": fields["op"], "kind": model.CHANGE,
                 "operation": operation,
                 "position": position, "commit_position": own and own.commit_position, "transaction_id": transaction,
                 "event_no": block and block["total_order"], "changed_at": time,

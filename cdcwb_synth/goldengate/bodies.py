@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from cdcwb.model import Operation, Outcome
 from cdcwb_synth.goldengate.columns import Cell, Layout
 from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.goldengate.records import Part, Record
 from cdcwb_synth.history import Change
 from cdcwb_synth.instants import microseconds
+from cdcwb_synth.model import Operation, Outcome
 
 __all__ = ["Bodies", "Image", "Step"]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from cdcwb.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
 from cdcwb_synth.goldengate.bodies import Image, Step
 from cdcwb_synth.goldengate.columns import Cell, Described, Layout
 from cdcwb_synth.goldengate.options import GoldenGateOptions
@@ -22,6 +21,7 @@ from cdcwb_synth.goldengate.text_files import TextFiles
 from cdcwb_synth.goldengate.trail import Placed
 from cdcwb_synth.goldengate.truth import Place, Truth, Version
 from cdcwb_synth.instants import EPOCH
+from cdcwb_synth.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
 from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.values import Type
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from cdcwb.unique_names import unused_name
 from cdcwb_synth.goldengate import special
 from cdcwb_synth.goldengate.columns import Layout
 from cdcwb_synth.goldengate.options import GoldenGateOptions
@@ -101,8 +100,9 @@ class Trail:
         self._indexes[table, number] = index
         said = index if self._options.has_headers else 0  # nothing else tells the index of a definition
         known_keys = self._defined.setdefault(said, {})
-        key = f"{said}@{self.path.rpartition('/')[2]}"
-        key = known_keys.setdefault(special.table_text(layout), unused_name(key, known_keys.values()))
+        first = f"{said}@{self.path.rpartition('/')[2]}"
+        numbered = f"{first}#{len(known_keys) + 1}" if known_keys else first
+        key = known_keys.setdefault(special.table_text(layout), numbered)
         self._keys[index] = key
         record = special.definition(layout, index, at)
         placed = self._write(record, 0)

@@ -1,5 +1,5 @@
 """The true content of a generated GoldenGate capture, as Parquet files in exactly the columns of
-:mod:`cdcwb.model`. A change is added when all of its transaction has its place, so nothing has to wait."""
+:mod:`cdcwb_synth.model`. A change is added when all of its transaction has its place, so nothing has to wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcwb import model
+from cdcwb_synth import model
 
 __all__ = ["Place", "Truth", "Version"]
 
@@ -87,7 +87,7 @@ class Truth:
             "file_index": place.file,
             "offset": place.offset,
             "length": place.length,
-            "kind": str(model.Kind.CHANGE),
+            "kind": model.CHANGE,
         }
         self.count += 1
         self._changes.append(row)

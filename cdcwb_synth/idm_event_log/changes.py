@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from cdcwb import model
+from cdcwb_synth import model
 from cdcwb_synth.idm_event_log.keys import parsed
 from cdcwb_synth.idm_event_log.publisher import event_type, record_number
 from cdcwb_synth.idm_event_log.rows import COLUMNS, LogRow
@@ -49,7 +49,7 @@ def changes(rows: Sequence[LogRow], files: Sequence[str], unit: model.OffsetUnit
             "length": last.place.length,
             "offset_unit": str(unit),
             "record_type": last.event_type,
-            "kind": str(model.Kind.CHANGE),
+            "kind": model.CHANGE,
             "operation": str(_OPERATIONS[kinds[-1]]),
             "position": _position(last),
             "changed_at": None if last.time is None else EPOCH + timedelta(microseconds=last.time),

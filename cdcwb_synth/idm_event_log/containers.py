@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cdcwb.errors import OptionError
 from cdcwb_synth.compressed import ENDINGS
 from cdcwb_synth.idm_event_log.options import EventLogOptions
 from cdcwb_synth.idm_event_log.rows import COLUMNS, OLDER_ORDER, LogRow, Place
 from cdcwb_synth.idm_event_log.sheet import MOST_ROWS, Sheet
+from cdcwb_synth.model import SynthError
 from cdcwb_synth.sinks import ByteFile, TableFile
 
 __all__ = ["delimited", "write_rows"]
@@ -49,7 +49,7 @@ def write_rows(
     for number in range(count):
         some = rows[len(rows) * number // count : len(rows) * (number + 1) // count]
         if options.container == "xlsx" and len(some) >= MOST_ROWS:
-            raise OptionError(f"a sheet holds {MOST_ROWS:,} rows, not {len(some):,}; files is more than {count}")
+            raise SynthError(f"a sheet holds {MOST_ROWS:,} rows, not {len(some):,}; files is more than {count}")
         is_numbered = count > 1 or first_file is not None
         name = _NAME + (f"-{(first_file or 0) + number + 1}" if is_numbered else "") + _ending(options)
         names.append(name)

@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from cdcwb.model import Operation
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.choices import moment
 from cdcwb_synth.events import Load, Schema
@@ -23,6 +22,7 @@ from cdcwb_synth.idm_event_log.tables import Watched
 from cdcwb_synth.idm_event_log.triggers import Triggers, styles
 from cdcwb_synth.idm_event_log.truth import write_changes, write_truth
 from cdcwb_synth.instants import microseconds
+from cdcwb_synth.model import Operation
 from cdcwb_synth.parts import WHOLE, Part
 
 __all__ = ["EventLogEncoder"]

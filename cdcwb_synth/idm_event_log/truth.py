@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcwb import model
+from cdcwb_synth import model
 from cdcwb_synth.idm_event_log.changes import changes, table_versions
 from cdcwb_synth.idm_event_log.contents import WRITERS, Current
 from cdcwb_synth.idm_event_log.documents import EVENT, events

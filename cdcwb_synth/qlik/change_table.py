@@ -7,11 +7,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from cdcwb.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import Load, Schema
 from cdcwb_synth.history import Change, Committed
 from cdcwb_synth.instants import EPOCH, microseconds
+from cdcwb_synth.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
 from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.qlik.columns import Layout
 from cdcwb_synth.qlik.ct_tables import Sheets, StoredTable

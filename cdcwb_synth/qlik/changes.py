@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Final, NamedTuple
 
-from cdcwb.model import ChangeSource, Operation, Outcome
 from cdcwb_synth.events import Load
 from cdcwb_synth.history import Change
+from cdcwb_synth.model import ChangeSource, Operation, Outcome
 from cdcwb_synth.qlik.messages import Heads
 from cdcwb_synth.qlik.options import KafkaOptions
 from cdcwb_synth.qlik.sequence import iso_milliseconds

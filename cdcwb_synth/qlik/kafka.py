@@ -8,11 +8,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from cdcwb.model import Completeness, OffsetUnit, Operation
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import Load, Schema
 from cdcwb_synth.history import Change, Committed
 from cdcwb_synth.instants import microseconds
+from cdcwb_synth.model import Completeness, OffsetUnit, Operation
 from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.qlik.changes import Changes, Written
 from cdcwb_synth.qlik.containers import Facts, is_row_based

@@ -74,7 +74,7 @@ def _avro_body(layout: Layout, identifier: str, data_schema: str, origin: dict[s
 
 
 def column_rows(layout: Layout) -> list[dict[str, Any]]:
-    """The columns as :data:`cdcwb.model.COLUMN` has them: what does not apply is null."""
+    """The columns as :data:`cdcwb_synth.model.COLUMN` has them: what does not apply is null."""
     return [
         {
             "ordinal": ordinal,

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.model import Completeness
+from cdcwb_synth.model import Completeness
 
 __all__ = ["WAITING", "Image", "Place", "Row", "Rows", "Transaction", "VersionTruth"]
 
@@ -60,7 +60,7 @@ _NOWHERE: Final = Place(-1, -1, -1)
 
 
 class Row(NamedTuple):
-    """A change, by the columns of :data:`cdcwb.model.CHANGES`; times are microseconds since 1970."""
+    """A change, by the columns of :data:`cdcwb_synth.model.CHANGES`; times are microseconds since 1970."""
 
     version: int
     record_type: str

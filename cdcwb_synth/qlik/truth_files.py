@@ -1,4 +1,4 @@
-"""Collected truth of a Qlik capture as Parquet files in exactly the columns of :mod:`cdcwb.model`."""
+"""Collected truth of a Qlik capture as Parquet files in exactly the columns of :mod:`cdcwb_synth.model`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcwb import model
-from cdcwb.model import Kind, OffsetUnit, Outcome
+from cdcwb_synth import model
+from cdcwb_synth.model import OffsetUnit, Outcome
 from cdcwb_synth.qlik.truth import Place, Row, Rows, Transaction, VersionTruth
 
 __all__ = ["Truth", "natural_key", "natural_order"]
@@ -188,7 +188,7 @@ class Truth:
                     "file": files.take(batch["file"]),
                     "file_index": pa.array(index[batch["file"].to_numpy()]),
                     "offset_unit": pa.repeat(pa.scalar(str(self.unit)), n),
-                    "kind": pa.repeat(pa.scalar(str(Kind.CHANGE)), n),
+                    "kind": pa.repeat(pa.scalar(model.CHANGE), n),
                     "schema_name": schemas.take(batch["version"]),
                     "table_name": tables.take(batch["version"]),
                     "table_version": versions.take(batch["version"]),

@@ -42,20 +42,25 @@ class Case:
 
 
 def _bytes_changed(data: bytes) -> bytes:
-    """Three bytes changed, 50 inserted and 70 removed."""
+    """Three bytes changed, 50 inserted and 70 removed; the last record is cut."""
     changed = bytearray(data)
     for part in (3, 5, 7):
         changed[len(data) * part // 9] ^= 0x55
     place = len(data) * 4 // 9
     changed[place:place] = bytes(range(50))
     del changed[len(data) * 6 // 9 : len(data) * 6 // 9 + 70]
-    return bytes(changed)
+    return bytes(changed[:-5])
 
 
 def _text_changed(data: bytes) -> bytes:
-    """A line is cut in its middle, one is prose, one is given twice, and the last is cut."""
+    """A line is cut in its middle, one is prose, one is given twice, the last is cut; an operation is none that is
+    known, and a byte is in no character set."""
+    half = len(data) // 2
+    data = data[:half] + data[half:].replace(b"UPDATE", b"UPSERT", 1)
     lines = data.splitlines(keepends=True)
     third = len(lines) // 3
+    text = lines[third // 2]
+    lines[third // 2] = text[: len(text) // 2] + b"\xff" + text[len(text) // 2 :]
     lines[third] = lines[third][: len(lines[third]) // 2] + b"\n"
     lines[2 * third : 2 * third] = [b"The payment was rejected by the bank.\n", lines[2 * third]]
     lines[-1] = lines[-1][: len(lines[-1]) // 2]

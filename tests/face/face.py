@@ -171,8 +171,10 @@ def _fields(field: Face, above: str) -> Iterator[str]:
 
 
 def saved_rows(table: Path, folder: Path) -> list[dict[str, Any]]:
-    """The rows of a saved table in capture order, those without places by what they hold; as JSON has them."""
+    """The rows of a saved table in capture order, those without places by what they hold; as JSON has them. A column
+    whose name begins with ``_`` is none of the model."""
     found = pq.read_table(table, partitioning=None)
+    found = found.select([name for name in found.column_names if name[0] != "_"])
     maps = [field.name for field in found.schema if str(field.type).startswith("map")]
     rows = [row | {name: dict(row[name]) for name in maps if row[name] is not None} for row in found.to_pylist()]
 

@@ -116,7 +116,7 @@ def _short(found: Any) -> Any:
     """The number of rows and a digest of each table; the problems by their code."""
     if _is_refusal(found):
         return found
-    tables = {name: f"{len(rows)} rows, {_digest([*map(_public, rows)])}" for name, rows in found.items()}
+    tables = {name: f"{len(rows)} rows, {_digest(rows)}" for name, rows in found.items()}
     return tables | {"problem codes": _codes(found)}
 
 
@@ -134,7 +134,7 @@ def _different(before: Any, after: Any) -> Face:
     that is another one."""
     tables: Face = {}
     for name in TABLES:
-        old, new = ([_public(row) for row in rows[name]] for rows in (before, after))
+        old, new = before[name], after[name]
         if old == new:
             continue
         columns = {}
@@ -145,10 +145,6 @@ def _different(before: Any, after: Any) -> Face:
                     columns[column] = [f"{len(pairs)} values differ, {_digest(pairs)}", *map(_cut, _others(*pairs[0]))]
         tables[name] = {"rows": f"{len(new)}, {_digest(new)}", "columns": columns}
     return tables | {"problem codes": _codes(after)}
-
-
-def _public(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if not name.startswith("_")}
 
 
 def _others(old: Any, new: Any) -> tuple[Any, Any]:

@@ -60,7 +60,6 @@ def test_a_capture_equals_the_truth(broker: Broker, tmp_path: Path, form: str) -
     assert capture.events.count() == made.messages
 
 
-@pytest.mark.ci
 def test_a_message_is_captured_with_all_that_kafka_knows_of_it(broker: Broker, tmp_path: Path) -> None:
     broker.create("exact", 2)
     at = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -117,7 +116,6 @@ def test_a_capture_that_is_started_again_continues_where_it_ended(broker: Broker
         record(topics, tmp_path / "later", 0, 5)
 
 
-@pytest.mark.ci
 def test_a_capture_that_was_killed_continues_without_loss_or_repetition(broker: Broker, tmp_path: Path) -> None:
     made = make(broker, tmp_path / "made", "killed.", 20_000, partitions=2)
     target = tmp_path / "taken"
@@ -139,7 +137,6 @@ def test_a_capture_that_was_killed_continues_without_loss_or_repetition(broker: 
     assert not list(target.rglob("*.part"))
 
 
-@pytest.mark.ci
 def test_a_broker_that_is_killed_and_comes_back_is_no_loss(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "broker")
     broker.start()
@@ -215,10 +212,7 @@ def test_a_topic_that_lost_messages_or_was_created_anew_is_not_continued(broker:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    "tls",
-    [pytest.param(False, id="PLAIN"), pytest.param(True, id="SCRAM, through TLS", marks=pytest.mark.ci)],
-)
+@pytest.mark.parametrize("tls", [pytest.param(False, id="PLAIN"), pytest.param(True, id="SCRAM, through TLS")])
 def test_a_password_is_in_no_output(tls: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     word = "planted-word-7319"
     broker = Broker(tmp_path / "server", {"reader": word}, tls)

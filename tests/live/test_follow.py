@@ -25,8 +25,6 @@ from tests.live.topics import FORMS, Made, assert_equals_truth, assert_says_that
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "examples" / "cdcwb-topic.sh"
 
-FIRST, *OTHERS = FORMS  # a kill does not depend on the form
-
 pytestmark = pytest.mark.usefixtures("spark")
 
 
@@ -48,7 +46,7 @@ def kill_three_times(made: Made, folder: Path, seconds: float) -> None:
     assert process.wait(900) == 0
 
 
-@pytest.mark.parametrize("form", [pytest.param(FIRST, marks=pytest.mark.ci), *OTHERS])
+@pytest.mark.parametrize("form", FORMS)
 def test_what_is_followed_equals_the_truth_after_three_kills(broker: Broker, tmp_path: Path, form: str) -> None:
     prefix = f"follow-{FORMS[form]['form']}."
     made = make(broker, tmp_path / "made", prefix, 4_000, partitions=2, tables=1, **FORMS[form])
@@ -125,7 +123,6 @@ def test_other_formats_are_followed(broker: Broker, tmp_path: Path) -> None:
         assert told[0] == told[1]
 
 
-@pytest.mark.ci
 def test_a_cluster_that_is_down_and_a_folder_without_messages(
     broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,7 +32,6 @@ def told(capture: Capture) -> list[str]:
     return sorted(map(str, capture.changes.select(*SAME).toArrow().to_pylist()))
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize("form", FORMS)
 def test_topics_equal_the_truth(broker: Broker, tmp_path: Path, form: str) -> None:
     prefix = f"load-{FORMS[form]['form']}."

@@ -252,7 +252,6 @@ def documents(capture: Capture, snapshot: Snapshot) -> list[str]:
     return [row.xml for row in published.documents.orderBy("document").collect()]
 
 
-@pytest.mark.ci
 def test_an_event_log_equals_its_file(
     database: Database, log: Path, snapshots: dict[str, Path], tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -360,7 +359,6 @@ def test_only_new_rows_are_added(database: Database, tmp_path: Path, spark: Spar
         take(database, "growing", tmp_path / "part", spark, start="50")
 
 
-@pytest.mark.ci
 def test_a_later_commit_may_bring_a_lower_id(database: Database, tmp_path: Path, spark: SparkSession) -> None:
     create(database, "late", events(1, 10))
     create(database, "shop.late__ct", updates(*range(1, 11)), header__change_seq="varchar(35)")

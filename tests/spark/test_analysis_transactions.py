@@ -263,41 +263,9 @@ def test_places_of_problems_keep_every_digit_of_their_offset(capture: Any) -> No
     assert found == [("bytes", 0), ("of no place", None), ("first", 5), ("second", BIG)]
 
 
-def test_a_snapshot_reads_each_table_of_the_capture_once_and_keeps_it(capture: Any, tmp_path: Path) -> None:
-    reads: list[str] = []
-
-    class Counted:
-        spark = capture.spark
-        format = capture.format
-        stored = False
-
-        def __getattr__(self, name: str) -> Any:
-            reads.append(name)
-            return getattr(capture, name)
-
-    snapshot = Snapshot(Counted(), tmp_path)  # type: ignore[arg-type]
-    assert ask.overview(snapshot) == ask.overview(capture)
-    assert ask.largest(snapshot) == ask.largest(capture)
-    assert ask.changes(snapshot) == ask.changes(capture)
-    assert ask.undone(snapshot) == ask.undone(capture)
-    assert snapshot.format == "gbase8s"
-    assert sorted(reads) == ["change_headers", "transactions"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["changes.parquet", "transactions.parquet"]
-
-
 def test_a_snapshot_never_replaces_what_spark_did_not_write(capture: Any, tmp_path: Path) -> None:
     (tmp_path / "changes.parquet").write_text("mine")
     with pytest.raises(
         OptionError, match=r"changes.parquet' already exists and is not a table that Spark wrote; name another folder"
     ):
         Snapshot(capture, tmp_path)
-
-
-def test_a_temporary_snapshot_goes_with_its_object(capture: Any) -> None:
-    snapshot = Snapshot(capture)
-    assert snapshot.problems.count() == len(PROBLEMS)
-    folder = snapshot._folder
-    assert folder is not None
-    assert folder.is_dir()
-    del snapshot
-    assert not folder.exists()

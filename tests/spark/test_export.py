@@ -21,6 +21,7 @@ import pytest
 from cdcwb import model
 from cdcwb.analysis.export import export, write_stream
 from cdcwb.errors import OptionError
+from tests.limits import run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -202,18 +203,23 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_text_that_a_spreadsheet_would_run_is_neutral_in_csv_unless_it_is_to_be_exact(
-    spark: SparkSession, tmp_path: Path, exact: bool
-) -> None:
-    rows = [row("transactions", transaction_id="7", begin_position=f"{n:02}", user=u) for n, u in enumerate(CELLS)]
-    capture = MadeUp(spark, {"transactions": rows}, [])
-    export(capture, "transactions", tmp_path / "x.csv", exact=exact)  # type: ignore[arg-type]
-    with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
-        users = [line["user"] for line in csv.DictReader(file, strict=True)]
-    assert users == (list(CELLS) if exact else list(CELLS.values()))
-    export(capture, "transactions", tmp_path / "x.jsonl")  # type: ignore[arg-type]
-    assert [line["user"] for line in read_jsonl(tmp_path / "x.jsonl")] == list(CELLS)
+@pytest.mark.usefixtures("spark")
+def test_text_that_a_spreadsheet_would_run_is_neutral_in_csv_unless_it_is_to_be_exact(tmp_path: Path) -> None:
+    source = {"db": "shop", "connector": "mysql", "ts_ms": 1}
+    events = [{"op": "c", "before": None, "after": {"id": 1}, "source": source | {"table": text}} for text in CELLS]
+    path = tmp_path / "messages.json"
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in events), encoding="utf-8")
+    for target, options in (("x.csv", []), ("exact.csv", ["--exact"]), ("x.jsonl", [])):
+        code, said = run(["export", str(path), "--view", "changes", "--to", str(tmp_path / target), *options])
+        assert code == 0, said
+
+    def tables(target: str) -> list[str]:
+        with (tmp_path / target).open(encoding="utf-8", newline="") as file:
+            return [line["table_name"] for line in csv.DictReader(file, strict=True)]
+
+    assert tables("x.csv") == list(CELLS.values())
+    assert tables("exact.csv") == list(CELLS)
+    assert [line["table_name"] for line in read_jsonl(tmp_path / "x.jsonl")] == list(CELLS)
 
 
 @pytest.mark.oldest

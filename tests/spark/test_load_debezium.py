@@ -70,3 +70,18 @@ def test_the_small_capture_has_what_its_readme_says() -> None:
     assert capture.table_versions.count() == expected["table_versions"]
     codes = {row.code for row in capture.problems.select("code").distinct().collect()}
     assert codes == {"truncated", "gap", "open_transaction"}
+
+
+def test_lists_of_column_names_survive_whatever_the_names_are(tmp_path: Path) -> None:
+    names = [["a", "b"], ["a\x1fb"], ["a\x1fb", "c"], [""], ["", "x"], ["é\x00", "\n", "😀"], []]
+    source = {"db": "shop", "connector": "postgresql", "ts_ms": 1, "table": "t", "schema": "s"}
+    lines = []
+    for some in names:
+        after = dict.fromkeys(some, 1) | {"blob": "__debezium_unavailable_value"}  # not captured
+        lines.append(json.dumps({"op": "u", "before": dict.fromkeys(after, 2), "after": after, "source": source}))
+    path = tmp_path / "messages.json"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    capture = cdcwb.load(path, format="debezium")
+    rows = capture.events.orderBy("offset").collect()
+    assert [row.present_columns for row in rows] == names
+    assert [row.changed_columns for row in capture.changes.orderBy("offset").collect()] == names

@@ -110,9 +110,3 @@ def test_keys_that_an_option_names(format: str, tmp_path: Path, monkeypatch: pyt
         if row["table_name"] == "customer" and row["schema_name"] == "shop" and row["key"] is not None
     }
     assert keys == {("customer_id",)}
-
-
-def test_options_that_readers_do_not_follow_are_left_to_spark() -> None:
-    path: Any = DATA / "gbase8s"
-    assert open_small(path, options={"images": False}) is None
-    assert open_small(path, options={"mode": "DROPMALFORMED"}) is None

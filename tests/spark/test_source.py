@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb.errors import OptionError
-from cdcwb.spark import jobs, source
-from tests.local import plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,23 +36,6 @@ def test_several_paths_are_one_capture(spark: SparkSession, made: Path) -> None:
     first, second = sorted(map(str, (made / "capture").iterdir()))
     found = spark.read.format("cdcwb-gbase8s").load([first, second])
     assert found.count() == cdcwb.load([first, second]).events.count() == cdcwb.load(made / "capture").events.count()
-
-
-def test_small_splits_of_many_share_tasks(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"plan": plan_of(made / "capture", split_size=4000).to_text()}
-    monkeypatch.setattr(source, "_TOGETHER", (0, 0))
-    apart = source.Reader("gbase8s", options).partitions()
-    monkeypatch.setattr(source, "_TOGETHER", (40_000, 40_000))
-    reader = source.Reader("gbase8s", options)
-    together = reader.partitions()
-    assert 1 < len(together) <= len(apart) // 8
-    events = [pa.Table.from_batches(b for one in some for b in reader.read(one)) for some in (together, apart)]
-    assert events[0].equals(events[1])
-
-
-def test_very_many_pieces_of_work_share_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_PARTITIONS", (2, 2))
-    assert jobs.runner(spark)(hex, range(7)) == list(map(hex, range(7)))
 
 
 def test_an_unknown_option_is_named_with_the_nearest(spark: SparkSession, made: Path) -> None:

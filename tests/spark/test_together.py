@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,7 @@ from cdcwb.analysis.summary import summarize
 from cdcwb.analysis.together import Together
 from cdcwb.analysis.transactions import overview
 from cdcwb.errors import OptionError
-from cdcwb.report.opening import SUMMARY, check_parameters, open_page
-from cdcwb.report.prepare import keep
+from cdcwb.report.opening import check_parameters, open_page
 from tests.saved_capture import open_saved
 
 if TYPE_CHECKING:
@@ -90,20 +88,3 @@ def test_a_page_opens_several_and_narrows_each(tmp_path: Path) -> None:
     assert {row["table"] for row in page.summary["tables"]} == {f"{name}.shop.orders" for name in NAMES}
     assert page.summary["changes"] == page.capture.changes.count() > 0
     assert page.health.what.startswith("Captures of 13 files")
-
-
-def test_what_was_counted_when_it_was_kept_is_not_counted_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = str(tmp_path)
-    (saved,) = keep([(str(DATA / "goldengate"), "auto", {}, [])], (), place, place)
-    counted = json.loads((Path(saved) / SUMMARY).read_text())
-    assert counted == json.loads(json.dumps(summarize(cdcwb.load(DATA / "goldengate"))))
-
-    def again(*_: Any, **__: Any) -> None:
-        raise AssertionError("counted again")
-
-    monkeypatch.setattr("cdcwb.analysis.summary.summarize", again)
-    assert open_page(check_parameters(saved)).summary == counted
-    with pytest.raises(AssertionError, match="counted again"):  # a part of it is
-        open_page(check_parameters(saved, tables=["shop.orders"]))

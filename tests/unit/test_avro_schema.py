@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
 from typing import Any
 
 import fastavro
@@ -223,17 +221,3 @@ def test_a_thousand_columns_in_both_images() -> None:
 
 def test_the_text_may_be_a_bare_name_or_have_a_byte_order_mark() -> None:
     assert parse_schema(" long\n").arrow == parse_schema('\ufeff"long"').arrow == pa.struct([("value", pa.int64())])
-
-
-def test_schemas_are_equal_by_their_text_and_pickle() -> None:
-    schema = parsed(data_record())
-    again = pickle.loads(pickle.dumps(schema))
-    assert (again, hash(again), again.arrow) == (schema, hash(schema), schema.arrow)
-    assert schema != parsed(DATA)
-
-
-def test_fastavro_writes_with_the_parsed_form() -> None:
-    schema = parsed(data_record(namespace="com.attunity.queue.msg.chips-qa.TSTDTA.CINMAD"))
-    source = io.BytesIO()
-    fastavro.schemaless_writer(source, schema.parsed, ROW)
-    assert read(schema, source.getvalue().hex()) == [ROW]

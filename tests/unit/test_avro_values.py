@@ -558,12 +558,3 @@ def test_a_tree_has_so_many_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
         ("i", "0c020406", None),
         ("undecoded", "0880", Problem.TRUNCATED),
     ]
-
-
-def test_decoders_and_schemas_pickle() -> None:
-    import pickle
-
-    decoder = Decoder(parse_schema(json.dumps(NODE)), ("v",))
-    again = pickle.loads(pickle.dumps(decoder))
-    assert again.schema == decoder.schema
-    assert again.decode(pa.array([b"\x02\x00"])).column.to_pylist() == [{"v": 1}]

@@ -14,7 +14,6 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.files import list_files
 from cdcwb.formats.qlik_change_table.layout import OPTIONS, Options, from_path, side_file, without_suffix
-from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.probing import read_side_file
 from tests.local import plan_of, read
 
@@ -406,21 +405,6 @@ def test_a_header_line_can_be_denied(tmp_path: Path) -> None:
     write(tmp_path, {"t__ct/1.csv": "header__change_oper,ID,NAME\nI,1,a\n", "t__ct/1.dfm": side})
     assert [row["kind"] for row in read(tmp_path, format=FORMAT).to_pylist()] == ["filler", "change"]
     assert [row["kind"] for row in read(tmp_path, format=FORMAT, header="false").to_pylist()] == ["change", "change"]
-
-
-def test_a_plan_survives_its_text(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "SHOP.STOCK__ct/1.csv": "header__change_oper,header__change_mask,ID,NAME\nI,0c,1,a\n",
-            "SHOP.STOCK__ct/2.json": '{"header__change_oper": "I", "ID": 1}\n',
-            "attrep_ddl_history.csv": DDL + ddl("STOCK", 1, "CREATE_TABLE", {"ID": changed("ADD", 1)}),
-        },
-    )
-    form = get_format(FORMAT)
-    plan = form.plan(list_files(str(tmp_path)), {}, lambda function, tasks: [function(task) for task in tasks])
-    assert Plan.from_text(plan.to_text()) == plan
-    assert plan.to_text().isascii()
 
 
 # --- whose capture it is ----------------------------------------------------------------------------------------------

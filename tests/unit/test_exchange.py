@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.arrays.maps import lookup
-from cdcwb.spark.exchange import SENT, groups_of, received, send
+from cdcwb.spark.exchange import SENT, received, send
 
 _ROWS = pa.schema([("transaction_id", pa.string()), ("tables", pa.list_(pa.string()))])
 
@@ -28,18 +28,6 @@ def test_batches_arrive_by_group(names: list[str | None], groups: int, cut: int)
             assert all(group_of.setdefault(key, group) == group for key in part["transaction_id"].to_pylist())
             found += part.to_pylist()
     assert sorted(found, key=repr) == sorted(rows, key=repr)
-
-
-def test_rows_that_are_compared_with_no_others_stay_together() -> None:
-    batch = pa.RecordBatch.from_pylist([{"transaction_id": "1"}, {"transaction_id": "2"}], _ROWS)
-    (sent,) = send("problems", batch, None, 4, 6)
-    assert sent["group"].to_pylist() == [2]
-    assert [rows.to_pylist() for _, rows in received(iter([sent]))] == [batch.to_pylist()]
-    assert [*send("problems", batch.slice(0, 0), None, 4, 6)] == []
-
-
-def test_larger_captures_have_more_groups() -> None:
-    assert groups_of({}) < groups_of({"records": 1 << 24}) < groups_of({"records": 1 << 40}) == 512
 
 
 @given(

@@ -17,18 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import cdcwb_synth as synth
 from cdcwb.formats.base import Wanted, run_here
 from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.first_pass import buffer_size, explained, make_plan, repeats
-from cdcwb.formats.gbase8s.framing import EMPTY, REACH, Edges, ReadBuffer, Reads, Segments, iter_segments, walk_reads
-from cdcwb.formats.gbase8s.layout import COMMON_HEADER
+from cdcwb.formats.gbase8s.framing import EMPTY, Edges, ReadBuffer, Reads, Segments, iter_segments, walk_reads
 from cdcwb.formats.gbase8s.plan import Options, pieces_of
 from tests import wire
 from tests.local import ledger, plan_of, read
 
 SIZE = 256
-STALE = "stale bytes of an earlier read at this offset of the buffer"
 
 
 def buffers(reads: Sequence[bytes], size: int = SIZE) -> list[bytes]:
@@ -339,35 +336,6 @@ def test_a_new_file_leaves_the_provenance_of_earlier_reads_as_it_is(tmp_path: Pa
         (tmp_path / "3.bin").write_bytes(buffers([wire.timeout()])[0])
     assert len(before) == 16
     assert before[:14] == after[:14]  # the next one reaches to the end of the last read
-
-
-def test_each_split_is_scanned_once_and_its_own_bytes_are_read(tmp_path: Path) -> None:
-    synth.generate("gbase8s", changes=2_000, seed=7, to=tmp_path / "made", shape="buffers", buffer_size=4096)
-    [file] = (tmp_path / "made" / "capture").iterdir()
-    rounds: list[int] = []
-
-    def run(function: Any, tasks: Any) -> list[Any]:
-        rounds.append(len(tasks))
-        return run_here(function, tasks)
-
-    plan = make_plan([str(file)], Options.parse({"split_size": 1 << 20}), run)
-    assert plan.buffer_size == 4096
-    assert rounds == [1, len(plan.splits)]
-    assert len(plan.splits) > 4
-    for split in plan.splits[1:]:
-        assert split.buffer is not None
-        with plan.stream() as stream:
-            wanted: list[tuple[int, int]] = []
-            original = stream.read
-
-            def note(start: int, stop: int, original: Any = original, wanted: Any = wanted) -> Any:
-                wanted.append((start, stop))
-                return original(start, stop)
-
-            stream.read = note  # type: ignore[method-assign]
-            list(stream.segments(split.start, split.stop, stream.reads(split.buffer)))
-        assert min(start for start, _ in wanted) == split.buffer.reads[0][0] >= split.start - 4096
-        assert max(stop for _, stop in wanted) <= split.stop + REACH + COMMON_HEADER
 
 
 def test_an_older_read_that_was_longer_is_found_again(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from cdcwb.formats import identify
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.goldengate.decode import MISSING
 from cdcwb.formats.goldengate.decode.definitions import parse_defgen
-from cdcwb.formats.goldengate.plan import OPTIONS, Options, Part, Plan, grouped
-from cdcwb.formats.goldengate.plan.planning import crossings, make_plan
+from cdcwb.formats.goldengate.plan import OPTIONS, Options, Plan
 from cdcwb.formats.goldengate.plan.trails import (
     MetadataText,
     Section,
@@ -24,7 +23,6 @@ from cdcwb.formats.goldengate.plan.trails import (
     last_part,
     split_path,
 )
-from cdcwb_synth import generate
 from tests.local import plan_of, read
 
 OPEN = "Current LogTrail is ./dirdat/aa000000003\n"
@@ -194,41 +192,10 @@ def test_captures_without_any_name_are_files_of_one_trail_in_their_order() -> No
 # --- what is printed twice --------------------------------------------------------------------------------------------
 
 
-def test_sections_that_share_a_range_of_a_trail_file_are_compared() -> None:
-    one, other = TrailFile("a", 1, 1), TrailFile("a", 2, 2)
-    ranges = [(0, 0, one, 100, 500), (1, 0, one, 400, 900), (2, 0, other, 100, 500), (3, 0, one, 901, 950)]
-    found = crossings(ranges)
-    assert [sorted(crossing.sections) for crossing in found] == [[(0, 0), (1, 0)]]
-
-
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
 
-def test_small_files_are_read_together() -> None:
-    parts = [Part(index, 0, 1000) for index in range(10)]
-    assert [len(split) for split in grouped(parts, 1 << 20)] == [10]
-    assert [len(split) for split in grouped(parts, 2500)] == [2] * 5
-
-
 # --- the plan ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_plan_survives_its_text(tmp_path: Path) -> None:
-    folder = generate("goldengate", changes=60, seed=3, to=tmp_path, trail_files=2, abends=1)
-    paths = [str(path) for path in sorted((folder / "capture").iterdir())]
-    plan = make_plan(paths, Options.parse({"split_size": 9000}))
-    again = Plan.from_text(plan.to_text())
-    assert again == plan
-    assert Plan.from_text(again.to_text()) == plan
-
-
-def test_versions_that_files_of_a_trail_repeat_are_in_the_text_of_a_plan_once(tmp_path: Path) -> None:
-    sizes = []
-    for files in (8, 40):
-        folder = generate("goldengate", changes=600, seed=3, to=tmp_path / str(files), trail_files=files)
-        plan = make_plan([str(path) for path in sorted((folder / "capture").iterdir())], Options.parse({}))
-        sizes.append(len(plan.to_text()))
-    assert sizes[1] - sizes[0] < 32 * 200
 
 
 def test_facts_tell_extent_and_what_is_open(capture: Path) -> None:

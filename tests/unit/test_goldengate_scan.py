@@ -533,18 +533,6 @@ def replace_switches(changed: dict[str, Any]) -> Switches:
     return ALL._replace(**changed)
 
 
-@pytest.mark.parametrize(
-    "how",
-    [how for how in COMBINATIONS if how.prompt != "glued" or how.header or how.header_tokens != "off"]
-    + [ALL._replace(line_end="\r\n"), *OLDER],
-)
-def test_records_printed_as_usual_are_read_column_wise(how: Switches) -> None:
-    text = text_of(how, 30, 5, noise=0)
-    records = scan(array(text))
-    assert not records.extras
-    assert int(np.count_nonzero(records.shape == Shape.RECORD)) == 30
-
-
 @pytest.mark.parametrize("bodies", [True, False])
 @pytest.mark.parametrize("tokens", ["detail", "on", "off", "old", "cut", "bare", "bare with token"])
 def test_damage_to_any_line_is_read_as_the_plain_reader_reads_it(tokens: str, bodies: bool) -> None:

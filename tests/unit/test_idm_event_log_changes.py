@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -17,9 +16,7 @@ from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, TableRequest, Wanted
 from cdcwb.formats.idm_event_log import IdmEventLog, first_pass
 from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
-from cdcwb.formats.idm_event_log.first_pass import Seen, with_neighbours
-from cdcwb.formats.idm_event_log.plan import FileRange, LogFile, Plan, SplitEntry
-from cdcwb.formats.tabular.file import FileProbe
+from cdcwb.formats.idm_event_log.plan import Plan
 
 HEADING = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value\n"
 FORMAT = cast(IdmEventLog, get_format("idm-event-log"))
@@ -173,41 +170,3 @@ def test_changes_of_several_files_without_record_ids(tmp_path: Path) -> None:
     paths[1].write_text(heading + row.format(2, "b") + row.format(3, "a"))
     plan = FORMAT.plan([str(path) for path in paths], {}, run_here)
     assert [int(row["position"]) for row in rows_of(FORMAT.read_changes, plan)] == [1, 3, 4]
-
-
-def test_late_rows_are_read_from_the_files_that_have_them(tmp_path: Path) -> None:
-    numbers = [[1, 2, 9], [10, 11], [20, 21], [3, 22], [23, 24], [25, 26]]
-    texts = ["".join(_LINE.format(number, number, "a") for number in some) for some in numbers]
-    plan = plan_of_files(tmp_path, texts)
-    assert [part.file for one in plan.splits[0].late for part in one] == [3]
-    assert not any(one.late for one in plan.splits[3:])
-    changes = [
-        [row["position"] for batch in FORMAT.read_changes(plan, at, EVERYTHING) for row in batch.to_pylist()]
-        for at in range(6)
-    ]
-    assert [[int(position) for position in some] for some in changes] == [
-        [1, 2, 3, 9, 10],
-        [11, 20],
-        [21, 22],
-        [],
-        [23, 24],
-        [25, 26],
-    ]
-
-
-def test_what_a_task_receives_of_ten_thousand_files(tmp_path: Path) -> None:
-    """Neither the task of one split nor the plan for each file grows with the number of files."""
-    sizes = []
-    for count in (1000, 10_000):
-        files = [LogFile(probe=FileProbe(f"log{at}.csv", "csv"), labels={}) for at in range(count)]
-        seen = [
-            Seen(lowest=2 * at + 1, highest=2 * at + 2, other=2 * at + 1, first=at, last=at + at % 3 % 2)
-            for at in range(count)
-        ]
-        splits = with_neighbours([SplitEntry((FileRange(at, 0, 100, 2 * at),)) for at in range(count)], seen)
-        plan = Plan(files, splits, facts={"behind": 0})
-        portions = FORMAT.portions(plan, [range(at, at + 1) for at in range(count)])
-        sizes.append((max(len(pickle.dumps(one)) for one in portions), len(plan.to_text()) / count))
-    (task, per_file), (task_of_many, per_file_of_many) = sizes
-    assert task_of_many < task + 50
-    assert per_file_of_many < 1.2 * per_file

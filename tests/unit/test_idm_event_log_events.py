@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -226,31 +225,3 @@ def test_many_rows_say_what_each_says_alone(many: Rows, source: Source, images: 
     for row, found in zip(many, events(many, source, images=images), strict=True):
         expected = event(row, source, images)
         assert {name: value for name, value in plain(found).items() if name in expected} == expected
-
-
-def test_usual_rows_are_not_read_one_by_one() -> None:
-    """A hundred thousand rows in half a second of work: row by row takes many times as long."""
-    count = 100_000
-    log = pa.RecordBatch.from_arrays(
-        [
-            pa.array([str(at) for at in range(1, count + 1)]),
-            pa.array([f"idu={at // 3}" for at in range(count)]),
-            pa.repeat("N", count),
-            pa.array([str(1 + at % 8) for at in range(count)]),
-            pa.array([f"2024-01-02 {at // 3600 % 24:02d}:{at // 60 % 60:02d}:{at % 60:02d}.25" for at in range(count)]),
-            pa.repeat("SCOTT", count),
-            pa.repeat("usr", count),
-            pa.repeat("fname", count),
-            pa.repeat("Jack", count),
-            pa.repeat("John", count),
-        ],
-        schema=LOG,
-    )
-    best = min(_seconds(log) for _ in range(3))
-    assert count / best > 200_000
-
-
-def _seconds(log: pa.RecordBatch) -> float:
-    begin = time.process_time()
-    to_events(log, FILE, np.arange(log.num_rows), np.ones(log.num_rows, np.int64), None, Wanted(images=False))
-    return time.process_time() - begin

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from cdcwb.formats import FORMATS, choose, get_format, identify
 from cdcwb.formats.base import Pairing
 from cdcwb.formats.idm_event_log.columns import REDUCED
 from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
-from cdcwb.formats.idm_event_log.plan import Plan
 from tests.event_logs import CONTAINERS, Row, as_csv, as_sql, ordered, rows, write
 from tests.local import plan_of, read
 
@@ -62,15 +60,6 @@ def test_other_tables_are_not_recognised(tmp_path: Path) -> None:
     for name, data in others.items():
         path = write_rows(tmp_path / name, data)
         assert form.recognise([str(path)], {}).confidence < 0.5, name
-
-
-def test_a_plan_travels_as_text(tmp_path: Path) -> None:
-    path = write(tmp_path, "csv", rows(50))
-    plan = plan_of(path, FORMAT, split_size=200)
-    assert Plan.from_text(plan.to_text()) == plan
-    assert pickle.loads(pickle.dumps(plan)) == plan
-    assert len(plan.splits) > 5
-    assert plan.facts == {"bytes": path.stat().st_size, "records": 50, "behind": 0}
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

@@ -133,24 +133,6 @@ def test_changes_over_time_are_all_there(case: tuple[Selected, Rows], rows: Rows
     assert {(row["began_at"], row["operation"]): row["changes"] for row in found.over_time} == expected
 
 
-def test_what_looks_at_no_time_is_asked_once_while_times_are_selected(source: Source) -> None:
-    selected, asked = Selected(source.changes, Selection()), []
-
-    def ask_all(one: Selected) -> Any:
-        asked.append(one)
-        return indexed.over_time(one)
-
-    first = selected.whatever_time(ask_all)
-    assert source.changes.span is not None
-    selected.selection.update(time_from=time_of(source.changes.span[0] + 1_000_000))
-    assert selected.whatever_time(ask_all) is first
-    selected.selection.update(operations=["UPDATE"])
-    assert selected.whatever_time(ask_all) == indexed.over_time(selected) != first
-    selected.selection.reset()
-    assert selected.whatever_time(ask_all) == first
-    assert len(asked) == 3
-
-
 def test_transactions_are_open_at_a_selected_time_and_have_a_change_that_fits_the_rest(
     case: tuple[Selected, Rows], rows: Rows, folder: Path
 ) -> None:

@@ -86,21 +86,6 @@ def test_a_task_receives_its_own_arguments_only(most: int, monkeypatch: pytest.M
     assert extra[1024] < extra[4] + 500
 
 
-@pytest.mark.parametrize(("cores", "partitions"), [(2, 16), (8, 32), (400, 256)])
-def test_there_are_a_few_partitions_for_each_core(cores: int, partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = OneRow()
-    monkeypatch.setattr(OneRow, "sparkContext", type("Context", (), {"defaultParallelism": cores}), raising=False)
-    assert jobs.runner(session)(str.swapcase, ["one"] * 1000) == ["ONE"] * 1000  # type: ignore[arg-type]
-    assert len(session.received) == partitions
-
-
-def test_few_tasks_are_sent_to_all_partitions_without_another_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_SENT_TO_ALL", 1 << 18)
-    session = OneRow()
-    assert jobs.runner(session)(str.swapcase, ["one", "two", "three"]) == ["ONE", "TWO", "THREE"]  # type: ignore[arg-type]
-    assert session.groups.type.field(0).name == "id"
-
-
 def test_the_first_error_in_the_order_of_tasks_is_raised() -> None:
     with pytest.raises(OptionError, match="number 3"):
         jobs.runner(OneRow())(_failing, range(9))  # type: ignore[arg-type]

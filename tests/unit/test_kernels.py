@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from cdcwb.cli import kernels as ahead
-from cdcwb.formats.kernels import interpreted, kernel
+from cdcwb.formats.kernels import forget_unused, interpreted, kernel
 
 LIMIT = 10
 
@@ -51,7 +52,8 @@ LOOPS = "from cdcwb.formats.kernels import kernel\n\n\n@kernel\ndef twice(value)
 
 
 @pytest.fixture
-def package(tmp_path: Path) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "demo"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -67,9 +69,27 @@ def run(package: Path, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_compiled_kernels_are_kept_beside_the_package(package: Path) -> None:
+def test_compiled_kernels_are_shared_by_all_with_the_same_sources(package: Path, tmp_path: Path) -> None:
     assert run(package) == ["42", "0", "True"]
     assert run(package) == ["42", "1", "True"]
+    other = shutil.copytree(package, tmp_path / "elsewhere" / "demo", ignore=shutil.ignore_patterns("__pycache__"))
+    assert run(other) == ["42", "1", "True"]
+
+
+def test_kernels_that_come_with_a_package_are_used_wherever_it_is_copied(package: Path, tmp_path: Path) -> None:
+    assert run(package, CDCWB_KERNELS="beside")[:2] == ["42", "0"]
+    other = shutil.copytree(package, tmp_path / "elsewhere" / "demo")
+    assert run(other, XDG_CACHE_HOME=str(tmp_path / "nothing")) == ["42", "1", "True"]
+
+
+def test_kernels_of_sources_that_are_no_longer_used_are_removed(package: Path, tmp_path: Path) -> None:
+    run(package)
+    (used,) = (tmp_path / "cache" / "cdcwb" / "kernels").iterdir()
+    unused = shutil.copytree(used, used.with_name("unused"))
+    os.utime(unused, (0, 0))
+    forget_unused()
+    assert used.is_dir()
+    assert not unused.exists()
 
 
 def test_a_changed_source_beside_the_kernel_is_noticed(package: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.messages import OPTIONS, Container, locate, parts, probe, read
+from cdcwb.formats.messages import locate, parts, probe, read
 from cdcwb_synth.mutate import mutate
 from tests.containers import AVRO, CONFLUENT, JSON, check_locate, prefixed, put, rows, rows_in_parts
 
@@ -118,12 +118,6 @@ def test_places_that_are_not_there(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="missing: cannot be read"):
         probe(str(tmp_path / "missing"), {})
-
-
-def test_containers_are_json(tmp_path: Path) -> None:
-    container = probe(put(tmp_path, LINE % 1), {"registry": "somebody else's option"})
-    assert Container.from_dict(json.loads(json.dumps(container.to_dict()))) == container
-    assert set(OPTIONS) == {"container", "separator", "encoding", "prefix", "pairs", "split_size"}
 
 
 LONG = json.dumps({"data": {f"column_{at}": "value" for at in range(100)}})

@@ -27,16 +27,6 @@ PARTS = {
 }
 
 
-def test_tasks_are_balanced_by_the_bytes_of_their_splits() -> None:
-    mib = 1 << 20
-    assert source._together([32 * mib, 0, *[mib] * 9, 32 * mib, 3 * mib]) == [
-        range(1), range(1, 6), range(6, 10), range(10, 11), range(11, 12), range(12, 13)
-    ]  # fmt: skip
-    assert source._together([mib // 8] * 40) == [range(at, at + 4) for at in range(0, 40, 4)]
-    assert len(source._together([mib] * 4000)) == 1000
-    assert source._together([]) == []
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_task_reads_its_own_splits_and_receives_no_others(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

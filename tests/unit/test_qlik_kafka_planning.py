@@ -15,7 +15,6 @@ import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.qlik_kafka.plan import Plan
 from tests.kafka import (
     AFTER,
     BEFORE,
@@ -78,17 +77,6 @@ def test_parts_of_any_size_hold_the_same_events(captures: dict[str, tuple[Path, 
         plan = plan_of(path, FORMAT, split_size=size, **options)
         assert len(plan.splits) > len(plan.containers) or name in WHOLE or size > 1000
         assert read(path, format=FORMAT, split_size=size, **options).equals(whole), size
-
-
-def test_a_plan_says_what_was_found_and_survives_its_text(captures: dict[str, tuple[Path, dict[str, Any]]]) -> None:
-    path, options = captures["prefixed"]
-    plan = plan_of(path, FORMAT, **options)
-    assert Plan.from_text(plan.to_text()) == plan
-    table = read(path, format=FORMAT, **options)
-    assert plan.facts["records"] == plan.facts["messages"] == table.num_rows
-    assert plan.facts["bytes"] == sum(table.column("length").to_pylist())
-    assert plan.facts["table_versions"] == len(plan.versions) == len(set(table.column("table_version").to_pylist()))
-    assert plan.facts["unresolved_schemas"] == 0
 
 
 def test_metadata_that_comes_again_is_a_repeat_and_other_metadata_under_its_id_is_kept_and_reported(

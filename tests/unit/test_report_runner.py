@@ -17,7 +17,7 @@ from cdcwb.report import execute, notebook_path, notebooks, run_report, suite
 from cdcwb.report.facts import KINDS, declared_facts
 from cdcwb.report.html import title_of
 from cdcwb.report.kernel import Kernel, OwnKernelManager
-from cdcwb.report.runner import Wanted, _executed, _understood, of_format, parameters_of
+from cdcwb.report.runner import _executed, _understood, of_format, parameters_of
 from cdcwb.report.thresholds import Judgement
 
 NOTEBOOKS = sorted(notebooks().items())
@@ -34,25 +34,6 @@ def test_an_unknown_report_names_the_nearest_and_those_there_are() -> None:
         match=r"there is no report 'transaction'. Did you mean 'transactions'\? There are: .*transactions",
     ):
         notebook_path("transaction")
-
-
-@pytest.mark.parametrize(("name", "path"), NOTEBOOKS)
-def test_notebooks_are_committed_without_outputs(name: str, path: Path) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
-    assert code
-    assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
-
-
-@pytest.mark.parametrize(("name", "path"), NOTEBOOKS)
-def test_notebooks_define_nothing_longer_than_five_lines(name: str, path: Path) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    for cell in content["cells"]:
-        if cell["cell_type"] == "code":
-            for node in ast.walk(ast.parse("".join(cell["source"]))):
-                if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
-                    assert node.end_lineno is not None
-                    assert node.end_lineno - node.lineno < 5
 
 
 @pytest.mark.parametrize(("name", "path"), NOTEBOOKS)
@@ -195,29 +176,6 @@ def test_a_capture_that_cannot_be_read_does_not_keep_the_others_from_their_repor
 def test_facts_are_not_written_over_the_page(tmp_path: Path) -> None:
     with pytest.raises(errors.OptionError, match="is where the facts would be; name the HTML file"):
         run_report("transactions", tmp_path, tmp_path / "x.json")
-
-
-@pytest.mark.parametrize(("name", "size", "small"), [("a.bin", 1_000, True), ("a.bin", 32_000_001, False)])
-def test_a_capture_is_small_by_its_bytes(tmp_path: Path, name: str, size: int, small: bool) -> None:
-    (tmp_path / "in").mkdir()
-    with (tmp_path / "in" / name).open("wb") as file:
-        file.truncate(size)
-    assert Wanted.of(tmp_path, "auto", {}).small is small
-    assert Wanted.of(tmp_path / "in" / name, "auto", {}).small is small
-
-
-def test_how_large_packed_files_are_is_not_guessed(tmp_path: Path) -> None:
-    (tmp_path / "a.bin.gz").touch()
-    assert not Wanted.of(tmp_path, "auto", {}).small
-
-
-def test_only_a_kernel_for_little_data_has_its_spark_set_up_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    manager = OwnKernelManager(kernel_name="python3")
-    assert "PYSPARK_SUBMIT_ARGS" not in manager.kernel_spec.env
-    manager.quick = True
-    assert "spark.sql.shuffle.partitions=2" in manager.kernel_spec.env["PYSPARK_SUBMIT_ARGS"]
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--master local[1] pyspark-shell")
-    assert "PYSPARK_SUBMIT_ARGS" not in manager.kernel_spec.env
 
 
 def test_a_process_that_ends_before_its_time_is_one_sentence_and_the_next_notebook_gets_a_new_one() -> None:

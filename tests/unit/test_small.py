@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb import model, small
+from cdcwb import model
 from cdcwb.analysis.expected import actual, compare, read_expected
 from cdcwb.analysis.lesson import FORMATS
 from cdcwb.capture import open_small
@@ -55,18 +55,3 @@ def test_an_index_has_every_record_and_every_change(format: str, tmp_path: Path)
     source = open_source(DATA / format, folder=tmp_path)
     assert source.index.records == capture.table("events").num_rows
     assert len(source.changes) == capture.table("changes").num_rows
-
-
-def test_what_is_small_counts_all_files_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "a.bin").write_bytes(bytes(60))
-    (tmp_path / "b.bin").write_bytes(bytes(40))
-    monkeypatch.setattr(small, "AT_MOST", 100)
-    assert small.is_small([tmp_path / "one", tmp_path / "b.bin"])
-    (tmp_path / "one" / "c.bin").write_bytes(b"1")
-    assert not small.is_small([tmp_path])
-
-
-def test_packed_files_may_be_large(tmp_path: Path) -> None:
-    (tmp_path / "a.bin.gz").write_bytes(bytes(10))
-    assert not small.is_small([tmp_path])

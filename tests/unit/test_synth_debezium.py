@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb.errors import OptionError
 from cdcwb.formats import get_format, identify
 from cdcwb.formats.base import EVERYTHING, TableRequest
 from cdcwb.model import Kind
-from cdcwb_synth import generate
+from cdcwb_synth import SynthError, generate
 from tests.local import plan_of, read
 
 MADE: dict[str, dict[str, Any]] = {
@@ -81,7 +80,7 @@ def test_without_its_registry_avro_is_kept_and_says_what_is_missing(tmp_path: Pa
 
 
 def test_binary_messages_need_a_container_for_them(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="form avro is binary"):
+    with pytest.raises(SynthError, match="form avro is binary"):
         generate("debezium", changes=1, seed=1, to=tmp_path, form="avro")
 
 

@@ -13,8 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cdcwb.errors import OptionError
-from cdcwb_synth import generate
+from cdcwb_synth import SynthError, generate
 from tests.synth_goldengate import content, facts, paths, truth
 
 JSON: dict[str, dict[str, Any]] = {
@@ -222,5 +221,5 @@ def test_a_story_without_changes_is_told(tmp_path: Path, form: str) -> None:
     ],
 )
 def test_unusable_options_say_what_is_wrong(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(SynthError, match=message):
         generate("goldengate", changes=1, seed=1, to=tmp_path, **options)

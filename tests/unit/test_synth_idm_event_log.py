@@ -20,8 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.errors import OptionError
-from cdcwb_synth import FORMAT_OPTIONS, generate
+from cdcwb_synth import FORMAT_OPTIONS, SynthError, generate
 from cdcwb_synth.catalogue import Table, TableVersion
 from cdcwb_synth.idm_event_log import damage, keys, times
 from cdcwb_synth.idm_event_log.contents import Current
@@ -749,7 +748,7 @@ def test_settings_are_those_of_the_options(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(SynthError, match=message):
         generate("idm-event-log", changes=1, seed=1, to=tmp_path, **options)
 
 

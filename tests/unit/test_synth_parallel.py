@@ -13,7 +13,6 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.capture import open_small
-from cdcwb.errors import OptionError
 from tests.unit.test_synth_generate import content
 
 MADE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -105,9 +104,9 @@ def test_one_part_is_the_capture_that_is_made_in_one_go(tmp_path: Path, name: st
 
 
 def test_keys_of_32_bits_limit_the_number_of_changes(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="at most 2,147,483,647 changes, not 3,000,000,000"):
+    with pytest.raises(synth.SynthError, match="at most 2,147,483,647 changes, not 3,000,000,000"):
         synth.generate("gbase8s", changes=3 * 10**9, seed=1, to=tmp_path, run=one_after_another)
-    with pytest.raises(OptionError, match="beyond the year 9000"):
+    with pytest.raises(synth.SynthError, match="beyond the year 9000"):
         synth.generate("gbase8s", changes=10**9, seed=1, to=tmp_path, run=one_after_another, rate=0.001)
-    with pytest.raises(OptionError, match="from 1 on, not 0"):
+    with pytest.raises(synth.SynthError, match="from 1 on, not 0"):
         synth.generate("gbase8s", changes=1, seed=1, to=tmp_path, run=one_after_another, part_changes=0)

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from cdcwb.errors import OptionError
-from cdcwb.model import Operation
-from cdcwb_synth import FORMAT_OPTIONS, generate
+from cdcwb_synth import FORMAT_OPTIONS, SynthError, generate
 from cdcwb_synth.catalogue import KINDS, reshape, tables
 from cdcwb_synth.events import Load
 from cdcwb_synth.history import Committed, history
+from cdcwb_synth.model import Operation
 from cdcwb_synth.qlik.options import KafkaOptions
 from cdcwb_synth.qlik.sequence import ChangeSequence
 from cdcwb_synth.workload import Workload
@@ -294,7 +293,7 @@ def test_what_is_not_told_is_where_the_options_say(tmp_path: Path) -> None:
     ],
 )
 def test_unusable_options_say_what_is_wrong(tmp_path: Path, format: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(SynthError, match=message):
         generate(format, changes=1, seed=1, to=tmp_path / "made", **options)
     assert not (tmp_path / "made").exists()
 

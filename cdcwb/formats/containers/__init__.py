@@ -1,0 +1,1 @@
+"""What holds records: texts of hex digits."""

@@ -1,0 +1,362 @@
+"""Texts of hex digits as sources of bytes, with the location of every byte in the text.
+
+Analysts keep captures as texts: groups of hex digits with notes, headings and labels between them. One rule tells data
+from notes. A *row* of groups begins at the start of a line, or anywhere with a group of eight digits or more; it goes
+on over groups of four digits or more with blanks alone between them. All its groups have an even number of digits, and
+no other hex digit beside them. A line of groups alone, of any even widths and with eight digits or more, is data too.
+Everything else is a note, and so is a line that begins with ``#``.
+
+``xxd`` and ``hexdump -C`` print an offset before the bytes of a line, and their characters behind: those are notes. An
+offset that begins anew begins a read; one that is too high says what is missing, and ``*`` stands for bytes that repeat
+the line before.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.kernels import kernel
+
+__all__ = ["SHAPES", "TextSource", "read_text"]
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+SHAPES: Final = ("hex", "xxd", "hexdump")
+"""The shapes of a text."""
+
+_HEX, _BLANK, _END, _NOTE, _COMMENT = 0, 1, 2, 3, 4
+_KINDS: Final = np.full(256, _NOTE, np.uint8)
+_KINDS[list(b"0123456789abcdefABCDEF")] = _HEX
+_KINDS[list(b" \t\v\f")] = _BLANK
+_KINDS[list(b"\r\n")] = _END
+_KINDS[ord("#")] = _COMMENT
+_BLANKS: Final = "\u00a0\u3000\u200b\u2009\u202f\ufeff"
+"""What editors and browsers put in the place of a blank."""
+
+_LINES: Final = {
+    "xxd": rb"([0-9a-fA-F]{4,15}):((?:[ ](?:[0-9a-fA-F]{2})+)+)",
+    "hexdump": rb"([0-9a-fA-F]{7,15})(?:((?:[ ]{1,2}[0-9a-fA-F]{2})+)[ ]*\||[ \t\r]*$)",
+}
+"""By shape: an offset and the digits of the bytes; the last line of ``hexdump`` has none."""
+
+_HEAD: Final = 1 << 16
+_STARRED: Final = 16 << 20
+"""Bytes that all ``*`` of a text may stand for, or 64 times its length."""
+
+
+# --- the digits of a text ---------------------------------------------------------------------------------------------
+
+
+@kernel
+def _width(kinds: Bytes, at: Any, stop: Any) -> Any:
+    """The number of hex digits from here."""
+    end = at
+    while end < stop and kinds[end] == _HEX:
+        end += 1
+    return end - at
+
+
+@kernel
+def _rows(kinds: Bytes, starts: Ints, widths: Ints, lines: Ints) -> Any:
+    """The groups that are data: where they start and how wide they are, and the groups that are the first of their
+    line; the numbers of both. Nothing is written to arrays without room."""
+    found, begun, at, size = np.int64(0), np.int64(0), np.int64(0), np.int64(len(kinds))
+    while at < size:
+        end, digits, alone = at, np.int64(0), True
+        while end < size and kinds[end] != _END:
+            if kinds[end] == _HEX:
+                width = _width(kinds, end, size)
+                digits += width
+                alone = alone and width % 2 == 0
+                end += width
+            else:
+                alone = alone and kinds[end] == _BLANK
+                end += 1
+        alone = alone and digits >= 8
+        while at < end and kinds[at] == _BLANK:
+            at += 1
+        if at < end and kinds[at] == _COMMENT:
+            at = end
+        first, row = True, True
+        while at < end:
+            if kinds[at] != _HEX:
+                row = row and kinds[at] == _BLANK
+                at += 1
+                continue
+            width = _width(kinds, at, end)
+            behind = at + width
+            row = row and width >= 4 and (behind == end or kinds[behind] == _BLANK)
+            row = width % 2 == 0 and (row or alone or width >= 8)
+            if row:
+                if len(starts):
+                    starts[found], widths[found] = at, width
+                    if first:
+                        lines[begun] = found
+                found += 1
+                begun += first
+                first = False
+            at = behind
+        at = end + 1
+    return found, begun
+
+
+@kernel
+def _within(kinds: Bytes, begins: Ints, ends: Ints, most: Ints, starts: Ints, widths: Ints, lines: Ints) -> Any:
+    """The same of all groups in given parts of lines, of each no more than ``most`` digits."""
+    found = np.int64(0)
+    for line in range(len(begins)):
+        at, left = begins[line], most[line]
+        if len(starts):
+            lines[line] = found
+        while at < ends[line]:
+            width = min(_width(kinds, at, ends[line]), left)
+            if width > 0:
+                if len(starts):
+                    starts[found], widths[found] = at, width
+                found += 1
+                left -= width
+                at += width
+            else:
+                at += 1
+    return found, np.int64(len(begins))
+
+
+@dataclass(slots=True)
+class _Digits:
+    """The groups of a text that are data, which of them begin lines and reads, and those that are the ``*`` of a dump:
+    bytes that repeat so many (``periods``) before them."""
+
+    starts: Ints
+    widths: Ints
+    lines: Ints
+    reads: Ints | None = None
+    stars: Ints | None = None
+    periods: Ints | None = None
+    problem: str | None = None
+
+
+def _groups(function: Any, *parts: Any) -> tuple[Ints, Ints, Ints]:
+    none = np.empty(0, np.int64)
+    found, lines = function(*parts, none, none, none)
+    out = np.empty(found, np.int64), np.empty(found, np.int64), np.empty(lines, np.int64)
+    if found:
+        function(*parts, *out)
+    return out
+
+
+# --- dumps ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Dump:
+    """The lines of a dump: the offset of each, where its digits are, their number of bytes (-1: a ``*``), and where the
+    line begins."""
+
+    offset: Ints
+    begin: Ints
+    end: Ints
+    size: Ints
+    place: Ints
+
+    def __init__(self, shape: str, text: bytes) -> None:
+        line = re.compile(rb"^[ \t]*(?:%b|(\*)[ \t\r]*$)" % _LINES[shape], re.MULTILINE)
+        rows = []
+        for one in line.finditer(text):
+            digits = one[2]
+            count = -1 if one[3] else 0 if digits is None else len(digits.replace(b" ", b"")) // 2
+            rows.append((0 if one[3] else int(one[1], 16), *(one.span(2) if digits else (0, 0)), count, one.start()))
+        columns = np.array(rows, np.int64).reshape(-1, 5).T
+        self.offset, self.begin, self.end, self.size, self.place = map(np.ascontiguousarray, columns)
+
+    def fits(self) -> bool:
+        """Do the offsets go on from line to line?"""
+        data = np.flatnonzero(self.size >= 0)
+        step, size, is_starred = np.diff(self.offset[data]), self.size[data][:-1], np.diff(data) > 1
+        goes_on = np.where(is_starred, (step > 0) & (step % np.maximum(size, 1) == 0), step == size) & (size > 0)
+        right, wrong = np.count_nonzero(goes_on), np.count_nonzero((step > 0) & ~goes_on)
+        begins = bool((self.size > 0).any()) and not self.offset[data].any()
+        return bool(begins or (right and right >= 4 * wrong))
+
+    def digits(self, kinds: Bytes, most: int) -> _Digits:
+        """The data; all ``*`` stand for at most so many bytes."""
+        size, reads, missing, lost = self.size.copy(), [], np.zeros(len(self.size), np.int64), []
+        last, expected, stars = -1, -1, []
+        for line, (offset, count) in enumerate(zip(self.offset.tolist(), self.size.tolist(), strict=True)):
+            if count < 0:
+                stars.append(line)
+                continue
+            if last < 0 or (offset != expected and not (stars or self.offset[last] < offset)):
+                reads.append(line)
+            elif offset < expected and not stars:
+                size[last] = offset - self.offset[last]  # characters were taken for bytes
+            elif offset > expected and stars and size[last] and offset - expected <= most:
+                missing[stars[0]] = offset - expected
+                most -= offset - expected
+            elif offset > expected:
+                lost.append((last, offset - expected, bool(stars)))
+            last, expected, stars = line, offset + count, []
+        kept = np.flatnonzero((size > 0) | (missing > 0))
+        starred = missing[kept] > 0
+        begin = np.where(starred, self.place[kept], self.begin[kept])
+        starts, widths, lines = _groups(_within, kinds, begin, self.end[kept], 2 * size[kept])
+        at = lines[starred]
+        starts = np.insert(starts, at, begin[starred])
+        widths = np.insert(widths, at, 2 * missing[kept][starred])
+        lines = lines + np.cumsum(starred) - starred
+        read = np.searchsorted(kept, np.array(reads, np.int64))
+        period = np.append(0, size[kept])[:-1]
+        return _Digits(
+            starts, widths, lines[~starred], lines[read[read < len(lines)]], lines[starred], period[starred],
+            self._problem(lost),
+        )  # fmt: skip
+
+    def _problem(self, lost: list[tuple[int, int, bool]]) -> str | None:
+        if not lost:
+            return None
+        line, count, is_star = lost[0]
+        more = f", and more after {len(lost) - 1:,} other lines" if lost[1:] else ""
+        too_many = "; the * there would stand for too many" if is_star else ""
+        where = f"after the line at offset {int(self.place[line]):,}"
+        return f"by the offsets of the dump {count:,} bytes are missing {where}{more}{too_many}"
+
+
+# --- the source -------------------------------------------------------------------------------------------------------
+
+
+def read_text(data: Bytes, shape: str | None) -> TextSource | None:
+    """A complete text as bytes; ``shape`` None: whichever it has. None: a text that is no dump of this shape, or
+    without digits. Raises CaptureError for UTF-32."""
+    text, unit = _one_byte_a_character(data)
+    for name in (shape,) if shape else ("xxd", "hexdump"):
+        if name != "hex" and _Dump(name, text[:_HEAD]).fits():
+            digits = _Dump(name, text).digits(_kinds(text), max(_STARRED, 64 * len(text)))
+            mark = "a colon" if name == "xxd" else "blanks"
+            evidence = f"lines of an offset, {mark} and hex digits; each offset continues the preceding line"
+            return TextSource(text, unit, digits, name, evidence)
+    if shape not in (None, "hex"):
+        return None
+    starts, widths, lines = _groups(_rows, _kinds(text))
+    return TextSource(text, unit, _Digits(starts, widths, lines), "hex", "") if len(starts) else None
+
+
+def _one_byte_a_character(data: Bytes) -> tuple[bytes, int]:
+    """A text with a byte for each ASCII character, blanks for foreign ones, and the bytes of a character in the
+    file."""
+    head = data[:4].tobytes()
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        raise CaptureError("the text is in UTF-32, which is not supported; save it as UTF-8")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        code = data[: data.size & ~1].view("<u2" if head.startswith(codecs.BOM_UTF16_LE) else ">u2")
+        low = np.where(code < 0x80, code, ord("?")).astype(np.uint8)
+        low[np.isin(code, [ord(blank) for blank in _BLANKS])] = ord(" ")
+        return low.tobytes(), 2
+    text = data.tobytes()
+    if not text.isascii():
+        for blank in map(str.encode, _BLANKS):
+            text = text.replace(blank, b" " * len(blank))
+    return text, 1
+
+
+def _kinds(text: bytes) -> Bytes:
+    found: Bytes = _KINDS[np.frombuffer(text, np.uint8)]
+    return found
+
+
+class TextSource:
+    """One text as the bytes that its digits spell; see :class:`cdcwb.formats.files.Source`."""
+
+    def __init__(self, text: bytes, unit: int, digits: _Digits, shape: str, evidence: str) -> None:
+        self.path, self.compression, self.size = "", None, 0  # type: tuple[str, str | None, int]
+        self.shape, self.evidence, self.problem = shape, evidence, digits.problem
+        self._unit, self._starts = unit, digits.starts
+        self._before = np.append(0, np.cumsum(digits.widths))  # digits before each group
+        self._is_star = np.zeros(len(digits.starts), np.bool_)
+        wire = _spelled(text, digits)
+        if digits.stars is not None and digits.periods is not None and len(digits.stars):
+            self._is_star[digits.stars] = True
+            wire = _repeated(wire, self._before[digits.stars] // 2, digits.widths[digits.stars] // 2, digits.periods)
+        self._wire = wire
+        self._wire.flags.writeable = False
+        self.length = len(wire)
+        is_shown = np.isin(_kinds(text), (_HEX, _NOTE, _COMMENT)) & (np.frombuffer(text, np.uint8) & 0xC0 != 0x80)
+        characters = np.count_nonzero(is_shown)
+        stars = int(digits.widths[self._is_star].sum())
+        self.data_share = float((self._before[-1] - stars) / characters) if characters else 0.0
+        if shape == "hex":
+            self.evidence = f"text in which {self.data_share:.0%} of the characters are hex digits in groups"
+        self.line_starts: Ints | None = self._before[digits.lines] // 2
+        self.read_starts: Ints | None = None if digits.reads is None else self._before[digits.reads] // 2
+
+    def read(self, start: int, stop: int) -> Bytes:
+        """The bytes from ``start`` to ``stop``, clipped to ``length``; a read-only view."""
+        start = min(max(start, 0), self.length)
+        return self._wire[start : min(max(stop, start), self.length)]
+
+    def view(self, start: int, stop: int) -> Bytes:
+        """The bytes before ``stop``; those before ``start`` too."""
+        return self.read(0, stop)
+
+    def mapped(self) -> Bytes:
+        """All bytes."""
+        return self.read(0, self.length)
+
+    def places(self, start: npt.NDArray[Any], stop: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+        """The locations of ranges of bytes in the decompressed file: (offset of the first digit, end of the last one).
+        A byte of a ``*`` is at the ``*``. An empty range has an empty location: at its first byte, or after the last
+        digit of the file."""
+        first = np.clip(np.asarray(start, np.int64), 0, self.length)
+        last = np.clip(np.asarray(stop, np.int64), first, self.length)
+        if not self.length:
+            return np.zeros_like(first), np.zeros_like(first)
+        offset = self._place(np.minimum(2 * first, 2 * self.length - 1))
+        end = self._place(np.maximum(2 * last - 1, 0)) + 1
+        offset = np.where(first == self.length, self._place(np.array([2 * self.length - 1])) + 1, offset)
+        return offset * self._unit, np.where(last == first, offset, end) * self._unit
+
+    def _place(self, digit: Ints) -> Ints:
+        group = np.searchsorted(self._before, digit, side="right") - 1
+        found: Ints = self._starts[group] + np.where(self._is_star[group], 0, digit - self._before[group])
+        return found
+
+    def close(self) -> None:
+        """Releases the bytes."""
+        self._wire, self.length = self._wire[:0], 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _spelled(text: bytes, digits: _Digits) -> Bytes:
+    """The bytes of all groups but those of stars."""
+    edge = np.zeros(len(text) + 1, np.int8)
+    plain = np.ones(len(digits.starts), np.bool_)
+    if digits.stars is not None:
+        plain[digits.stars] = False
+    edge[digits.starts[plain]] += 1
+    edge[(digits.starts + digits.widths)[plain]] -= 1
+    data = np.frombuffer(text, np.uint8)[np.cumsum(edge[:-1], dtype=np.int8).view(np.bool_)]
+    return np.frombuffer(bytearray.fromhex(data.tobytes().decode("ascii")), np.uint8)
+
+
+def _repeated(wire: Bytes, at: Ints, counts: Ints, periods: Ints) -> Bytes:
+    """The bytes with ``counts`` more where they are ``at`` in the result, which repeat those before."""
+    out = np.empty(len(wire) + int(counts.sum()), np.uint8)
+    done = taken = 0
+    for place, count, period in zip(at.tolist(), counts.tolist(), periods.tolist(), strict=True):
+        out[done:place] = wire[taken : taken + place - done]
+        taken += place - done
+        out[place : place + count] = np.resize(out[place - period : place], count)
+        done = place + count
+    out[done:] = wire[taken:]
+    return out

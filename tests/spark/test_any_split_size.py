@@ -1,0 +1,81 @@
+"""On Spark a capture has the rows that it has without, in every table and at any split size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdcwb
+import cdcwb_synth as synth
+from cdcwb import Capture
+from cdcwb.spark import committed
+from tests.answers.tables import tables
+from tests.answers.test_any_split_size import MADE, SIZES, disorder, in_disorder, ordered
+from tests.spark.test_assembly import write_stories
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+TABLES = ("changes", "transactions", "problems")
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def on_spark(capture: Capture, names: Sequence[str] = TABLES) -> dict[str, list[str]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name in names:
+        rows = getattr(capture, name).toArrow()
+        maps = [field.name for field in rows.schema if str(field.type).startswith("map")]
+        found[name] = [row | {key: dict(row[key]) for key in maps if row[key] is not None} for row in rows.to_pylist()]
+    return ordered(found)
+
+
+def without_spark(path: Path) -> dict[str, list[str]]:
+    return {name: rows for name, rows in ordered(tables(path)).items() if name in TABLES}
+
+
+@pytest.mark.parametrize("format", SIZES)
+def test_the_data_of_the_project(format: str) -> None:
+    assert on_spark(cdcwb.load(DATA / format, split_size=SIZES[format])) == without_spark(DATA / format)
+
+
+LOST = pytest.mark.xfail(
+    reason="changes of a transaction in several splits of a damaged trail lose its commit position"
+)
+
+
+@pytest.mark.parametrize("format", [pytest.param(name, marks=[LOST] if name == "goldengate" else []) for name in SIZES])
+def test_a_capture_in_disorder(format: str, tmp_path: Path) -> None:
+    path = in_disorder(format, tmp_path)
+    assert on_spark(cdcwb.load(path, split_size=SIZES[format])) == without_spark(path)
+
+
+def test_stories_cut_at_every_record(tmp_path: Path) -> None:
+    path = write_stories(tmp_path)
+    assert on_spark(cdcwb.load(path, split_size=100)) == without_spark(path)
+
+
+@pytest.mark.parametrize("broadcast", [0, 1 << 30])
+@pytest.mark.parametrize("format", ["qlik-kafka", "debezium"])
+def test_ends_of_many_transactions_are_joined_as_those_of_few(
+    format: str, broadcast: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synth.generate(format, changes=300, seed=11, to=tmp_path)
+    expected = without_spark(tmp_path / "capture")["changes"]
+    monkeypatch.setattr(committed, "_ENDS_AT_MOST", 0)
+    monkeypatch.setattr(cdcwb.tables, "BROADCAST_AT_MOST", broadcast)
+    assert on_spark(cdcwb.load(tmp_path / "capture", split_size=50_000), ["changes"])["changes"] == expected
+
+
+def test_without_images_changes_are_the_same_but_for_their_values(tmp_path: Path) -> None:
+    synth.generate("gbase8s", changes=1_500, seed=7, to=tmp_path, **MADE["gbase8s"])
+    disorder(tmp_path / "capture", seed=5)
+    capture = cdcwb.load(tmp_path / "capture", split_size=50_000)
+    names = ["position", "kind", "operation", "outcome", "commit_position", "committed_at", "source_events"]
+    imaged, headers = (
+        frame.orderBy("file_index", "offset").select(*names, "before", "after").collect()
+        for frame in (capture.changes, capture.change_headers)
+    )
+    assert [[row[name] for name in names] for row in imaged] == [[row[name] for name in names] for row in headers]
+    assert all(row.after is None and row.before is None for row in headers)
