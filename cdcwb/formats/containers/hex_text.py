@@ -1,13 +1,13 @@
 """Texts of hex digits as sources of bytes, with the location of every byte in the text.
 
-Analysts keep captures as texts: groups of hex digits with notes, headings and labels between them. One rule tells data
-from notes. A *row* of groups begins at the start of a line, or anywhere with a group of eight digits or more; it goes
-on over groups of four digits or more with blanks alone between them. All its groups have an even number of digits, and
-no other hex digit beside them. A line of groups alone, of any even widths and with eight digits or more, is data too.
-Everything else is a note, and so is a line that begins with ``#``.
+Analysts keep captures as texts: groups of hex digits with notes, headings and labels between them. One rule separates
+data from notes. A *row* of groups begins at the start of a line, or anywhere with a group of eight digits or more; it
+continues with groups of four digits or more that only blanks separate. All its groups have an even number of digits,
+and no other hex digit adjoins them. A line of groups alone, of any even widths and with eight digits or more, is data
+too. Everything else is a note, and so is a line that begins with ``#``.
 
-``xxd`` and ``hexdump -C`` print an offset before the bytes of a line, and their characters behind: those are notes. An
-offset that begins anew begins a read; one that is too high says what is missing, and ``*`` stands for bytes that repeat
+``xxd`` and ``hexdump -C`` print an offset before the bytes of a line, and their characters after them: those are notes.
+An offset that restarts begins a read; one that is too high shows what is missing, and ``*`` replaces lines that repeat
 the line before.
 """
 
@@ -49,7 +49,7 @@ _LINES: Final = {
 
 _HEAD: Final = 1 << 16
 _STARRED: Final = 16 << 20
-"""Bytes that all ``*`` of a text may stand for, or 64 times its length."""
+"""Bytes that all ``*`` of a text may replace, or 64 times its length."""
 
 
 # --- the digits of a text ---------------------------------------------------------------------------------------------
@@ -70,30 +70,30 @@ def _rows(kinds: Bytes, starts: Ints, widths: Ints, lines: Ints) -> Any:
     line; the numbers of both. Nothing is written to arrays without room."""
     found, begun, at, size = np.int64(0), np.int64(0), np.int64(0), np.int64(len(kinds))
     while at < size:
-        end, digits, alone = at, np.int64(0), True
+        end, digits, alone = at, np.int64(0), np.int64(1)
         while end < size and kinds[end] != _END:
             if kinds[end] == _HEX:
                 width = _width(kinds, end, size)
                 digits += width
-                alone = alone and width % 2 == 0
+                alone &= width % 2 == 0
                 end += width
             else:
-                alone = alone and kinds[end] == _BLANK
+                alone &= kinds[end] == _BLANK
                 end += 1
-        alone = alone and digits >= 8
+        alone &= digits >= 8
         while at < end and kinds[at] == _BLANK:
             at += 1
         if at < end and kinds[at] == _COMMENT:
             at = end
-        first, row = True, True
+        first, row = np.int64(1), np.int64(1)
         while at < end:
             if kinds[at] != _HEX:
-                row = row and kinds[at] == _BLANK
+                row &= kinds[at] == _BLANK
                 at += 1
                 continue
             width = _width(kinds, at, end)
-            behind = at + width
-            row = row and width >= 4 and (behind == end or kinds[behind] == _BLANK)
+            after = at + width
+            row = row and width >= 4 and (after == end or kinds[after] == _BLANK)
             row = width % 2 == 0 and (row or alone or width >= 8)
             if row:
                 if len(starts):
@@ -102,8 +102,8 @@ def _rows(kinds: Bytes, starts: Ints, widths: Ints, lines: Ints) -> Any:
                         lines[begun] = found
                 found += 1
                 begun += first
-                first = False
-            at = behind
+                first = np.int64(0)
+            at = after
         at = end + 1
     return found, begun
 
@@ -177,16 +177,16 @@ class _Dump:
         self.offset, self.begin, self.end, self.size, self.place = map(np.ascontiguousarray, columns)
 
     def fits(self) -> bool:
-        """Do the offsets go on from line to line?"""
+        """Whether the offsets continue from line to line."""
         data = np.flatnonzero(self.size >= 0)
         step, size, is_starred = np.diff(self.offset[data]), self.size[data][:-1], np.diff(data) > 1
-        goes_on = np.where(is_starred, (step > 0) & (step % np.maximum(size, 1) == 0), step == size) & (size > 0)
-        right, wrong = np.count_nonzero(goes_on), np.count_nonzero((step > 0) & ~goes_on)
+        continues = np.where(is_starred, (step > 0) & (step % np.maximum(size, 1) == 0), step == size) & (size > 0)
+        right, wrong = np.count_nonzero(continues), np.count_nonzero((step > 0) & ~continues)
         begins = bool((self.size > 0).any()) and not self.offset[data].any()
         return bool(begins or (right and right >= 4 * wrong))
 
     def digits(self, kinds: Bytes, most: int) -> _Digits:
-        """The data; all ``*`` stand for at most so many bytes."""
+        """The data; all ``*`` replace at most so many bytes."""
         size, reads, missing, lost = self.size.copy(), [], np.zeros(len(self.size), np.int64), []
         last, expected, stars = -1, -1, []
         for line, (offset, count) in enumerate(zip(self.offset.tolist(), self.size.tolist(), strict=True)):
@@ -223,7 +223,7 @@ class _Dump:
             return None
         line, count, is_star = lost[0]
         more = f", and more after {len(lost) - 1:,} other lines" if lost[1:] else ""
-        too_many = "; the * there would stand for too many" if is_star else ""
+        too_many = "; the * there would repeat too many" if is_star else ""
         where = f"after the line at offset {int(self.place[line]):,}"
         return f"by the offsets of the dump {count:,} bytes are missing {where}{more}{too_many}"
 
