@@ -126,6 +126,7 @@ class Problem(StrEnum):
     """The codes of ``problems``, each with a severity and a heading."""
 
     MALFORMED = "malformed"
+    STALE = "stale"
     TRUNCATED = "truncated"
     UNKNOWN_RECORD_TYPE = "unknown_record_type"
     HEADER_SIZE = "header_size"
@@ -182,6 +183,7 @@ class Problem(StrEnum):
 _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.MALFORMED: _ProblemFacts(_E, "bytes that are not a record"),
+    Problem.STALE: _ProblemFacts(_I, "bytes that an earlier read left in the buffer"),
     Problem.TRUNCATED: _ProblemFacts(_E, "record cut off"),
     Problem.UNKNOWN_RECORD_TYPE: _ProblemFacts(_W, "unknown record type"),
     Problem.HEADER_SIZE: _ProblemFacts(_W, "header longer than known"),

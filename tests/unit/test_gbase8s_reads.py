@@ -22,6 +22,7 @@ from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.first_pass import buffer_size, explained, make_plan, repeats
 from cdcwb.formats.gbase8s.framing import EMPTY, Edges, ReadBuffer, Reads, Segments, iter_segments, walk_reads
 from cdcwb.formats.gbase8s.plan import Options, pieces_of
+from cdcwb.model import Problem
 from tests import wire
 from tests.local import ledger, plan_of, read
 
@@ -56,7 +57,7 @@ def found(captured: Sequence[bytes]) -> tuple[list[bytes], list[tuple[int, bytes
     for at, (start, end) in enumerate(zip(walked.start.tolist(), walked.end.tolist(), strict=True)):
         if walked.record[at]:
             records.append(data[start:end])
-        elif walked.reasons[at].code is not None:
+        elif walked.reasons[at].code not in (None, Problem.STALE):
             rest.append(
                 (int(np.searchsorted(starts, start, "right")) - 1, data[start:end], walked.reasons[at].sentence)
             )
@@ -406,6 +407,15 @@ def test_the_size_of_a_buffer_is_found_and_can_be_given(tmp_path: Path, size: in
     assert f"those {size} bytes earlier" in evidence
     assert kinds(read(file, buffer_size=size)) == EXPECTED
     assert detected(file, buffer_size=size)["buffer_size"] == (str(size), "given as an option", True)
+
+
+def test_stale_bytes_are_remarks_that_say_what_they_repeat(tmp_path: Path) -> None:
+    file = tmp_path / "buffers.bin"
+    file.write_bytes(b"".join(buffers(STREAM, 96)))
+    stale = [row["problems"] for row in read(file).to_pylist() if row["kind"] == "filler" and any(row["raw"])]
+    assert {(one["code"], one["detail"]) for (one,) in stale} == {
+        ("stale", "stale bytes of the read buffer: they repeat those of an earlier read at this offset of it")
+    }
 
 
 def test_a_wrong_size_is_taken_at_its_word_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -222,6 +222,19 @@ def test_a_capture_in_chinese_prose_is_read(tmp_path: Path) -> None:
     assert "分包方案号".encode() in shown
 
 
+def test_digits_that_adjoin_those_of_a_word_are_lost_and_the_rest_of_the_tail_is_stale(tmp_path: Path) -> None:
+    lines = _prose(list(_reads())).split("\n")
+    tails = [number + 1 for number, line in enumerate(lines) if "脏数据" in line]
+    lines[tails[2]] = "7D5 --> 2005 对应该用户的id" + lines[tails[2]]
+    file = tmp_path / "article.txt"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    table = read(file).to_pylist()
+    assert [row["raw"] for row in table if row["record_type"]] == PLUMS
+    assert "malformed" not in {row["kind"] for row in table}
+    problems = [problem["detail"] for row in table for problem in row["problems"] or ()]
+    assert problems[2] == "stale bytes of the read buffer: they repeat some of an earlier read"
+
+
 def test_the_same_reads_a_line_each_are_read(tmp_path: Path) -> None:
     file = tmp_path / "reads.txt"
     names = ("TABSCHEM", "TIMEOUT ", "BEGINTX ", "INSERT  ", "COMMTX  ")

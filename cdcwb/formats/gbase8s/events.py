@@ -18,7 +18,7 @@ from cdcwb.formats.gbase8s.framing import Bools, Ints, Segments
 from cdcwb.formats.gbase8s.layout import FORMAT, RECORD_TYPES
 from cdcwb.formats.gbase8s.plan import Plan, SplitEntry, Stream, Versions, distinct
 from cdcwb.formats.gbase8s.transactions import Found, assign
-from cdcwb.model import Kind, OffsetUnit
+from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = ["Chunk", "SplitState", "read_chunks", "read_events"]
 
@@ -247,7 +247,7 @@ class SplitState:
         kind = Kind.FILLER if is_filler(segments, segment) else Kind.MALFORMED
         raw = segments.buffer[segments.start[segment] : segments.end[segment]].tobytes()
         row = self._row(index, offset, length, kind, reason, raw)
-        if kind is Kind.MALFORMED:
+        if kind is Kind.MALFORMED or code is Problem.STALE:
             row["problems"] = [{"code": str(code), "detail": reason}]
         return row
 

@@ -303,7 +303,11 @@ KEY: Final = 24
 """The bytes that identify a record: the common header and the sequence number."""
 
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
-_STALE: Final = Reason(None, "stale bytes of an earlier read at this offset of the buffer")
+_STALE: Final = Reason(
+    Problem.STALE, "stale bytes of the read buffer: they repeat those of an earlier read at this offset of it"
+)
+_MOVED: Final = Reason(Problem.STALE, "stale bytes of the read buffer: they repeat some of an earlier read")
+_LEAST_MOVED: Final = 8  # bytes that are looked for anywhere in the buffer
 _NONE, _RECORD_HERE, _BEFORE = 0, 1, 2  # of an offset of the buffer: a record was read there, or may have been before
 
 
@@ -543,8 +547,10 @@ class Reads:
         else:
             stop = self._next_strong(position + 1, last)
             kind, end = self._candidate(position)
+            begin = self._at(position, min(stop, position + KEY))
+            is_moved = kind != STRONG and len(begin) >= _LEAST_MOVED and self.image.find(begin) >= 0
             sentence = "bytes that are not a record and differ from those of earlier reads at this offset of the buffer"
-            reason = Reason(Problem.MALFORMED, sentence)
+            reason = _MOVED if is_moved else Reason(Problem.MALFORMED, sentence)
             if kind == STRONG and stop == self.length < end:
                 reason = _length_damage(self.bytes, position - self.base, self.base, self.length)
         self.found.append((position, stop, reason))
