@@ -20,7 +20,7 @@ import cdcwb
 from cdcwb.report import run_suite
 from cdcwb.report.suite import Suite
 from cdcwb.views import PAGES
-from tests.face.cases import Case
+from tests.face.cases import DATA, Case
 from tests.limits import run
 
 __all__ = [
@@ -114,7 +114,7 @@ def as_json(value: Any, folder: Path) -> Any:
 
 
 def without(folder: Path, text: str) -> str:
-    return text.replace(str(folder), "…")
+    return text.replace(str(folder), "…").replace(str(DATA), "data")
 
 
 class Commands:

@@ -209,8 +209,11 @@ USES: Final = (
         "gbase8s",
         "schemas",
         "{folder}/schemas.txt",
-        files={"schemas.txt": b"102: order_id bigint, customer_id int\n"},
-        path="{data}/gbase8s/stream-2.bin",
+        files={
+            "schemas.txt": b"102: order_id bigint, customer_id int\n",
+            "capture/stream-2.bin": (DATA / "gbase8s" / "stream-2.bin").read_bytes(),
+        },
+        path="{folder}/capture/stream-2.bin",
     ),
     # qlik-kafka
     Use("qlik-kafka", "keys", "shop.orders:customer_id", {}, spark=True),

@@ -120,7 +120,8 @@ def test_a_broken_file_is_named_with_what_to_do(text: str, said: str, tmp_path: 
     path = labels(tmp_path / "stream.labels.json", text)
     with pytest.raises(OptionError) as caught:
         plan_of(folder)
-    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
     assert str(caught.value).endswith(". Correct this file, or load with labels=none.")
     assert "\n" not in str(caught.value)
     assert named(folder, labels="none") == NUMBER
