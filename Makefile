@@ -37,11 +37,11 @@ report: env java ## run every notebook over every capture in data/ and write rep
 test: env java browser s3 stores ## check the code, then run every test at its normal size
 	@echo "1 of 4: the checks of the code, while the decoders' loops are compiled; 1 minute …"
 	@$(BIN)/python -m cdcwb.cli.kernels & $(CHECK) && wait $$!
-	@echo "2 of 4: tests without Spark; 6 minutes …"
+	@echo "2 of 4: tests without Spark; 7 minutes …"
 	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal -m "not spark" tests/unit tests/hostile tests/answers tests/face
-	@echo "3 of 4: reports in a browser, notebooks and Spark; 5 minutes …"
+	@echo "3 of 4: reports in a browser, notebooks and Spark; 11 minutes …"
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder tests/browser tests/notebooks tests/spark
-	@echo "4 of 4: what users see, asked of Spark; 1 minute …"
+	@echo "4 of 4: what users see, asked of Spark; 3 minutes …"
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) -m spark tests/hostile tests/answers tests/face
 
 face: env java ## write what users see now to tests/face/expected; ONLY="gbase8s gbase8s-reports" writes these alone
