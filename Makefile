@@ -61,10 +61,12 @@ test-oldest: $(OLDEST)/.ready ## run the tests that tell most of Spark on the ol
 
 LIVE_TESTS := CDCWB_LIVE_JARS=$(LIVE_JARS) $(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO)
 
-# What tests/smoke.txt lists, the tests on the oldest PySpark in one run.
+# What tests/smoke.txt lists. Those of tests/live have a session of their own, with connectors.
 smoke: env live ## run a few of the tests on the oldest PySpark, against a broker and a database, and on a cluster
-	@echo "the oldest PySpark, a broker and a database; 2 minutes …"
-	$(LIVE_TESTS) -m smoke tests/spark tests/live
+	@echo "the oldest PySpark; 1 minute …"
+	$(LIVE_TESTS) -m smoke tests/spark
+	@echo "a broker and a database; 1 minute …"
+	$(LIVE_TESTS) -m smoke tests/live
 	@echo "a cluster and Spark Connect; 2 minutes …"
 	$(PYTEST) --cluster -m smoke tests/cluster
 
