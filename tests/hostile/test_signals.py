@@ -24,6 +24,7 @@ ENDED = {
 }
 COMMAND = (  # what runs in the background of a shell ignores Ctrl-C
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL);"  # ignored where nohup started the tests
     "from cdcwb.cli import main; sys.exit(main())"
 )
 
