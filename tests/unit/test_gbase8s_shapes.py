@@ -72,7 +72,7 @@ SHAPES = [
     ("binary", {}),
     ("hex", {}),
     ("hex", {"group": 0, "line_bytes": 7}),
-    ("hex", {"group": 1, "line_bytes": 29, "notes": True}),
+    ("hex", {"group": 2, "line_bytes": 30, "notes": True}),
     ("xxd", {}),
     ("hexdump", {}),
     ("reads", {}),

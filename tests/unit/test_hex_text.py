@@ -201,6 +201,7 @@ def test_the_records_of_a_text_with_prose_are_those_that_it_speaks_of(tmp_path: 
     [
         ("0000001D 0000002A", "0000001d0000002a"),
         ("00 00 00 1d 00 2a", "0000001d002a"),
+        ("0000001D0000002A\r\n0F\r\n", "0000001d0000002a0f"),  # the last line of a text may be short
         ("0000\t001D\u00a00000\u3000002A", "0000001d0000002a"),
         ("0000001D four bytes\n0000002A", "0000001d0000002a"),
         ("0000000F 4 bytes\n0009 2 bytes\n61626364", "0000000f000961626364"),

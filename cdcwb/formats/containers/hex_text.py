@@ -3,8 +3,8 @@
 Analysts keep captures as texts: groups of hex digits with notes, headings and labels between them. One rule separates
 data from notes. A *row* of groups begins at the start of a line, or anywhere with a group of eight digits or more; it
 continues with groups of four digits or more that only blanks separate. All its groups have an even number of digits,
-and no other hex digit adjoins them. A line of groups alone, of any even widths and with eight digits or more, is data
-too. Everything else is a note, and so is a line that begins with ``#``.
+and no other hex digit adjoins them. A line of groups alone, of any even widths, is data too if it has eight digits or
+more, or follows a line with data. Everything else is a note, and so is a line that begins with ``#``.
 
 ``xxd`` and ``hexdump -C`` print an offset before the bytes of a line, and their characters after them: those are notes.
 An offset that restarts begins a read; one that is too high shows what is missing, and ``*`` replaces lines that repeat
@@ -69,8 +69,9 @@ def _rows(kinds: Bytes, starts: Ints, widths: Ints, lines: Ints) -> Any:
     """The groups that are data: where they start and how wide they are, and the groups that are the first of their
     line; the numbers of both. Nothing is written to arrays without room."""
     found, begun, at, size = np.int64(0), np.int64(0), np.int64(0), np.int64(len(kinds))
+    follows = np.int64(0)
     while at < size:
-        end, digits, alone = at, np.int64(0), np.int64(1)
+        begin, end, digits, alone = at, at, np.int64(0), np.int64(1)
         while end < size and kinds[end] != _END:
             if kinds[end] == _HEX:
                 width = _width(kinds, end, size)
@@ -80,7 +81,7 @@ def _rows(kinds: Bytes, starts: Ints, widths: Ints, lines: Ints) -> Any:
             else:
                 alone &= kinds[end] == _BLANK
                 end += 1
-        alone &= digits >= 8
+        alone &= digits >= (2 if follows else 8)
         while at < end and kinds[at] == _BLANK:
             at += 1
         if at < end and kinds[at] == _COMMENT:
@@ -104,6 +105,8 @@ def _rows(kinds: Bytes, starts: Ints, widths: Ints, lines: Ints) -> Any:
                 begun += first
                 first = np.int64(0)
             at = after
+        if end > begin:  # a blank line, or the second byte of a line end, is none
+            follows = 1 - first
         at = end + 1
     return found, begun
 
