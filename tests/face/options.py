@@ -190,13 +190,7 @@ USES: Final = (
     Use("all", "images", "false", {}, reader="debezium", spark=True),
     Use("all", "mode", "DROPMALFORMED", path="{data}/idm-event-log", spark=True),
     Use("all", "split_size", "2000", {"container": "lines"}, reader="debezium", alike=True),
-    Use(
-        "all",
-        "inflate_limit",
-        "1KB",
-        {"container": "xlsx"},
-        reader="idm-event-log",
-    ),
+    Use("all", "inflate_limit", "1KB", {"compression": "gzip"}, reader="gbase8s"),
     # gbase8s
     Use("gbase8s", "keys", "shop.orders:order_id", {"table_names": True}, spark=True),
     Use("gbase8s", "charset", "gb18030", {"charset": "gb18030"}),
