@@ -115,7 +115,9 @@ def test_stale_tails_are_filler(reads: list[bytes], tmp_path: Path) -> None:
     tails = [row for row in read(file).to_pylist() if row["kind"] == "filler"]
     assert len(tails) == 5
     assert sum(row["length"] for row in tails) == len(_fixed(reads)) - 220
-    assert dict(tails[1]["headers"]) == {"reason": "stale bytes of an earlier read at this offset of the buffer"}
+    assert dict(tails[1]["headers"]) == {
+        "reason": "stale bytes of the read buffer: they repeat those of an earlier read at this offset of it"
+    }
 
 
 def test_the_insert_is_taken_apart(samples: Path) -> None:
