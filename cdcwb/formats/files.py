@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.compressed import compression_of, unpack
+from cdcwb.formats.containers.hex_text import SHAPES as TEXT_SHAPES
 from cdcwb.formats.containers.hex_text import Bytes, Ints, TextSource, read_text
 from cdcwb.formats.listing import list_files, natural_key
 from cdcwb.formats.options import as_choice
@@ -26,7 +27,7 @@ from cdcwb.formats.source import LocalFile, TemporaryCopy, became_shorter, infla
 
 __all__ = ["SHAPES", "BinarySource", "Source", "in_file", "list_files", "natural_key", "open_source"]
 
-SHAPES: Final = ("auto", "binary", "hex", "xxd", "hexdump")
+SHAPES: Final = ("auto", "binary", *TEXT_SHAPES)
 """The values of the option ``shape``."""
 
 _HEAD: Final = 1 << 16  # bytes that distinguish a binary file from a text

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 import numpy as np
@@ -132,6 +132,10 @@ def _within(kinds: Bytes, begins: Ints, ends: Ints, most: Ints, starts: Ints, wi
     return found, np.int64(len(begins))
 
 
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
 @dataclass(slots=True)
 class _Digits:
     """The groups of a text that are data, which of them begin lines and reads, and those that are the ``*`` of a dump:
@@ -141,14 +145,13 @@ class _Digits:
     widths: Ints
     lines: Ints
     reads: Ints | None = None
-    stars: Ints | None = None
-    periods: Ints | None = None
+    stars: Ints = field(default_factory=_none)
+    periods: Ints = field(default_factory=_none)
     problem: str | None = None
 
 
 def _groups(function: Any, *parts: Any) -> tuple[Ints, Ints, Ints]:
-    none = np.empty(0, np.int64)
-    found, lines = function(*parts, none, none, none)
+    found, lines = function(*parts, _none(), _none(), _none())
     out = np.empty(found, np.int64), np.empty(found, np.int64), np.empty(lines, np.int64)
     if found:
         function(*parts, *out)
@@ -238,7 +241,7 @@ def read_text(data: Bytes, shape: str | None) -> TextSource | None:
     """A complete text as bytes; ``shape`` None: whichever it has. None: a text that is no dump of this shape, or
     without digits. Raises CaptureError for UTF-32."""
     text, unit = _one_byte_a_character(data)
-    for name in (shape,) if shape else ("xxd", "hexdump"):
+    for name in (shape,) if shape else _LINES:
         if name != "hex" and _Dump(name, text[:_HEAD]).fits():
             digits = _Dump(name, text).digits(_kinds(text), max(_STARRED, 64 * len(text)))
             mark = "a colon" if name == "xxd" else "blanks"
@@ -283,7 +286,7 @@ class TextSource:
         self._before = np.append(0, np.cumsum(digits.widths))  # digits before each group
         self._is_star = np.zeros(len(digits.starts), np.bool_)
         wire = _spelled(text, digits)
-        if digits.stars is not None and digits.periods is not None and len(digits.stars):
+        if len(digits.stars):
             self._is_star[digits.stars] = True
             wire = _repeated(wire, self._before[digits.stars] // 2, digits.widths[digits.stars] // 2, digits.periods)
         self._wire = wire
@@ -344,8 +347,7 @@ def _spelled(text: bytes, digits: _Digits) -> Bytes:
     """The bytes of all groups but those of stars."""
     edge = np.zeros(len(text) + 1, np.int8)
     plain = np.ones(len(digits.starts), np.bool_)
-    if digits.stars is not None:
-        plain[digits.stars] = False
+    plain[digits.stars] = False
     edge[digits.starts[plain]] += 1
     edge[(digits.starts + digits.widths)[plain]] -= 1
     data = np.frombuffer(text, np.uint8)[np.cumsum(edge[:-1], dtype=np.int8).view(np.bool_)]

@@ -43,7 +43,6 @@ from cdcwb.formats.gbase8s.plan import NO_COUNTS, FileEntry, Options, Plan, Spli
 from cdcwb.formats.gbase8s.schema import SchemaTextError, parse_columns, schema_text
 from cdcwb.formats.gbase8s.transactions import COMMIT, Open
 from cdcwb.formats.requests import detected_row
-from cdcwb.model import Problem
 
 __all__ = ["HEAD", "Scan", "detect", "find_start", "is_filler", "make_plan", "probe"]
 
@@ -194,10 +193,7 @@ def _note_malformed(scan: Scan, stream: Stream, segments: Segments) -> None:
 
 def is_filler(segments: Segments, gap: int) -> bool:
     """Whether a gap has no data: stale, or all zero bytes."""
-    return (
-        segments.reasons[gap].code in (None, Problem.STALE)
-        or not segments.buffer[segments.start[gap] : segments.end[gap]].any()
-    )
+    return segments.reasons[gap].is_unused or not segments.buffer[segments.start[gap] : segments.end[gap]].any()
 
 
 def _note_evidence(scan: Scan, stream: Stream, segments: Segments, headers: Headers) -> int:
@@ -311,7 +307,7 @@ def explained(segments: Segments) -> tuple[int, int]:
     """The numbers of bytes that are neither record nor stale, and of stale bytes."""
     sizes = {True: 0, False: 0}
     for gap, reason in segments.reasons.items():
-        sizes[reason.code in (None, Problem.STALE)] += int(segments.end[gap] - segments.start[gap])
+        sizes[reason.is_unused] += int(segments.end[gap] - segments.start[gap])
     return sizes[False], sizes[True]
 
 

@@ -76,6 +76,11 @@ class Reason(NamedTuple):
     code: Problem | None
     sentence: str
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether the bytes are known to have no data."""
+        return self.code in (None, Problem.STALE)
+
 
 @dataclass(frozen=True, slots=True)
 class Segments:
