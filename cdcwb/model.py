@@ -127,6 +127,7 @@ class Problem(StrEnum):
 
     MALFORMED = "malformed"
     STALE = "stale"
+    INFERRED = "inferred"
     TRUNCATED = "truncated"
     UNKNOWN_RECORD_TYPE = "unknown_record_type"
     HEADER_SIZE = "header_size"
@@ -184,6 +185,7 @@ _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.MALFORMED: _ProblemFacts(_E, "bytes that are not a record"),
     Problem.STALE: _ProblemFacts(_I, "bytes that an earlier read left in the buffer"),
+    Problem.INFERRED: _ProblemFacts(_W, "read by a guess"),
     Problem.TRUNCATED: _ProblemFacts(_E, "record cut off"),
     Problem.UNKNOWN_RECORD_TYPE: _ProblemFacts(_W, "unknown record type"),
     Problem.HEADER_SIZE: _ProblemFacts(_W, "header longer than known"),

@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import finished
 from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Wanted
+from cdcwb.formats.changes import CHANGES, Read, finished
 from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import EVENTS, PROBLEMS, across, find, in_splits, sections
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.headers import CHANGES, Patches, Read
+from cdcwb.formats.headers import Patches
 from cdcwb.formats.requests import problem_rows, select
 from cdcwb.formats.sections import patches
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of

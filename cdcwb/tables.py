@@ -130,7 +130,7 @@ class Live(Planned, _InSession):
 
     @property
     def assembles_in_splits(self) -> bool:
-        """Whether changes and transactions are assembled in the splits (:mod:`cdcwb.formats.assembly`)."""
+        """Whether changes and transactions are assembled in the splits (:mod:`cdcwb.formats.changes`)."""
         return type(self) is Live and isinstance(self.format, Assembling)
 
     @property
@@ -161,11 +161,8 @@ class Live(Planned, _InSession):
 
     @cached_property
     def _shares(self) -> bool:
-        """Whether splits share transactions."""
-        form, splits = self.format, range(len(self.plan.splits))
-        if self.assembles_in_splits:
-            return any(cast(Assembling, form).crossing(self.plan, split) for split in splits)
-        return self.reads_trail and any(cast(Trailing, form).shared(self.plan))
+        """Whether splits share transactions of a trail."""
+        return self.reads_trail and any(cast(Trailing, self.format).shared(self.plan))
 
     @cached_property
     def _patches(self) -> Patches:
@@ -245,7 +242,8 @@ class Live(Planned, _InSession):
             return conform(self._summaries(), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), lambda: self.changes(False), self.format)
-        if not self._shares:
+        form, splits = cast(Assembling, self.format), range(len(self.plan.splits))
+        if not any(form.crossing(self.plan, split).transactions for split in splits):
             return self._read(part="transactions", images="false", mode=self.mode)
         return joined_transactions(self._sent("transactions", images=False))
 

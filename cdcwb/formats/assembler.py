@@ -1,5 +1,5 @@
 """Assembles changes and transactions from a complete set of events: those of a small capture, or of some transactions
-collected from many splits. The rules are those of readers for one split (:mod:`cdcwb.formats.assembly`,
+collected from many splits. The rules are those of readers for one split (:mod:`cdcwb.formats.changes`,
 :mod:`cdcwb.formats.delivered`, :mod:`cdcwb.formats.trail`, :mod:`cdcwb.formats.summaries`). The facts from the end of a
 transaction are added here.
 """
@@ -12,8 +12,10 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.assembly import (
+from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Trailing, Wanted
+from cdcwb.formats.changes import (
     ONLY_ASSEMBLED,
+    Read,
     ended,
     finished,
     open_ones,
@@ -21,10 +23,8 @@ from cdcwb.formats.assembly import (
     read_transactions,
     with_columns,
 )
-from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Trailing, Wanted
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.headers import Read
 from cdcwb.formats.requests import problem_rows
 from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.formats.trail import read_trail_changes
@@ -86,7 +86,7 @@ class Assembler:
 
     def transactions(self) -> Batches:
         """Batches of :data:`cdcwb.model.TRANSACTIONS`, of a stream with begins and ends."""
-        return (rows for _, rows in read_transactions(self._read, Wanted(images=False), 0, frozenset()))
+        return (rows for _, rows in read_transactions(self._read, Wanted(images=False)))
 
     def problems(self, wanted: Wanted = EVERYTHING) -> Batches:
         """Batches of :data:`cdcwb.model.PROBLEMS`: those of changes that none of their events has, and those of

@@ -421,10 +421,10 @@ class Portioning(Protocol):
 @runtime_checkable
 class Assembling(Protocol):
     """A format whose stream has begins and ends, and whose changes and transactions are assembled in its splits
-    (:mod:`cdcwb.formats.assembly`): its plan has the transactions that cross the borders of splits."""
+    (:mod:`cdcwb.formats.changes`): its plan has what splits need to know of others."""
 
-    def crossing(self, plan: Any, split: int) -> frozenset[str]:
-        """The transactions that are open at the start of a split, or at its end if another one follows."""
+    def crossing(self, plan: Any, split: int) -> Any:
+        """What a split needs to know of others: a :class:`cdcwb.formats.changes.Crossing`."""
         ...
 
 

@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.assembly import Became, assembled, ended, joined
 from cdcwb.formats.base import OF_CHANGES, Halved, Wanted
-from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import HALVES, WHOLE, as_array, elsewhere, partners
-from cdcwb.formats.headers import CHANGES, OPEN, PATCHED, ROLLED_BACK, Halves, Named, Patch, Read
+from cdcwb.formats.changes import CHANGES, Became, Halves, Named, Read, assembled, ended, joined
+from cdcwb.formats.groups import Groups, as_array
+from cdcwb.formats.halves import HALVES, WHOLE, elsewhere, partners
+from cdcwb.formats.headers import OPEN, PATCHED, ROLLED_BACK, Patch
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.sequences import sequence_times

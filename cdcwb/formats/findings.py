@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import ONLY_ASSEMBLED, open_ones, read_checked, read_sections
 from cdcwb.formats.base import Assembling, Format, Halved, Halving, Joining, Trailing, Wanted
+from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read, open_ones, read_checked
+from cdcwb.formats.changes import merged as merged_transactions
 from cdcwb.formats.clock import frozen_times, merged, of_sequences
 from cdcwb.formats.delivered import read_checked_pairs
 from cdcwb.formats.halves import WHOLE, elsewhere
-from cdcwb.formats.headers import NO_PATCH, Named, Patch, Read
+from cdcwb.formats.headers import NO_PATCH, Patch
 from cdcwb.formats.requests import problem_rows, select, with_problems
-from cdcwb.formats.sections import RUNS, transactions_of
 from cdcwb.formats.summaries import OF_PARTS, incomplete, read_parts, summarised
 from cdcwb.formats.trail import read_trail_checked, read_trail_sections
 
@@ -74,7 +74,7 @@ def find(form: Format, plan: Any, split: int | None, read: Read, wanted: Wanted,
         found = read_trail_checked(read, replace(wanted, columns=frozenset(OF_EVENTS)), patch)
     elif isinstance(form, Assembling):
         columns = frozenset(OF_EVENTS)
-        found = read_checked(read, replace(wanted, columns=columns), split, form.crossing(plan, split), patch)
+        found = read_checked(read, replace(wanted, columns=columns), split, form.crossing(plan, split))
     else:
         found = _of_delivered(form, read, wanted, form.halved(plan, split) if isinstance(form, Halving) else WHOLE)
     for name, rows in found:
@@ -82,7 +82,7 @@ def find(form: Format, plan: Any, split: int | None, read: Read, wanted: Wanted,
             yield PROBLEMS, problem_rows(rows)
         elif name == "changes":
             yield PROBLEMS, problem_rows(rows, ONLY_ASSEMBLED)
-        elif name == "open":
+        elif name == "transactions":
             yield PROBLEMS, pa.RecordBatch.from_pylist(open_ones(rows), model.PROBLEMS)
         else:
             yield name, rows
@@ -125,10 +125,9 @@ def _of_delivered(form: Format, read: Read, wanted: Wanted, halved: Halved) -> N
 
 
 def sections(form: Format, plan: Any, split: int, read: Read, wanted: Wanted) -> Named:
-    """What other splits need to know of a split (:func:`cdcwb.formats.sections.patches`). ``read`` reads its events."""
-    if isinstance(form, Assembling):
-        yield from read_sections(read, wanted, split, form.crossing(plan, split))
-    elif isinstance(form, Trailing):
+    """What other splits of a trail need to know of a split (:func:`cdcwb.formats.sections.patches`). ``read`` reads its
+    events."""
+    if isinstance(form, Trailing):
         yield from read_trail_sections(read, wanted, split, form.shared(plan)[split])
 
 
@@ -141,6 +140,6 @@ def across(form: Format, found: Mapping[str, pa.Table], events: Read) -> Iterato
         yield problem_rows(form.key_spellings(found["spellings"]))
     if isinstance(form, (Halving, Trailing)):
         yield from Assembler(form, {}, [(events, Halved())]).problems()
-    if "sections" in found:
-        rows += open_ones(transactions_of(found["sections"], found.get("runs", RUNS.empty_table())))
+    if "crossing" in found:
+        rows += open_ones(merged_transactions(found["crossing"]))
     yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.base import Halved
+from cdcwb.formats.groups import as_array
 from cdcwb.model import Kind
 
 __all__ = [
     "GREATEST",
     "HALVES",
     "WHOLE",
-    "as_array",
     "elsewhere",
     "overlaps",
     "partners",
@@ -35,12 +35,6 @@ WHOLE: Final = Halved(befores=False)
 
 GREATEST: Final = "\U0010ffff"
 """A text that is not less than any position."""
-
-
-def as_array(values: pa.Array) -> Bools:
-    """Truth values as numpy has them."""
-    found: Bools = values.to_numpy(zero_copy_only=False)
-    return found
 
 
 def overlaps(ranges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -16,15 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.groups import one_chunk
-from cdcwb.formats.halves import as_array
+from cdcwb.formats.changes import CHANGES, Halves, Read, files_changed
+from cdcwb.formats.groups import as_array, one_chunk
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.model import Kind, Outcome
 
 __all__ = [
-    "CHANGES",
     "COMMITTED",
     "LOCATION",
     "NARROW",
@@ -35,15 +33,11 @@ __all__ = [
     "PATCHED",
     "PATCHED_RUNS",
     "ROLLED_BACK",
-    "Halves",
     "Headers",
-    "Named",
     "Patch",
     "Patches",
-    "Read",
     "Runs",
     "WrittenPatches",
-    "changed",
     "location",
     "locations",
     "narrow",
@@ -51,17 +45,8 @@ __all__ = [
     "written_by_split",
 ]
 
-Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
-"""Reads the events of a split."""
-
-Named = Iterator[tuple[str, pa.RecordBatch]]
-"""Batches with their names."""
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-CHANGES: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
-"""The kinds of events that changes are made of."""
 
 OUTCOMES: Final = pa.array([str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN)])
 """The outcomes of transactions."""
@@ -210,11 +195,6 @@ NO_PATCH: Final = NO_PATCHES.patch(0)
 """The patch of a split whose transactions cross no border."""
 
 
-def changed() -> CaptureError:
-    """The error for files that are not the same in two passes over them."""
-    return CaptureError("the files changed between two passes over them; load the capture again")
-
-
 def outcome(begins: Bools, commits: Bools, rolls_back: Bools) -> Ints:
     """The outcome of transactions with these records, as an index in :data:`OUTCOMES`."""
     return np.where(begins & commits, COMMITTED, np.where(begins & rolls_back, ROLLED_BACK, OPEN))
@@ -243,19 +223,6 @@ def narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
         place[begins] = np.arange(len(begins))
         user = texts.take(pa.array(place, mask=place < 0))
     return pa.RecordBatch.from_arrays([*columns, user], schema=NARROW)
-
-
-@dataclass(frozen=True, slots=True)
-class Halves:
-    """For each change event: ``partner``, the number of the other half of its update, -1 for none; ``alone``: whether
-    it is a half without the other one; ``earlier``: whether the other half is in an earlier split, which yields their
-    change. Other halves in later splits are numbered after all events of the split. ``ordered``: whether halves are
-    paired by their order; then an after half that precedes its before half is reported."""
-
-    partner: Ints
-    alone: Bools
-    earlier: Bools
-    ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +373,7 @@ class Headers:
         of_groups, of_rows = ((n * scale[1] + s + 1) * scale[2] + t + 1 for n, s, t in (groups, wanted))
         place = np.searchsorted(of_groups, of_rows)
         if not np.isin(of_rows, of_groups).all():
-            raise changed()
+            raise files_changed()
         first, last = runs.ends
         earlier[first[place]], later[last[place]] = rows["earlier"].to_numpy(), rows["later"].to_numpy()
         is_later = as_array(pc.is_valid(rows["other_split"]))

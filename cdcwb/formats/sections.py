@@ -18,12 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.groups import Groups, distinct, labels, one_chunk
-from cdcwb.formats.halves import as_array
+from cdcwb.formats.groups import Groups, as_array, distinct, one_chunk
 from cdcwb.formats.headers import (
     NO_PATCHES,
     OPEN,
-    OUTCOMES,
     PATCHED,
     PATCHED_RUNS,
     ROLLED_BACK,
@@ -32,9 +30,9 @@ from cdcwb.formats.headers import (
     outcome,
 )
 from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.model import Completeness, Kind, Operation
+from cdcwb.model import Kind
 
-__all__ = ["APART", "RUNS", "SECTIONS", "patches", "sections_of", "transactions_of"]
+__all__ = ["APART", "RUNS", "SECTIONS", "patches", "sections_of"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -210,61 +208,12 @@ class _Joined:
         return cls(rows, row, size, run, earlier, total, after[starts][run])
 
 
-def transactions_of(sections: pa.Table, runs: pa.Table) -> pa.RecordBatch:
-    """The transactions of all these sections, as a batch of :data:`cdcwb.model.TRANSACTIONS`, in the order of their
-    first rows."""
-    groups = Groups(sections)
-    begin, end = groups.row("begins"), groups.row("ends", last=True)
-    completeness = pc.if_else(end.is_valid(), str(Completeness.COMPLETE), str(Completeness.NO_END))
-    completeness = pc.if_else(begin.is_valid(), completeness, str(Completeness.NO_BEGIN))
-    columns: dict[str, Any] = {
-        "transaction_id": groups.names,
-        **{name: groups.column(name).take(begin) for name in ("begin_position", "began_at", "user")},
-        **{name: groups.column(name).take(end) for name in ("end_position", "ended_at")},
-        "outcome": OUTCOMES.take(pa.array(_outcomes(groups))),
-        "completeness": completeness,
-        "bytes": groups.sum(groups.column("bytes")),
-        **_touched(groups, runs),
-    }
-    return _batch(columns, model.TRANSACTIONS)
-
-
 def _outcomes(groups: Groups) -> Ints:
     """The outcome of each transaction, as an index in OUTCOMES."""
     begins, commits, rolls_back = (
         as_array(groups.some(as_array(groups.column(name)))) for name in ("begins", "commits", "rolls_back")
     )
     return outcome(begins, commits, rolls_back)
-
-
-def _touched(groups: Groups, runs: pa.Table) -> dict[str, pa.Array]:
-    """For each transaction the number of changes by operation, and the tables, both in name order."""
-    rows = runs.filter(runs["counts"]).combine_chunks()
-    label = labels(one_chunk(rows["schema_name"]), one_chunk(rows["table_name"]))
-    named = as_array(label.is_valid())
-    number = _numbers(groups, rows)
-    texts, offsets, _ = distinct(number[named], label.filter(pa.array(named)), len(groups))
-    joined = _Joined.of(runs)
-    starts = np.flatnonzero(np.diff(joined.run, prepend=-1))
-    of_runs = _numbers(groups, joined.rows)[joined.row[starts]]
-    updates = np.bincount(of_runs, (joined.total[starts] + 1) // 2, minlength=len(groups)).astype(np.int64)
-    some = np.flatnonzero(updates)
-    more = {"transaction_id": groups.names.take(pa.array(some)), "changes": _updates(updates[some])}
-    counts = pa.concat_tables(
-        [groups.table(["transaction_id", "changes"]), pa.table([*more.values()], groups.table(list(more)).schema)]
-    )
-    both = Groups(counts)
-    operations, ends, times = both.in_lists(both.column("changes"))
-    return {
-        "changes": pa.MapArray.from_arrays(ends, operations, pa.array(times)),
-        "tables": pa.ListArray.from_arrays(offsets, texts),
-    }
-
-
-def _updates(numbers: Ints) -> pa.Array:
-    """Maps with these numbers of updates."""
-    names = pa.repeat(str(Operation.UPDATE), len(numbers))
-    return pa.MapArray.from_arrays(pa.array(np.arange(len(numbers) + 1).astype(np.int32)), names, pa.array(numbers))
 
 
 def _numbers(groups: Groups, rows: pa.Table) -> Ints:

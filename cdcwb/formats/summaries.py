@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.base import Halved, Wanted
-from cdcwb.formats.groups import RANGE, Groups, labels, one_chunk
-from cdcwb.formats.halves import WHOLE, as_array, elsewhere, partners
-from cdcwb.formats.headers import CHANGES, NO_PATCH, Headers, Patch, Read
+from cdcwb.formats.changes import CHANGES, Read
+from cdcwb.formats.groups import RANGE, Groups, as_array, labels, one_chunk
+from cdcwb.formats.halves import WHOLE, elsewhere, partners
+from cdcwb.formats.headers import NO_PATCH, Headers, Patch
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.requests import having
 from cdcwb.formats.sequences import sequence_times

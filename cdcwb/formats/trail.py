@@ -19,25 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.assembly import (
-    paired,
-    spliced,
-    with_columns,
-    wrongly_halved,
-)
 from cdcwb.formats.base import OF_CHANGES, Wanted
+from cdcwb.formats.changes import CHANGES, Became, Named, Read, assembled, files_changed, joined, spliced, with_columns
 from cdcwb.formats.delivered import read_ends, read_with_ends
-from cdcwb.formats.groups import labels
-from cdcwb.formats.halves import as_array
+from cdcwb.formats.groups import as_array, labels
 from cdcwb.formats.headers import (
-    CHANGES,
     LOCATION,
     NARROW,
     NO_PATCH,
     Headers,
-    Named,
     Patch,
-    Read,
     location,
     locations,
     narrow,
@@ -64,7 +55,7 @@ def read_trail_changes(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> I
     batches = (_without(batch, patch.apart) for batch in read(needed))
     events, fragments = _divided(batches, model.EVENTS.names)
     for rows in events.combine_chunks().to_batches():
-        yield _with_outcomes(_with_fragments(paired(rows, wanted, patch), rows, fragments))
+        yield _with_outcomes(_with_fragments(_paired(rows, wanted, patch), rows, fragments))
 
 
 def read_trail(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Iterator[pa.RecordBatch]:
@@ -121,7 +112,7 @@ def read_trail_checked(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> N
         found.extend(select(batch.select(columns), wanted))
     headers = pa.Table.from_batches([narrow(_without(batch, patch.apart), False) for batch in found], NARROW)
     wanted = replace(wanted, images=False, columns=frozenset(OF_CHANGES))
-    if wrongly_halved(Headers(headers, patch)):  # rare enough to read the split once more
+    if _wrongly_halved(Headers(headers, patch)):  # rare enough to read the split once more
         for changes in read_trail_changes(read, wanted, patch):
             yield "changes", changes
     yield from (("parts", rows) for rows in read_parts(lambda _: iter(found), wanted, trail=True, patch=patch))
@@ -132,6 +123,53 @@ def read_apart(read: Read, wanted: Wanted, patch: Patch) -> Iterator[pa.RecordBa
     """The events of the transactions ``patch.apart`` in a split, as batches of :data:`cdcwb.model.EVENTS`."""
     if len(patch.apart):
         yield from read(replace(wanted, transactions=frozenset(patch.apart.to_pylist())))
+
+
+# --- halves of updates ----------------------------------------------------------------------------------------------
+
+
+def _wrongly_halved(headers: Headers) -> bool:
+    """Whether a half of an update lacks the other one, or an after half precedes its before half."""
+    halves, count = headers.halves(), len(headers.change)
+    precedes = headers.are(Kind.AFTER)[headers.change] & (halves.partner[:count] > np.arange(count))
+    return bool(halves.alone.any() or precedes.any())
+
+
+def _paired(rows: pa.RecordBatch, wanted: Wanted, patch: Patch = NO_PATCH) -> pa.RecordBatch:
+    """The changes of committed work that begin in a split, from all their events of it in capture order, in the order
+    of the last of their records. They lack the facts from the end of their transaction."""
+    headers = Headers(pa.Table.from_batches([narrow(rows, False)]), patch)
+    halves = headers.halves()
+    for later in _later_halves(headers, wanted):
+        rows = joined(rows, later)
+    done = np.flatnonzero((halves.partner < np.arange(rows.num_rows)) & ~halves.earlier)
+    return assembled(rows, done, halves.partner[done], halves, Became.delivered(rows), done)
+
+
+def _later_halves(headers: Headers, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The halves in later splits that belong to those of this one, in the order of ``headers.later``."""
+    later = headers.later
+    if not later.num_rows:
+        return
+    read = headers.patch.read
+    assert read is not None
+    places, splits = locations(later), later["other_split"].to_numpy()
+    found = []
+    for split in np.unique(splits).tolist():
+        left = places[splits == split]
+        names = later["transaction_id"].filter(pa.array(splits == split)).to_pylist()
+        needed = replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES), transactions=frozenset(names))
+        for rows in read(split, needed):
+            here = np.isin(locations(rows), left)
+            found.append(rows.filter(pa.array(here)))
+            left = np.setdiff1d(left, locations(found[-1]))
+            if not len(left):
+                break
+        else:
+            raise files_changed()
+    (rows,) = pa.Table.from_batches(found).combine_chunks().to_batches()
+    order = np.argsort(locations(rows))
+    yield rows.take(pa.array(order[np.searchsorted(locations(rows), places, sorter=order)]))
 
 
 # --- fragments --------------------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.formats.assembly import ended, finished, with_columns
 from cdcwb.formats.base import Format, Plan, Wanted
+from cdcwb.formats.changes import ended, finished, with_columns
 from cdcwb.formats.clock import SEQUENCES, frozen_times, merged
 from cdcwb.formats.delivered import ENDS
 from cdcwb.formats.groups import Groups

@@ -17,11 +17,10 @@ from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.base import OF_CHANGES, Format, Halved, Pairing, Wanted
+from cdcwb.formats.changes import CHANGES, PARTS, Read, merged
 from cdcwb.formats.findings import EVENTS, OF_EVENTS, PROBLEMS, across, find, key_of
 from cdcwb.formats.halves import HALVES
-from cdcwb.formats.headers import CHANGES, Read
 from cdcwb.formats.requests import select
-from cdcwb.formats.sections import RUNS, SECTIONS, transactions_of
 from cdcwb.formats.summaries import OF_PARTS
 from cdcwb.model import Kind
 from cdcwb.spark import committed, exchange
@@ -63,22 +62,18 @@ def assemble_transactions(headers: DataFrame, changes: Callable[[], DataFrame], 
     return conform(committed.summaries(parts, committed.parts_of(changes())), "transactions")
 
 
-_SECTIONS: Final = {"sections": SECTIONS, "runs": RUNS}
-
-
 def joined_transactions(sent: DataFrame) -> DataFrame:
-    """``transactions`` from those of splits and the sections of those in several (:mod:`cdcwb.formats.sections`), which
-    were sent as batches."""
+    """``transactions`` from those of splits and the parts of those in several
+    (:func:`cdcwb.formats.changes.read_transactions`), which were sent as batches."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        parts: list[pa.RecordBatch] = []
         for name, rows in exchange.received(batches):
             if name == "transactions":
                 yield rows
             else:
-                found[name].append(rows)
-        if found:
-            yield transactions_of(*(pa.Table.from_batches(found[n], schema) for n, schema in _SECTIONS.items()))
+                parts.append(rows)
+        yield merged(pa.Table.from_batches(parts, PARTS))
 
     return exchange.together(sent).mapInArrow(work, from_arrow_schema(model.TRANSACTIONS))
 

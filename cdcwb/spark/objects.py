@@ -17,7 +17,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdcwb.formats.assembly import finished
+from cdcwb.formats.changes import finished
 from cdcwb.formats.findings import OF_EVENTS
 from cdcwb.formats.idm_event_log.changes import OBJECT, TYPES, first_rows, joined_rows, repeated_rows
 from cdcwb.formats.requests import problem_rows

@@ -19,7 +19,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.assembly import finished, read_changes, read_transactions
 from cdcwb.formats.base import (
     Assembling,
     Format,
@@ -32,6 +31,7 @@ from cdcwb.formats.base import (
     Trailing,
     Wanted,
 )
+from cdcwb.formats.changes import Named, finished, read_changes, read_transactions
 from cdcwb.formats.delivered import (
     ENDS,
     read_delivered,
@@ -43,7 +43,7 @@ from cdcwb.formats.delivered import (
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import find, key_of, sections
 from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Named, Patch, Patches, WrittenPatches
+from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Patch, Patches, WrittenPatches
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.source import announced, known
@@ -81,14 +81,14 @@ READER_OPTIONS = (
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
 has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
 :func:`cdcwb.spark.packing.packed_schema`. ``part`` is the part of a split that is read instead of its events: the
-``changes`` that begin in it, its ``transactions``, or its ``sections`` of those that cross its borders
-(:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates whose other half may be
-``elsewhere``, the ``ends`` of transactions, or their ``counted`` numbers (:mod:`cdcwb.formats.delivered`); the changes
-of a ``trail`` that begin in it, the events of transactions that are assembled ``apart``, its ``trail_parts``, or its
-``sections`` (:mod:`cdcwb.formats.trail`); the changes that are ``joined`` from neighbouring rows
-(:class:`cdcwb.formats.base.Joining`); or its ``findings``, which are ``unassembled`` if its changes are not assembled
-in it (:mod:`cdcwb.formats.findings`). With ``groups`` the batches are sent as those of
-:data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``sections`` always are.
+``changes`` that begin in it, or its ``transactions`` (:mod:`cdcwb.formats.changes`); the changes that it has
+``delivered``, the halves of updates whose other half may be ``elsewhere``, the ``ends`` of transactions, or their
+``counted`` numbers (:mod:`cdcwb.formats.delivered`); the changes of a ``trail`` that begin in it, the events of
+transactions that are assembled ``apart``, its ``trail_parts``, or its ``sections`` (:mod:`cdcwb.formats.trail`); the
+changes that are ``joined`` from neighbouring rows (:class:`cdcwb.formats.base.Joining`); or its ``findings``, which are
+``unassembled`` if its changes are not assembled in it (:mod:`cdcwb.formats.findings`). With ``groups`` the batches are
+sent as those of :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``sections``
+always are.
 ``patches0`` and so on have what splits need to know of others (:func:`written_patches`). ``keys`` is the option of that
 name for changes, as JSON."""
 _OF_TRAILS: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
@@ -238,7 +238,7 @@ class Reader(DataSourceReader):
         if part in _OF_TRAILS and isinstance(fmt, Trailing):
             return _OF_TRAILS[part](read, self.wanted, patch)
         if part == "changes" and isinstance(fmt, Assembling):
-            return read_changes(read, self.wanted, patch)
+            return read_changes(read, self.wanted, fmt.crossing(plan, split))
         if part == "ended":
             return read_with_ends(read, self.wanted, partial(read_delivered, wanted=self.wanted), patch)
         if part in _DELIVERED:

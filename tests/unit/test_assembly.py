@@ -16,21 +16,29 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.assembly import ONLY_ASSEMBLED, read_changes, read_checked, read_sections, read_transactions
 from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.changes import (
+    NOTHING,
+    ONLY_ASSEMBLED,
+    PARTS,
+    Crossing,
+    merged,
+    read_changes,
+    read_checked,
+    read_transactions,
+)
 from cdcwb.formats.findings import key_of
-from cdcwb.formats.sections import RUNS, SECTIONS, patches, transactions_of
+from cdcwb.formats.transactions import COMMIT, OTHER, ROLLBACK, Ending
 from cdcwb.spark.exchange import received, send
 from tests.event_reader import reader
 
 Row = dict[str, Any]
 EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-NONE: frozenset[str] = frozenset()
 OPERATIONS = {"before": "UPDATE", "after": "UPDATE"}
 
 _EVENT = st.tuples(
     st.sampled_from(["change", "before", "after", "before", "after", "begin", "commit", "rollback", "undo", "control"]),
-    st.sampled_from(["1@A", "2@B", "3@~C"]),
+    st.integers(1, 3),
     st.sampled_from(["orders", "goods"]),
     st.integers(0, 6),
     st.sampled_from(["x", "y", None]),
@@ -40,7 +48,13 @@ _EVENT = st.tuples(
 
 def events_of(drawn: list[tuple[Any, ...]]) -> list[Row]:
     found = []
-    for number, (kind, transaction, table, position, value, operation) in enumerate(drawn):
+    now: dict[int, str] = {}
+    for number, (kind, key, table, position, value, operation) in enumerate(drawn):
+        transaction = None
+        if kind != "control":  # a transaction lasts to its end, or to the next begin with its id
+            if kind == "begin" or key not in now:
+                now[key] = f"{key}@{'' if kind == 'begin' else '~'}{number:04}"
+            transaction = now.pop(key) if kind in ("commit", "rollback") else now[key]
         row: Row = dict.fromkeys(model.EVENTS.names)
         change = kind in ("change", "before", "after")
         image = [("id", "1"), ("value", value)]
@@ -52,7 +66,7 @@ def events_of(drawn: list[tuple[Any, ...]]) -> list[Row]:
             "length": 10,
             "kind": kind,
             "position": f"{position:016X}",
-            "transaction_id": None if kind == "control" else transaction,
+            "transaction_id": transaction,
         }
         row["headers"] = [("user_id", "7")] if kind == "begin" else []
         if change:
@@ -85,17 +99,15 @@ def expected_changes(rows: list[Row]) -> list[Row]:
         if row["kind"] in ("change", "before", "after"):
             groups[row["transaction_id"], row["table_name"]].append(row)
     for group in groups.values():
-        runs: list[list[Row]] = []
-        for row in group:
-            last = runs[-1][-1]["kind"] if runs else "change"
-            if row["kind"] == "change" or last in ("change", row["kind"]):
-                runs.append([])
-            runs[-1].append(row)
-        for run in runs:
-            if len(run) % 2 and run[0]["kind"] == "after":
-                found.append(change_of(rows, run[:1]))
-                run = run[1:]
-            found += [change_of(rows, run[at : at + 2]) for at in range(0, len(run), 2)]
+        kinds = [row["kind"] for row in group]
+        firsts = [at for at, pair in enumerate(pairwise(kinds)) if pair == ("before", "after")]
+        paired = {*firsts, *(at + 1 for at in firsts)}
+        for at, pair in enumerate(pairwise(kinds)):
+            if pair == ("after", "before") and not paired.intersection((at, at + 1)):
+                firsts.append(at)
+        paired = {*firsts, *(at + 1 for at in firsts)}
+        found += [change_of(rows, group[at : at + 2]) for at in firsts]
+        found += [change_of(rows, [row]) for at, row in enumerate(group) if at not in paired]
     return sorted(found, key=lambda row: row["source_events"][-1]["offset"])
 
 
@@ -112,7 +124,7 @@ def change_of(rows: list[Row], events: list[Row]) -> Row:
     outcome, commit = became(rows, own["transaction_id"])
     undone = any(
         row["kind"] == "undo" and row["transaction_id"] == own["transaction_id"]
-        and row["offset"] > own["offset"] and row["position"] <= own["position"]
+        and row["offset"] > events[0]["offset"] and row["position"] <= events[0]["position"]
         for row in rows
     )  # fmt: skip
     before = other["before"] if other else own["before"]
@@ -153,9 +165,7 @@ def test_changes_are_those_of_a_plain_loop(drawn: list[tuple[Any, ...]], size: i
 @given(st.lists(_EVENT, max_size=40), st.integers(1, 41))
 def test_transactions_are_those_of_a_plain_loop(drawn: list[tuple[Any, ...]], size: int) -> None:
     rows = events_of(drawn)
-    found = [
-        row for _, batch in read_transactions(reader(rows, size), EVERYTHING, 0, NONE) for row in batch.to_pylist()
-    ]
+    found = [row for _, batch in read_transactions(reader(rows, size), EVERYTHING) for row in batch.to_pylist()]
     names = list(dict.fromkeys(row["transaction_id"] for row in rows if row["transaction_id"]))
     assert [row["transaction_id"] for row in found] == names
     changes = expected_changes(rows)
@@ -183,13 +193,13 @@ def test_one_pass_finds_the_problems_of_events_and_those_of_their_changes(
     drawn: list[tuple[Any, ...]], size: int
 ) -> None:
     rows = events_of(drawn)
-    parts: dict[str, list[Any]] = {"checked": [], "changes": [], "open": []}
-    for name, batch in read_checked(reader(rows, size), EVERYTHING, 0, NONE):
+    parts: dict[str, list[Any]] = defaultdict(list)
+    for name, batch in read_checked(reader(rows, size), EVERYTHING):
         parts[name] += batch.to_pylist()
     assert problems_of(parts["checked"], parts["changes"]) == expected_problems(rows)
-    whole = [row for _, rows in read_transactions(reader(rows, size), EVERYTHING, 0, NONE) for row in rows.to_pylist()]
+    whole = [row for _, rows in read_transactions(reader(rows, size), EVERYTHING) for row in rows.to_pylist()]
     names = sorted(row["transaction_id"] for row in whole if row["outcome"] == "open")
-    assert sorted(row["transaction_id"] for row in parts["open"]) == names
+    assert sorted(row["transaction_id"] for row in parts["transactions"]) == names
 
 
 def problems_of(events: list[Row], changes: list[Row]) -> list[tuple[int, str]]:
@@ -205,29 +215,56 @@ def expected_problems(rows: list[Row]) -> list[tuple[int, str]]:
 
 
 class Cut:
-    """Events that are cut into splits; ``crossing``: the transactions that several of them have."""
+    """Events that are cut into splits, and what each of them needs to know of the others."""
 
     def __init__(self, rows: list[Row], cuts: list[int], size: int) -> None:
-        edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-        self.parts = [reader(rows[one:two], size) if one < two else nothing for one, two in pairwise(edges)]
-        names = [{row["transaction_id"] for row in rows[one:two]} - {None} for one, two in pairwise(edges)]
-        seen = Counter(name for some in names for name in some)
-        self.crossing = frozenset(name for name, times in seen.items() if times > 1)
-        self.patches = patches(sent(self.of_each(read_sections)))
-
-    def read(self, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        return self.parts[split](wanted)
+        self.edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+        self.parts = [reader(rows[one:two], size) if one < two else nothing for one, two in pairwise(self.edges)]
+        self.crossing = [crossing(rows, one, two, size) for one, two in pairwise(self.edges)]
 
     def of_each(self, read: Any) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for split, part in enumerate(self.parts):
-            yield from read(part, EVERYTHING, split, self.crossing)
+        for split, (part, known) in enumerate(zip(self.parts, self.crossing, strict=True)):
+            yield from read(part, EVERYTHING, split, known)
 
-    def joined(self, found: dict[str, list[pa.RecordBatch]]) -> list[Row]:
-        """The transactions of all sections."""
-        if not self.crossing:
-            return []
-        both = (pa.Table.from_batches(found[name], schema) for name, schema in (("sections", SECTIONS), ("runs", RUNS)))
-        return cast("list[Row]", transactions_of(*both).to_pylist())
+
+def crossing(rows: list[Row], first: int, last: int, size: int) -> Crossing:
+    """What the rows ``[first, last)`` need to know of the others."""
+    endings = {name: ending(rows[last:], name) for name in open_at(rows, last)}
+    if not endings and first == 0:
+        return NOTHING
+    before, after = nearest(rows[:first]), nearest(rows[last:])
+    return Crossing(
+        frozenset(open_at(rows, first)),
+        endings,
+        {key: kinds[-2:] for key, kinds in before.items()},
+        {key: kinds[:2] for key, kinds in after.items()},
+        reader(rows[last:], size),
+    )
+
+
+def open_at(rows: list[Row], at: int) -> set[str]:
+    """The transactions that have begun before a row and not ended."""
+    ended = {row["transaction_id"] for row in rows[:at] if row["kind"] in ("commit", "rollback")}
+    return {row["transaction_id"] for row in rows[:at]} - {None} - ended
+
+
+def ending(rows: list[Row], name: str) -> Ending:
+    mine = [row for row in rows if row["transaction_id"] == name]
+    undo = min((row["position"] for row in mine if row["kind"] == "undo"), default=None)
+    end = next((row for row in mine if row["kind"] in ("commit", "rollback")), None)
+    if end is None:
+        return Ending(OTHER, None, None, undo)
+    time = None if end["changed_at"] is None else int(end["changed_at"].timestamp()) * 1_000_000
+    return Ending(COMMIT if end["kind"] == "commit" else ROLLBACK, end["position"], time, undo)
+
+
+def nearest(rows: list[Row]) -> dict[Any, str]:
+    """The changes of each transaction and table, a letter each."""
+    found: dict[Any, str] = defaultdict(str)
+    for row in rows:
+        if row["kind"] in ("change", "before", "after"):
+            found[row["transaction_id"], row["schema_name"], row["table_name"]] += row["kind"][0]
+    return found
 
 
 def sent(batches: Iterator[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -247,6 +284,11 @@ def by_name(batches: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, list[pa.
     return found
 
 
+def of_parts(parts: list[pa.RecordBatch]) -> list[Row]:
+    """The transactions of all parts."""
+    return cast("list[Row]", merged(pa.Table.from_batches(parts, PARTS)).to_pylist())
+
+
 _CUTS = st.lists(st.integers(0, 40), max_size=5)
 
 
@@ -258,8 +300,8 @@ def test_changes_do_not_depend_on_where_a_capture_is_cut(
     cut = Cut(rows, cuts, size)
     found = [
         row
-        for split, part in enumerate(cut.parts)
-        for batch in read_changes(part, EVERYTHING, cut.patches.patch(split, cut.read))
+        for part, known in zip(cut.parts, cut.crossing, strict=True)
+        for batch in read_changes(part, EVERYTHING, known)
         for row in batch.to_pylist()
     ]
     assert sorted(found, key=lambda row: row["source_events"][-1]["offset"]) == plain_changes(rows, size)
@@ -272,10 +314,8 @@ def test_transactions_do_not_depend_on_where_a_capture_is_cut(
     rows = events_of(drawn)
     cut = Cut(rows, cuts, size)
     found = by_name(cut.of_each(read_transactions))
-    complete = [row for batch in found["transactions"] for row in batch.to_pylist()] + cut.joined(found)
-    expected = [
-        row for _, batch in read_transactions(reader(rows, 7), EVERYTHING, 0, NONE) for row in batch.to_pylist()
-    ]
+    complete = [row for batch in found["transactions"] for row in batch.to_pylist()] + of_parts(found["crossing"])
+    expected = [row for _, batch in read_transactions(reader(rows, 7), EVERYTHING) for row in batch.to_pylist()]
     assert sorted(complete, key=itemgetter("transaction_id")) == sorted(expected, key=itemgetter("transaction_id"))
 
 
@@ -285,21 +325,17 @@ def test_problems_do_not_depend_on_where_a_capture_is_cut(
 ) -> None:
     rows = events_of(drawn)
     cut = Cut(rows, cuts, size)
-    parts = [
-        read_checked(part, EVERYTHING, split, cut.crossing, cut.patches.patch(split, cut.read))
-        for split, part in enumerate(cut.parts)
-    ]
-    found = by_name(chain.from_iterable(parts))
+    found = by_name(cut.of_each(read_checked))
     shown = ([row for batch in found[name] for row in batch.to_pylist()] for name in ("checked", "changes"))
     assert problems_of(*shown) == expected_problems(rows)
-    is_open = [row for batch in found["open"] for row in batch.to_pylist()] + cut.joined(found)
+    is_open = [row for batch in found["transactions"] for row in batch.to_pylist()] + of_parts(found["crossing"])
     names = sorted(row["transaction_id"] for row in is_open if row["outcome"] == "open")
     expected = {row["transaction_id"] for row in rows} - {None}
     assert names == sorted(name for name in expected if became(rows, name)[0] == "open")
 
 
 def test_images_of_different_columns_are_compared_by_name() -> None:
-    rows = events_of([("before", "1@A", "goods", 1, "x", ""), ("after", "1@A", "goods", 2, "x", "")])
+    rows = events_of([("before", 1, "goods", 1, "x", ""), ("after", 1, "goods", 2, "x", "")])
     rows[0]["before"] = [("value", "x"), ("gone", "1"), ("same", None)]
     rows[1]["after"] = [("same", None), ("value", "y"), ("new", None), ("newer", "2")]
     (row,) = plain_changes(rows, 1)
@@ -307,7 +343,7 @@ def test_images_of_different_columns_are_compared_by_name() -> None:
 
 
 def test_records_that_are_not_those_of_the_headers_are_refused() -> None:
-    rows = events_of([("change", "1@A", "goods", 1, "x", "INSERT")] * 3)
+    rows = events_of([("change", 1, "goods", 1, "x", "INSERT")] * 3)
 
     def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
         yield from reader(rows if wanted.images else [*rows[:1], {**rows[1], "offset": 11}, rows[2]], 3)(wanted)

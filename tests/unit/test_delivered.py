@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.assembly import ONLY_ASSEMBLED, ended
 from cdcwb.formats.base import EVERYTHING, Halved
 from cdcwb.formats.bitmask import disagreement
+from cdcwb.formats.changes import ONLY_ASSEMBLED, ended
 from cdcwb.formats.delivered import (
     ENDS,
     ends_elsewhere,

@@ -12,9 +12,9 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb import model
+from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Wanted
-from cdcwb.formats.gbase8s.events import read_events
-from cdcwb.formats.gbase8s.plan import Versions
+from cdcwb.formats.gbase8s.events import Versions
 from cdcwb_synth.mutate import KINDS, mutate
 from tests.local import ledger, plan_of, read
 from tests.reference.gbase8s.event import event
@@ -38,12 +38,14 @@ def check(path: Path, **options: Any) -> tuple[int, int]:
     """Compares every event of a capture with the reference and its bytes with the ledger; returns the numbers of events
     and of malformed ones."""
     plan = plan_of(path, **options)
-    batches = [batch for split in range(len(plan.splits)) for batch in read_events(plan, split, EVERYTHING)]
+    batches = [
+        batch for split in range(len(plan.splits)) for batch in get_format("gbase8s").read(plan, split, EVERYTHING)
+    ]
     table = pa.Table.from_batches(batches, schema=model.EVENTS)
     closed = ledger(table)
     for entry in plan.files:
         assert closed.get(entry.path, 0) == entry.size
-    versions = Versions(plan, {})
+    versions = Versions(plan.shared, {})
     malformed = 0
     for row in table.to_pylist():
         if row["record_type"] is None:
@@ -53,7 +55,7 @@ def check(path: Path, **options: Any) -> tuple[int, int]:
             continue
         version = row["table_version"]
         schema = versions.schema(*map(int, version.split("@"))) if version else None
-        expected = event(row["raw"], schema, plan.settings)
+        expected = event(row["raw"], schema, plan.shared.settings)
         for name in SAYS:
             found = dict(row[name]) if name in _MAPS and row[name] is not None else row[name]
             assert found == expected[name], (name, row["file"], row["offset"])

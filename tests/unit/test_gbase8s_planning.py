@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
+from cdcwb.formats import get_format
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.plan import OPTIONS, Options
 from tests import wire
 from tests.local import ledger, plan_of, read
@@ -220,7 +220,7 @@ def test_a_side_file_supplies_a_missing_schema(tmp_path: Path, kind: str) -> Non
     assert images(table) == [(None, ELM), (OAK, None)]
     assert codes(table) == [[], []]
     assert [row["table_version"] for row in rows(table)] == ["131@1", "131@1"]
-    (version,) = plan_of(file, schemas=given).versions
+    (version,) = plan_of(file, schemas=given).shared.versions
     assert (version.origin, version.file_index) == ("side file", -1)
 
 
@@ -228,12 +228,14 @@ def test_a_schema_that_comes_later_takes_over_from_the_side_file(tmp_path: Path)
     file = write(tmp_path / "a.bin", ROWS[1], wire.goods(), ROWS[1])
     same = read(file, schemas={131: TEXT})
     assert [row["table_version"] for row in rows(same)] == ["131@1", "131@1"]
-    (version,) = plan_of(file, schemas={131: TEXT}).versions
+    (version,) = plan_of(file, schemas={131: TEXT}).shared.versions
     assert (version.origin, version.offset, version.counts[0]) == ("record", len(ROWS[1]), 4)
     other = read(file, schemas={131: "m integer, product varchar(40,0)"})
     assert [row["table_version"] for row in rows(other)] == ["131@1", "131@2"]
     assert images(other) == [(None, {"m": "3", "product": "elm"}), (None, ELM)]
-    assert [version.origin for version in plan_of(file, schemas={131: "m integer, product varchar(9)"}).versions] == [
+    assert [
+        version.origin for version in plan_of(file, schemas={131: "m integer, product varchar(9)"}).shared.versions
+    ] == [
         "side file",
         "record",
     ]
@@ -331,7 +333,7 @@ def test_splits_read_on_their_own_give_what_one_split_gives(tmp_path: Path) -> N
         plan = plan_of(file, split_size=size)
         assert len(plan.splits) == -(-file.stat().st_size // size)
         # in any order, as workers take them
-        pieces = {at: list(read_events(plan, at, Wanted())) for at in reversed(range(len(plan.splits)))}
+        pieces = {at: list(get_format("gbase8s").read(plan, at, Wanted())) for at in reversed(range(len(plan.splits)))}
         batches = [batch for at in sorted(pieces) for batch in pieces[at]]
         assert pa.Table.from_batches(batches, schema=whole.schema).equals(whole)
 

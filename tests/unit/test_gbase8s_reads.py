@@ -10,18 +10,15 @@ import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from cdcwb.formats.base import Wanted, run_here
-from cdcwb.formats.gbase8s.events import read_events
-from cdcwb.formats.gbase8s.first_pass import buffer_size, explained, make_plan, repeats
-from cdcwb.formats.gbase8s.framing import EMPTY, Edges, ReadBuffer, Reads, Segments, iter_segments, walk_reads
-from cdcwb.formats.gbase8s.plan import Options, pieces_of
+from cdcwb.formats import get_format
+from cdcwb.formats.gbase8s.framing import Edges, Reads
+from cdcwb.formats.records import Segments
 from cdcwb.model import Problem
 from tests import wire
 from tests.local import ledger, plan_of, read
@@ -45,11 +42,18 @@ def full_reads(stream: bytes, size: int = SIZE) -> list[bytes]:
     return [stream[at : at + size] for at in range(0, len(stream), size)]
 
 
+def walk(data: bytes, starts: Sequence[int], window: int = 1 << 20) -> list[Segments]:
+    """The segments of a stream whose reads begin at ``starts``."""
+    buffer = np.frombuffer(data, np.uint8)
+    inside = sorted({start for start in starts if start < max(1, len(data))})
+    return list(Reads(lambda start, stop: buffer[start:stop], Edges([0, len(data)], lambda _: inside)).segments(window))
+
+
 def found(captured: Sequence[bytes]) -> tuple[list[bytes], list[tuple[int, bytes, str]]]:
     """The records of reads, and what is not stale among the rest: (read, bytes, reason)."""
     data = b"".join(captured)
     starts = np.cumsum([0, *map(len, captured)])
-    walked = walk_reads(np.frombuffer(data, np.uint8), starts[:-1])
+    (walked,) = walk(data, starts[:-1].tolist())
     ends = [0, *walked.end.tolist()]
     assert walked.start.tolist() == ends[:-1], "nothing is left out"
     assert ends[-1] == len(data)
@@ -217,13 +221,12 @@ def test_many_reads_that_differ_in_their_last_byte_take_no_time() -> None:
     # every record stands where it stood before and every read is new all the same
     began = time.process_time()
     reads = [wire.timeout() * 4000 + bytes([number]) for number in range(20)]
-    data = np.frombuffer(b"".join(reads), np.uint8)
-    walked = walk_reads(data, np.arange(0, len(data), len(reads[0])))
-    assert int(walked.record.sum()) == 80_000
+    data = b"".join(reads)
+    assert sum(int(one.record.sum()) for one in walk(data, range(0, len(data), len(reads[0])))) == 80_000
     assert time.process_time() - began < 20
 
 
-# --- splits -----------------------------------------------------------------------------------------------------------
+# --- windows ----------------------------------------------------------------------------------------------------------
 
 
 def hostile(rng: random.Random, size: int) -> list[bytes]:
@@ -249,113 +252,37 @@ def hostile(rng: random.Random, size: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_any_splits_of_read_buffers_give_what_one_gives(seed: int, tmp_path: Path) -> None:
+def test_any_windows_of_read_buffers_give_what_one_gives(seed: int) -> None:
     rng = random.Random(seed)
     size = rng.choice([64, 96, 128, 200, 333])
-    reads = hostile(rng, size)
-    at = rng.randrange(len(reads) + 1)
-    end = [reads[-1][: rng.randrange(1, size)]] if rng.random() < 0.5 else []  # a file need not end with a full read
-    (tmp_path / "1.bin").write_bytes(b"".join([*reads[:at], *end]))
-    (tmp_path / "2.bin").write_bytes(b"".join(reads[at:]))
-    whole = read(tmp_path, buffer_size=size, split_size=1 << 20)
-    assert sum(ledger(whole).values()) == sum(file.stat().st_size for file in tmp_path.iterdir())
-    assert read(tmp_path, buffer_size=size, split_size=64).equals(whole)
-    assert read(tmp_path, buffer_size=size, split_size=3 * size).equals(whole)
+    whole_reads = b"".join(hostile(rng, size))
+    data = whole_reads[: len(whole_reads) - rng.randrange(size)]  # a file need not end with a full read
+    starts = range(0, len(data), size)
 
+    def spans(window: int) -> list[tuple[int, int, bool]]:
+        walked = walk(data, starts, window)
+        return [
+            (one.base + int(first), one.base + int(last), bool(is_record))
+            for one in walked
+            for first, last, is_record in zip(one.start, one.end, one.record, strict=True)
+        ]
 
-def test_what_a_split_took_for_granted_is_compared_with_what_the_reads_before_it_left() -> None:
-    # the second read has a commit where the first one had the same bytes: inside a text, or as a record
-    true = wire.commit(5, 0x90)
-    holder = wire.insert(5, 0x50, 3, true + b"!")
-    place = holder.index(true)
-    before = wire.timeout(0x70)
-    filling = wire.record(77, bytes(place - len(before) - 16))
-    for first, is_record in ((holder, False), (wire.record(78, bytes(place - 16)) + true, True)):
-        data = np.frombuffer(first + before + filling + true, np.uint8)
-        edges = Edges([0, len(data)], lambda _: (0, len(first)))  # noqa: B023
-
-        def read_bytes(start: int, stop: int, data: Any = data) -> Any:
-            return data[start:stop]
-
-        def walk(buffer: ReadBuffer, stop: int, edges: Edges = edges, read_bytes: Any = read_bytes) -> Any:
-            reads = Reads(read_bytes, edges, buffer)
-            segments = list(reads.segments(buffer.end, stop))
-            return [bool(one) for some in segments for one in some.record], reads.done()
-
-        _, reading = walk(EMPTY, len(first))
-        left = reading.after(EMPTY)
-        assert left.reads == ((0, len(first)),)
-        assert (place in (left.records or ())) == is_record
-        unknown, without, with_it = (left._replace(records=r) for r in (None, frozenset(), frozenset([0, place])))
-        records, reading = walk(unknown, len(data))
-        assert (records, reading.relied_on, reading.missed) == ([True, True, False], {place}, set())
-        assert reading.follows(left) == is_record
-        records, reading = walk(without, len(data))
-        assert (records, reading.relied_on, reading.missed) == ([True, True, True], set(), {place})
-        assert reading.follows(left) != is_record
-        assert walk(with_it, len(data))[1].follows(left) == is_record
-        assert not reading.follows(ReadBuffer(((0, 40),), frozenset()))
+    whole = spans(1 << 20)
+    assert [first for first, _, _ in whole] == [0, *(last for _, last, _ in whole[:-1])]
+    assert whole[-1][1] == len(data)
+    assert spans(64) == spans(3 * size) == whole
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["binary", "hex"])
-def test_files_that_are_reads_of_any_length_are_splits(text: bool, tmp_path: Path) -> None:
+def test_files_that_are_reads_of_any_length_are_one_task(text: bool, tmp_path: Path) -> None:
     rng = random.Random(1)
     reads = [one[: rng.randrange(40, 200)] for one in hostile(rng, 200)]
     for at, one in enumerate(reads):
         (tmp_path / f"{at:03}.txt").write_bytes(one.hex().encode() if text else one)
-    assert len(plan_of(tmp_path, reads="line").splits) == len(reads) > 4
+    assert len(plan_of(tmp_path, reads="line").splits) == 1
     table = read(tmp_path, reads="line")
     assert table.filter(pc.is_valid(table["record_type"]))["raw"].to_pylist() == found(reads)[0]
     assert len(ledger(table)) == len(reads)
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_splits_that_a_new_file_changes_have_another_provenance(seed: int, tmp_path: Path) -> None:
-    rng = random.Random(seed)
-    size = rng.choice([64, 128, 333])
-    reads = hostile(rng, size)
-    at = rng.randrange(1, len(reads))
-    events, pieces = [], []
-    for name, some in (("1.bin", reads[:at]), ("2.bin", reads[at:])):
-        (tmp_path / name).write_bytes(b"".join(some))
-        plan = plan_of(tmp_path, buffer_size=size, split_size=size)
-        events.append([list(read_events(plan, split, Wanted())) for split in range(len(plan.splits))])
-        pieces.append(list(pieces_of(plan)))
-    for one, other, before, after in zip(*events, *pieces, strict=False):
-        assert one == other or before != after
-
-
-def test_a_new_file_leaves_the_provenance_of_earlier_reads_as_it_is(tmp_path: Path) -> None:
-    data = b"".join([wire.begin(1, 0x10), *[wire.insert(1, 0x50 + n, n, "elm") for n in range(100)]])
-    for name, part in (("1.bin", data[:2048]), ("2.bin", data[2048:4096])):
-        (tmp_path / name).write_bytes(b"".join(buffers(full_reads(part))))
-    before: list[Any] = []
-    after: list[Any] = []
-    for pieces in (before, after):
-        plan = plan_of(tmp_path, buffer_size=SIZE, split_size=SIZE)
-        pieces += pieces_of(plan)
-        (tmp_path / "3.bin").write_bytes(buffers([wire.timeout()])[0])
-    assert len(before) == 16
-    assert before[:14] == after[:14]  # the next one reaches to the end of the last read
-
-
-def test_an_older_read_that_was_longer_is_found_again(tmp_path: Path) -> None:
-    # every read after the first is short: what is behind them all is from the first
-    first = wire.goods() + wire.begin(1, 0x10) + wire.insert(1, 0x50, 3, "x" * 900) + wire.commit(1, 0x90)
-    short = [wire.begin(at, 0x1000 + at) for at in range(2, 400)]
-    for at, one in enumerate([first, *short]):
-        (tmp_path / f"{at:04}.bin").write_bytes(one)
-    rounds: list[int] = []
-
-    def run(function: Any, tasks: Any) -> list[Any]:
-        rounds.append(len(tasks))
-        return run_here(function, tasks)
-
-    options = Options.parse({"reads": "line", "split_size": 400})
-    plan = make_plan(sorted(map(str, tmp_path.iterdir())), options, run)
-    assert len(rounds) <= 4, "splits whose buffer was inferred wrong are all scanned again at once"
-    assert all(split.buffer.reads[0] == (0, len(first)) for split in plan.splits[1:])
-    assert read(tmp_path, reads="line", split_size=400).equals(read(tmp_path, reads="line"))
 
 
 # --- how it is detected, from files -----------------------------------------------------------------------------------
@@ -499,20 +426,20 @@ def test_texts_that_repeat_records_are_no_reads(tmp_path: Path) -> None:
     assert detected(file)["reads"][0] == "none"
 
 
-def framed(data: bytes) -> list[Segments]:
-    buffer = np.frombuffer(data, np.uint8)
-    return list(iter_segments(lambda first, last: buffer[first:last], 0, len(data), len(data)))
-
-
-def test_distances_of_repeated_records_are_those_of_the_buffer() -> None:
-    one, other = wire.begin(5, 0x10), wire.begin(6, 0x10)
-    assert repeats(framed(one + other)) == []
-    assert repeats(framed(one + other + one)) == [80]
-    # no sequence, or one that may well come twice
-    assert repeats(framed(wire.timeout() * 3 + wire.goods() * 3 + wire.discard(5, 0x10) * 3)) == []
-
-
-def test_what_no_size_explains_has_none() -> None:
-    noise = wire.goods() + bytes(range(1, 200)) + wire.begin(5, 0x10)
-    assert buffer_size(np.frombuffer(noise, np.uint8), framed(noise), [len(noise)]) is None
-    assert explained(walk_reads(np.frombuffer(noise, np.uint8), None)) == (199, 0)
+def test_reads_whose_starts_nothing_shows_are_read_by_a_guess_and_said_to_be(tmp_path: Path) -> None:
+    # the reads have sizes of their own, so that no distance explains the repeated bytes
+    file = tmp_path / "buffers.bin"
+    rng = random.Random(4)
+    stream = [wire.goods(), *(wire.begin(at, 0x100 + 0x10 * at) for at in range(60))]
+    captured = [
+        one[: rng.randrange(50, 200)]
+        for one in buffers([wire.insert(9, 0x50, 3, "".join(rng.choices("abcdefgh", k=140))), *stream], 200)
+    ]
+    file.write_bytes(b"".join(captured))
+    table = read(file)
+    assert kinds(table).count("begin") == 60
+    assert ledger(table) == {str(file): sum(map(len, captured))}
+    assert detected(file)["reads"][0] == "inferred"
+    form = get_format("gbase8s")
+    (guess,) = [row for row in form.problems(plan_of(file)) if row["code"] == Problem.INFERRED]
+    assert "buffer_size=" in guess["sentence"]

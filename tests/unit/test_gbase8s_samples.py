@@ -88,7 +88,7 @@ def check(path: Path) -> None:
     assert commit["changed_at"].isoformat() == begin["changed_at"].isoformat() == "2025-03-23T10:57:19+00:00"
     assert (commit["position"], dict(begin["headers"])["user_id"]) == ("0000000B017460A0", "2005")
     assert ledger(table) == {entry.path: entry.size for entry in plan.files}
-    (version,) = plan.versions
+    (version,) = plan.shared.versions
     assert version.text == "c1 integer, c2 varchar(20,0)"
     settings = {row["setting"]: row for row in plan.detected}
     assert (settings["byte_order"]["value"], settings["prefix_width"]["value"]) == ("little", "2")

@@ -109,7 +109,7 @@ def test_typed_columns_are_the_text_maps_for_every_column_type(made: Path) -> No
 
 def test_the_types_are_those_of_the_columns(made: Path) -> None:
     plan = plan_of(made / "capture")
-    everything = next(version for version in plan.versions if "c_smallfloat" in version.text)
+    everything = next(version for version in plan.shared.versions if "c_smallfloat" in version.text)
     schema = typed_schema(plan, TableRequest(str(everything.label)))
     types = {field.name: field.type for field in schema.field("before").type}
     assert types["c_smallint"] == pa.int16()

@@ -12,8 +12,7 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, UnknownFormatError
-from cdcwb.formats import identify, inspect
-from cdcwb.formats.gbase8s import first_pass
+from cdcwb.formats import identify, inspect, records
 from tests import wire
 from tests.local import read
 
@@ -154,7 +153,7 @@ def test_a_place_far_into_a_large_file_is_found_without_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # the schema that is in force there stands between what is looked at of the beginning and the record
-    monkeypatch.setattr(first_pass, "HEAD", 1000)
+    monkeypatch.setattr(records, "HEAD", 1000)
     stream = [wire.goods()]
     stream += [wire.insert(5, 0x1000 + n, n, "elm") for n in range(200)]
     stream.append(wire.schema("number integer, product varchar(40,0)", 4, 1, 1))

@@ -18,8 +18,8 @@ import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.assembly import finished
 from cdcwb.formats.base import EVERYTHING, Trailing, Wanted
+from cdcwb.formats.changes import finished
 from cdcwb.formats.findings import PROBLEMS, across, find
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.requests import problem_rows, select

@@ -1,29 +1,35 @@
 """The format ``gbase8s``: GBase 8s (Informix) CDC record streams (docs/formats/gbase8s.md). In addition to the modules
 of every format: ``schema`` (the language of schema texts), ``framing`` (where records are, in streams and in read
-buffers), ``values`` (the types of columns), ``first_pass`` (makes a plan) and ``tree`` (one record).
+buffers), ``values`` (the types of columns) and ``tree`` (one record).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import BaseFormat, Pairing, Portion, Recognition
+from cdcwb.formats.base import Pairing, Recognition, Run
+from cdcwb.formats.changes import Crossing
 from cdcwb.formats.files import SHAPES, open_source
-from cdcwb.formats.gbase8s.events import read_events
-from cdcwb.formats.gbase8s.first_pass import make_plan
-from cdcwb.formats.gbase8s.framing import record_end, strong_starts
+from cdcwb.formats.gbase8s import plan as first_pass
+from cdcwb.formats.gbase8s.decode import is_time
+from cdcwb.formats.gbase8s.events import RecordReader, Versions
+from cdcwb.formats.gbase8s.framing import find_start, record_end, strong_starts
 from cdcwb.formats.gbase8s.layout import FORMAT, Column, ColumnKind
-from cdcwb.formats.gbase8s.plan import OPTIONS, Options, Plan, Version, Versions, capture_files, labels_files, pieces_of
+from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, Found, Options, Shared, State, Version, labels_files
 from cdcwb.formats.gbase8s.schema import TableSchema
 from cdcwb.formats.gbase8s.table import read_table, typed_schema
-from cdcwb.formats.gbase8s.tree import inspect_record
+from cdcwb.formats.gbase8s.tree import describe
 from cdcwb.formats.kernels import interpreted
+from cdcwb.formats.records import Framing, Plan, RecordFormat, Split, Stream
 from cdcwb.formats.requests import problem_row
+from cdcwb.formats.transactions import Ending
 from cdcwb.model import Problem
 
 __all__ = ["GBase8s"]
@@ -32,7 +38,7 @@ _HEAD: Final = 1 << 18
 _FILES: Final = 8
 
 
-class GBase8s(BaseFormat):
+class GBase8s(RecordFormat):
     """Reads GBase 8s CDC captures in every input shape."""
 
     name = FORMAT
@@ -41,13 +47,15 @@ class GBase8s(BaseFormat):
     pairing = Pairing.TRANSACTION
     commits = True
     names_keys = False
-    plan_type, options_type = Plan, Options
+    plan_type, options_type, scan_type = Plan, Options, Found
 
     side_files = staticmethod(labels_files)
-    make_plan = staticmethod(make_plan)
-    read = staticmethod(read_events)
-    inspect_record = staticmethod(inspect_record)
-    pieces = staticmethod(pieces_of)
+    capture_files = staticmethod(first_pass.capture_files)
+    detect = staticmethod(first_pass.detect)
+    segments = staticmethod(first_pass.segments_of)
+    scan = staticmethod(first_pass.scan)
+    finish = staticmethod(first_pass.finish)
+    describe = staticmethod(describe)
     table_schema = staticmethod(typed_schema)
     read_table = staticmethod(read_table)
 
@@ -55,7 +63,7 @@ class GBase8s(BaseFormat):
         """Looks for record headers in the first bytes of the first files."""
         given = str(options.get("shape", "auto")).lower()
         shape = given if given in SHAPES else "auto"  # goldengate has an option of this name too
-        for path in capture_files(paths)[:_FILES]:
+        for path in self.capture_files(paths)[:_FILES]:
             source = open_source(path, shape, limit=_HEAD)
             try:
                 sample = source.read(0, source.length)
@@ -73,27 +81,39 @@ class GBase8s(BaseFormat):
                 source.close()
         return Recognition(0.0, ["no record header (packetization scheme 66 and a known record number) was found"])
 
-    def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem."""
-        names = ("size", "shape", "compression", "problem")
-        return [
-            {"file": entry.path, "file_index": index, **{name: getattr(entry, name) for name in names}}
-            for index, entry in enumerate(plan.files)
-        ]
+    def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
+        """See :meth:`cdcwb.formats.records.RecordFormat.make_plan`. A file of names may be invalid, so it is read first
+        of all."""
+        options.names_of(paths)
+        return super().make_plan(paths, options, run)
 
-    def begins(self, plan: Plan) -> Iterator[int]:
-        """See :meth:`cdcwb.formats.base.Format.begins`."""
-        with plan.stream() as stream:
-            yield from (stream.file_at(split.start) for split in plan.splits)
+    def find_start(self, stream: Stream, framing: Framing, start: int, stop: int) -> int:
+        """See :meth:`cdcwb.formats.records.RecordFormat.find_start`."""
+        return find_start(stream, start, stop)
 
-    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """The splits, and the next one, for the transactions that are open at their end."""
-        count = len(plan.splits)
-        return [{"splits": Portion(plan.splits, range(r.start, min(r.stop + 1, count)))} for r in ranges]
+    def reader(self, plan: Plan, stream: Stream, state: State) -> RecordReader:
+        """See :meth:`cdcwb.formats.records.RecordFormat.reader`."""
+        return RecordReader(plan.shared, state)
 
-    def crossing(self, plan: Plan, split: int) -> frozenset[str]:
-        """The transactions that are open at the start of a split, or at its end if another one follows."""
-        return plan.crossing(split)
+    def context(self, plan: Plan, split: Split, last: int) -> Any:
+        """See :meth:`cdcwb.formats.records.RecordFormat.context`."""
+        shared, state = plan.shared, split.state
+        known = [(v.label, v.number, v.text, *v.counts, v.origin) for v in shared.versions if v.file_index <= last]
+        before = sorted(state.border.open_before.items()), sorted(state.in_force.items())
+        return [asdict(shared.settings), sorted(shared.labels.items()), known, before]
+
+    def crossing(self, plan: Plan, split: int) -> Crossing:
+        """What a split needs to know of others."""
+        border = plan.splits[split].state.border
+        after = plan.splits[split + 1].state.border.open_before if split + 1 < len(plan.splits) else {}
+        names = Versions(plan.shared, {}).names
+        return Crossing(
+            frozenset(border.open_before.values()),
+            {name: _ending(ending) for name, ending in border.endings.items()},
+            {(border.open_before[key], *names(label)): kinds for (key, label), kinds in border.before.items()},
+            {(after[key], *names(label)): kinds for (key, label), kinds in border.after.items()},
+            partial(self.read_on, plan, split),
+        )
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every schema text of every label, in stream order; ``first_position`` is null."""
@@ -107,22 +127,22 @@ class GBase8s(BaseFormat):
                 "origin": version.origin,
                 "schema_text": version.text,
             }
-            for version, schema, (schema_name, table_name), location in _versions(plan)
+            for version, schema, (schema_name, table_name), location in _versions(plan.shared)
         ]
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
         """Problems of truncated files, of schema texts of the side file that cannot be parsed (those of the capture are
-        problems of their events), and of large objects whose content is not in the stream."""
-        rows = [problem_row(Problem.TRUNCATED, f.problem, file=f.path) for f in plan.files if f.problem]
-        for version, schema, names, location in _versions(plan):
+        problems of their events), of large objects whose content is not in the stream, and of inferred reads."""
+        rows = super().problems(plan)
+        if plan.framing.mode[0] == INFERRED:
+            sentence = "it is inferred where the reads begin; give the size of the read buffer: buffer_size=…"
+            rows.append(problem_row(Problem.INFERRED, sentence))
+        for version, schema, names, location in _versions(plan.shared):
             origin: dict[str, Any] = {"table": ".".join(filter(None, names))}
             if location:
-                origin |= {
-                    "file": plan.files[version.file_index].path,
-                    "offset": version.offset,
-                    "length": version.length,
-                }
+                file = plan.files[version.file_index].path
+                origin |= {"file": file, "offset": version.offset, "length": version.length}
             else:
                 rows += [problem_row(code, sentence, **origin) for code, sentence in schema.problems]
             rows += [
@@ -137,12 +157,19 @@ class GBase8s(BaseFormat):
         return rows
 
 
-def _versions(plan: Plan) -> Iterator[tuple[Version, TableSchema, tuple[str | None, str], dict[str, int]]]:
+def _ending(found: Ending) -> Ending:
+    """The same with positions as text and the time in µs."""
+    position, undo = (None if one is None else f"{one:016X}" for one in (found.position, found.undo))
+    time = None if found.time is None or not is_time(found.time) else found.time * 1_000_000
+    return Ending(found.kind, position, time, undo)
+
+
+def _versions(shared: Shared) -> Iterator[tuple[Version, TableSchema, tuple[str | None, str], dict[str, int]]]:
     """Every version, its schema, the names of its table, and the location of its record (empty: a side file)."""
-    versions = Versions(plan, {})
-    for version in plan.versions:
+    versions = Versions(shared, {})
+    for version in shared.versions:
         schema = versions.schema(version.label, version.number)
-        assert schema is not None  # a version of the plan has one
+        assert schema is not None  # it is one of them
         location = {"file_index": version.file_index, "offset": version.offset, "length": version.length}
         yield version, schema, versions.names(version.label), location if version.file_index >= 0 else {}
 

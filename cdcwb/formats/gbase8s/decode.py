@@ -53,7 +53,8 @@ from cdcwb.formats.kernels import interpreted, kernel
 from cdcwb.model import Kind, Problem
 
 __all__ = [
-    "DEFAULTS", "ROW_HEADER", "Headers", "Problems", "Rows", "Tables", "columns_of", "counts_of", "event", "lay_out",
+    "DEFAULTS", "ROW_HEADER", "SCHEMA_RECORD", "Headers", "Problems", "Rows", "Tables", "columns_of", "counts_of",
+    "event", "is_time", "lay_out",
     "names_of", "one_record", "positions", "problems_of", "read_headers", "schema_of",
 ]  # fmt: skip
 
@@ -70,6 +71,11 @@ _ERROR, _TIME, _NO_SCHEMA, _WORDS, _ROW_END, _SCHEMA, _LEFT_OVER, _VALUE = (1 <<
 
 _EARLIEST: Final = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
 _LATEST: Final = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
+
+
+def is_time(seconds: int) -> bool:
+    """Whether Unix seconds are in the years 1 to 9999."""
+    return _EARLIEST <= seconds <= _LATEST
 
 
 # --- headers ----------------------------------------------------------------------------------------------------------

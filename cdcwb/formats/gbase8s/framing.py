@@ -18,15 +18,15 @@ A capture may also hold complete read buffers, their unused tails included (§1.
 and again. What a read does not overwrite still holds what earlier reads left at that offset of the buffer: stale bytes,
 which may even begin with an old, complete record (a ghost). :class:`Reads` goes read by read and keeps the image of the
 buffer as the reads before left it. Bytes that equal the image at their offset are stale, even where they would
-frame as a record, unless no record with that sequence was there before.
+frame as a record, unless no record with that sequence was there before. If it is not known where reads begin, a read
+ends where a record follows other bytes (:func:`inferred_reads`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,22 @@ import numpy.typing as npt
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, ROWS, SCHEME, SIZE_WORD
 from cdcwb.formats.gbase8s.values import big_endian
 from cdcwb.formats.kernels import kernel
+from cdcwb.formats.records import GAP_PIECE, WINDOW, Reason, Segments, Stream, cut_gaps
 from cdcwb.model import Problem
 
 __all__ = [
-    "EMPTY", "GAP_PIECE", "KEY", "SEQUENCED", "STRONG", "Edges", "ReadBuffer", "Reading", "Reads", "Reason", "Segments",
-    "cut_gaps", "first_chain", "header_at", "iter_segments", "record_end", "strong_starts", "walk_reads",
-]  # fmt: skip
+    "KEY",
+    "STRONG",
+    "Edges",
+    "Reads",
+    "find_start",
+    "header_at",
+    "inferred_reads",
+    "iter_segments",
+    "record_end",
+    "repeats",
+    "strong_starts",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -47,16 +57,10 @@ Bools = npt.NDArray[np.bool_]
 Read = Callable[[int, int], Bytes]
 """Returns the wire bytes ``[start, stop)`` of a stream."""
 
-GAP_PIECE: Final = 1 << 20
-"""A gap is reported in pieces of at most this many bytes, counted from its start, so that events are bounded; framing
-restarts after each of them."""
-
 REACH: Final = 1 << 16
 """Bytes after the end of a split that are read with it, unless its last record is longer."""
 
-WINDOW: Final = 8 << 20
-"""Bytes framed at a time; a longer record widens the window."""
-
+_NOWHERE: Final = np.zeros(0, np.int64)
 _MAX_WORDS: Final = 32767  # columns of a table
 GAP, WEAK, STRONG = 0, 1, 2
 _GAP, _RECORD, _DAMAGED = 0, 1, 2  # of a segment; damaged: a gap that begins with a header whose size is wrong
@@ -68,34 +72,6 @@ HAS_PAYLOAD: Final = np.zeros(256, np.bool_)
 IS_ROW: Final = np.isin(np.arange(256), ROWS)
 for _number, _kind in RECORD_TYPES.items():
     HEADER_SIZE[_number], HAS_PAYLOAD[_number] = _kind.header_size, _kind.has_payload
-
-
-class Reason(NamedTuple):
-    """The reason why bytes are not a record: the code of the problem (None: they have no data) and the sentence."""
-
-    code: Problem | None
-    sentence: str
-
-    @property
-    def is_unused(self) -> bool:
-        """Whether the bytes are known to have no data."""
-        return self.code in (None, Problem.STALE)
-
-
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """Consecutive records and gaps of a stream, in order, without holes.
-
-    ``start`` and ``end`` count wire bytes from the start of ``buffer``, which itself begins at ``base`` in the stream.
-    ``record``: a mask of records. ``reasons``: the reason of a gap, by its index.
-    """
-
-    buffer: Bytes
-    base: int
-    start: Ints
-    end: Ints
-    record: Bools
-    reasons: dict[int, Reason]
 
 
 # --- candidates -------------------------------------------------------------------------------------------------------
@@ -203,7 +179,7 @@ def _frame(
 
 
 def iter_segments(
-    read: Read, start: int, stop: int, length: int, *, boundaries: Ints | None = None, window: int = WINDOW
+    read: Read, start: int, stop: int, length: int, *, boundaries: Ints = _NOWHERE, window: int = WINDOW
 ) -> Iterator[Segments]:
     """The records and gaps that begin in ``[start, stop)`` of a stream of ``length`` bytes, window by window.
 
@@ -277,32 +253,28 @@ def _gap_damage(gap: Bytes) -> Reason:
     return Reason(Problem.MALFORMED, sentence)
 
 
-def cut_gaps(segments: Segments, boundaries: Ints | None) -> Segments:
-    """The same segments with gaps split at file boundaries and into pieces of :data:`GAP_PIECE` bytes."""
-    gaps = np.flatnonzero(~segments.record)
-    if len(gaps) == 0:
-        return segments
-    spans = zip(segments.start[gaps].tolist(), segments.end[gaps].tolist(), strict=True)
-    cuts = [np.arange(start + GAP_PIECE, end, GAP_PIECE) for start, end in spans if end - start > GAP_PIECE]
-    if boundaries is not None:
-        cuts.append(boundaries - segments.base)
-    places = np.concatenate([*cuts, np.empty(0, np.int64)])
-    places = places[(places >= segments.start[0]) & (places < segments.end[-1])]
-    places = places[~segments.record[np.searchsorted(segments.start, places, side="right") - 1]]
-    start = np.unique(np.concatenate([segments.start, places]))
-    origin = np.searchsorted(segments.start, start, side="right") - 1
-    record = segments.record[origin]
-    reasons = {gap: segments.reasons[int(origin[gap])] for gap in np.flatnonzero(~record).tolist()}
-    end = np.append(start[1:], segments.end[-1])
-    return Segments(segments.buffer, segments.base, start, end, record, reasons)
+def find_start(stream: Stream, start: int, stop: int) -> int:
+    """The start of the first record of a split, inferred from its own bytes; ``stop`` if it has none."""
+    position = start
+    while position < min(stop, stream.length):
+        buffer = stream.read(position, min(position + WINDOW, stop + REACH))
+        at_end = position + len(buffer) >= stream.length
+        at = int(first_chain(buffer, at_end))
+        if at >= 0:
+            return min(position + at, stop)
+        if at_end:
+            break
+        position += len(buffer) - COMMON_HEADER
+    return stop
 
 
 # --- read buffers -----------------------------------------------------------------------------------------------------
 
-SEQUENCED: Final = tuple(
-    number for number, kind in RECORD_TYPES.items() if any(field.name == "sequence_number" for field in kind.fields)
+_DISCARD: Final = 62
+_SEQUENCED: Final = np.isin(
+    np.arange(256),
+    [number for number, kind in RECORD_TYPES.items() if any(one.name == "sequence_number" for one in kind.fields)],
 )
-"""Record numbers of the types that have a sequence number."""
 
 KEY: Final = 24
 """The bytes that identify a record: the common header and the sequence number."""
@@ -312,8 +284,32 @@ _STALE: Final = Reason(
     Problem.STALE, "stale bytes of the read buffer: they repeat those of an earlier read at this offset of it"
 )
 _MOVED: Final = Reason(Problem.STALE, "stale bytes of the read buffer: they repeat some of an earlier read")
+_ZERO: Final = Reason(None, "zero bytes that follow the last record of the read")
+_NEW: Final = Reason(
+    Problem.MALFORMED,
+    "bytes that are not a record and differ from those of earlier reads at this offset of the buffer",
+)
+_MAX_INFERRED: Final = 1 << 20  # the same if the starts of reads are not known
 _LEAST_MOVED: Final = 8  # bytes that are looked for anywhere in the buffer
-_NONE, _RECORD_HERE, _BEFORE = 0, 1, 2  # of an offset of the buffer: a record was read there, or may have been before
+
+
+def repeats(framed: Iterable[Segments]) -> list[int]:
+    """For every record with a sequence number that repeats an earlier one byte for byte: the distance."""
+    latest: dict[bytes, int] = {}
+    out: list[int] = []
+    for segments in framed:
+        for first, last in zip(segments.start[segments.record], segments.end[segments.record], strict=True):
+            record = segments.buffer[first:last].tobytes()
+            # a transaction may roll back to the same savepoint twice, so a DISCARD may repeat
+            if _has_sequence(record) and record[15] != _DISCARD:
+                at = segments.base + int(first)
+                out += [at - latest[record]] if record in latest else []
+                latest[record] = at
+    return out
+
+
+def _has_sequence(record: bytes) -> bool:
+    return len(record) >= KEY and not any(record[12:15]) and bool(_SEQUENCED[record[15]]) and any(record[16:KEY])
 
 
 class Edges:
@@ -345,138 +341,41 @@ class Edges:
         return first + inside[bisect_left(inside, at - first) - 1]
 
 
-class ReadBuffer(NamedTuple):
-    """The content of the buffer between two reads. ``reads``: the latest read, preceded by those that were longer than
-    all after them, as pairs (start, end) in the stream. ``records``: the offsets in the buffer at which records were
-    read that are still there; None: unknown."""
-
-    reads: tuple[tuple[int, int], ...] = ()
-    records: frozenset[int] | None = frozenset()
-
-    @property
-    def end(self) -> int:
-        """The offset in the stream at which the next read begins."""
-        return self.reads[-1][1] if self.reads else 0
-
-    def image(self, read: Read) -> bytearray:
-        """The bytes in the buffer, up to :data:`_MAX_IMAGE`."""
-        image = bytearray()
-        for first, last in reversed(self.reads):
-            image += read(first + len(image), min(last, first + _MAX_IMAGE)).tobytes()
-        return image
-
-
-EMPTY: Final = ReadBuffer()
-"""The buffer before the first read."""
-
-
-@dataclass(slots=True)
-class Reading:
-    """What reads did with the buffer. ``before``: the reads that were in it. ``reads``, ``records``: as those of
-    :class:`ReadBuffer`, of these reads only. ``replaced``: what precedes this offset of the buffer is replaced.
-    ``relied_on``, ``missed``: the offsets at which it mattered that a record had been read before, or that none had.
-    ``reach``: bytes of the stream from this offset on have no influence on them; -1 if unknown."""
-
-    before: tuple[tuple[int, int], ...]
-    reads: list[tuple[int, int]] = field(default_factory=list)
-    records: frozenset[int] = frozenset()
-    replaced: int = 0
-    relied_on: set[int] = field(default_factory=set)
-    missed: set[int] = field(default_factory=set)
-    reach: int = 0
-
-    def follows(self, buffer: ReadBuffer) -> bool:
-        """Whether these reads are the same after ``buffer``, whose records are known."""
-        records = buffer.records or frozenset()
-        return self.before == buffer.reads and self.relied_on <= records and not self.missed & records
-
-    def after(self, buffer: ReadBuffer) -> ReadBuffer:
-        """The buffer after these reads, from the one before them."""
-        longest = max((last - first for first, last in self.reads), default=0)
-        longer = (read for read in buffer.reads if read[1] - read[0] > longest)
-        kept = (at for at in buffer.records or () if at >= self.replaced)
-        return ReadBuffer((*longer, *self.reads), self.records.union(kept))
-
-
-def walk_reads(buffer: Bytes, starts: Ints | None) -> Segments:
-    """Like :meth:`Reads.segments`, for a complete stream in one buffer, with the ascending offsets of its reads; None:
-    a read begins wherever a record follows unframed bytes."""
-    inside = [0, *(start for start in ([] if starts is None else starts.tolist()) if 0 < start < len(buffer))]
-    reads = Reads(lambda start, stop: buffer[start:stop], Edges([0, len(buffer)], lambda _: inside))
-    if starts is not None and len(buffer):
-        (segments,) = reads.segments(0, len(buffer), len(buffer))
-        return segments
-    reads.load(0, len(buffer))
-    reads.inferred()
-    return reads.window()
-
-
 class _TooShortError(Exception):
     """The window ends inside a record, or before it is clear whether it is one."""
 
 
 class Reads:
-    """Walks through the reads of a stream, from the one that follows ``buffer``. All offsets count from the stream's
-    start."""
+    """Walks through the reads of a stream. All offsets count from the stream's start. ``image``: the bytes in the
+    buffer; ``has_record``: for each of them, whether a record was read there that is still there."""
 
-    def __init__(self, read: Read, edges: Edges, buffer: ReadBuffer = EMPTY) -> None:
+    def __init__(self, read: Read, edges: Edges) -> None:
         self.read, self.edges, self.length = read, edges, edges.starts[-1]
-        self.first = buffer.end
-        self.image = buffer.image(read)
-        self.known = bytearray([_BEFORE if buffer.records is None else _NONE]) * len(self.image)  # of each offset in it
-        for at in buffer.records or ():
-            self.known[at] = _BEFORE
-        self.reading = Reading(buffer.reads)
+        self.image, self.has_record = bytearray(), bytearray()
         self.position = 0  # the bytes that precede it belong to a segment
-        self.furthest = 0  # the end of every candidate so far is at or before it
-        self.same_from = -1  # offset in the current read from which it equals the buffer; -1: its end is unknown
+        self.same_from = 0  # offset in the current read from which it equals the buffer
 
-    def segments(self, start: int, stop: int, window: int = WINDOW) -> Iterator[Segments]:
-        """The records, stale tails and damage of the reads that begin before ``stop``, window by window; what precedes
-        ``start`` belongs to the last record before. A window has complete reads; it grows if it is too small for a read
-        or a record. The last segment may end after ``stop``.
-        """
-        at, size, reach = self.first, window, REACH
-        self.position = start
-        while at < min(stop, self.length):
-            upto = self.edges.before(min(at + size, stop + reach, self.length) + 1)
-            upto = max(upto, self.edges.after(at))
-            self.load(at, upto)
+    def segments(self, window: int = WINDOW) -> Iterator[Segments]:
+        """The records, stale tails and damage of all reads, window by window. A window has complete reads; it grows if
+        it is too small for a read or a record."""
+        at, size = 0, window
+        while at < self.length:
+            upto = max(self.edges.before(min(at + size, self.length) + 1), self.edges.after(at))
+            self.base, self.stop = at, upto
+            # a header that begins in the window may end after it
+            self.bytes = self.read(at, min(upto + COMMON_HEADER, self.length))
+            self.data = self.bytes.tobytes()
+            self.found: list[tuple[int, int, Reason | None]] = []  # start, end, and the reason if it is not a record
             done = at
-            while done < min(upto, stop) and self.take(done, edge := self.edges.after(done)):
+            while done < upto and self._take(done, edge := self.edges.after(done)):
                 done = edge
             if done == at:
-                longer = upto - at + COMMON_HEADER
-                size, reach = max(2 * size, longer), max(2 * reach, longer)
+                size = max(2 * size, upto - at + COMMON_HEADER)
                 continue
-            yield self.window()
-            at, size, reach = done, window, REACH
+            yield _of_spans(self.bytes, self.base, self.found)
+            at, size = done, window
 
-    def done(self) -> Reading:
-        """What the reads did with the buffer."""
-        here = np.flatnonzero(np.frombuffer(self.known, np.uint8) == _RECORD_HERE)
-        self.reading.records = frozenset(here.tolist())
-        furthest = max(self.furthest, self.position, 1)
-        self.reading.reach = -1 if furthest > self.length else self.edges.after(furthest - 1) + COMMON_HEADER
-        return self.reading
-
-    def load(self, first: int, last: int) -> None:
-        """Makes the bytes ``[first, last)`` the window."""
-        self.base, self.stop = first, last
-        # a header that begins in the window may end after it
-        self.bytes = self.read(first, min(last + COMMON_HEADER, self.length))
-        self.data = self.bytes.tobytes()
-        self.found: list[tuple[int, int, Reason | None]] = []  # start, end, and the reason if it is not a record
-
-    def window(self) -> Segments:
-        """The segments of the window."""
-        spans = [s for s in self.found if s[0] < s[1]]
-        start, end = np.array([s[:2] for s in spans], np.int64).reshape(-1, 2).T - self.base
-        reasons = {at: reason for at, (_, _, reason) in enumerate(spans) if reason is not None}
-        record = np.array([reason is None for _, _, reason in spans], bool)
-        return Segments(self.bytes, self.base, start, end, record, reasons)
-
-    def take(self, first: int, last: int) -> bool:
+    def _take(self, first: int, last: int) -> bool:
         """Processes a read ``[first, last)``; False, without any change, if the window is too short for it."""
         position, before = self.position, len(self.found)
         data = self._at(first, last)
@@ -489,23 +388,14 @@ class Reads:
             self.position = position
             del self.found[before:]
             return False
-        self._overwrite(data, self.same_from)
+        data = data[:_MAX_IMAGE]
+        self.has_record[: self.same_from] = bytes(min(self.same_from, len(self.has_record)))
+        self.has_record += bytes(max(len(data) - len(self.has_record), 0))
+        self.image[: len(data)] = data
         for at in genuine:
             if at + KEY <= min(last, first + _MAX_IMAGE):
-                self.known[at - first] = _RECORD_HERE
-        reading = self.reading
-        reading.replaced = max(reading.replaced, self.same_from)
-        while reading.reads and reading.reads[-1][1] - reading.reads[-1][0] <= last - first:
-            reading.reads.pop()
-        reading.reads.append((first, last))
+                self.has_record[at - first] = 1
         return True
-
-    def _overwrite(self, data: bytes, upto: int) -> None:
-        """Puts a read into the buffer; what was there is different before ``upto``."""
-        data = data[:_MAX_IMAGE]
-        self.known[:upto] = bytes(upto)
-        self.known += bytes(max(len(data) - len(self.known), 0))
-        self.image[: len(data)] = data
 
     def _records(self, first: int, last: int) -> list[int]:
         """The records of one read."""
@@ -527,49 +417,32 @@ class Reads:
         self.position = max(position, last)
         return genuine
 
-    def inferred(self) -> None:
-        """Processes reads with unknown starts: a read ends where a record follows unframed bytes."""
-        first = 0
-        while self.position < self.length:
-            kind, end = self._candidate(self.position)
-            if self._is_record(kind, self.position, end, first, self.length):
-                self.found.append((self.position, end, None))
-                self.position = end
-                continue
-            last = self._next_strong(self.position + 1, self.length)
-            self._tail(self.position, first, last)
-            self._overwrite(self._at(first, last), 0)
-            self.position = first = last
-
     def _tail(self, position: int, first: int, last: int) -> int:
         """Adds bytes that are not a record, up to the end of the read ``[first, last)``; returns the offset to continue
         at."""
         stop = last
         if self._is_stale(position, first, last):
             reason = _STALE
-        elif self._is_zero(position, last):
-            reason = Reason(None, "zero bytes that follow the last record of the read")
+        elif not any(self._at(position, last)):
+            reason = _ZERO
         else:
             stop = self._next_strong(position + 1, last)
             kind, end = self._candidate(position)
-            begin = self._at(position, min(stop, position + KEY))
-            is_moved = kind != STRONG and len(begin) >= _LEAST_MOVED and self.image.find(begin) >= 0
-            sentence = "bytes that are not a record and differ from those of earlier reads at this offset of the buffer"
-            reason = _MOVED if is_moved else Reason(Problem.MALFORMED, sentence)
             if kind == STRONG and stop == self.length < end:
                 reason = _length_damage(self.bytes, position - self.base, self.base, self.length)
+            else:
+                reason = _tail_reason(kind, self._at(position, min(stop, position + KEY)), self.image)
         self.found.append((position, stop, reason))
         return stop
 
     def _is_record(self, kind: int, position: int, end: int, first: int, last: int) -> bool:
         """Whether a candidate is a record of the read ``[first, last)``."""
-        self.furthest = max(self.furthest, end)
         if kind == GAP or (end > last and (end > self.length or kind == WEAK)):
             return False
         holds_another = self._next_strong(position + 1, end) < end
         if end <= last:  # a weak candidate, or one that contains another, must be followed by a known record
             known = (kind == STRONG and not holds_another) or end == last or self._begins(end)
-            return known or self._is_stale(end, first, last) or self._is_zero(end, last)
+            return known or self._is_stale(end, first, last) or not any(self._at(end, last))
         if holds_another:  # continues in the next read, unless that begins with a record
             return not self._is_stale(position, first, last) and self._ends_later(end)
         if end > self.stop:
@@ -591,30 +464,15 @@ class Reads:
         at = position - first
         if len(self.image) < at + min(end, last) - position or not self._is_stale(position, first, last):
             return False
-        record = self._at(position, position + KEY)
-        if record[15] not in SEQUENCED or any(record[12:15]) or not any(record[16:24]):  # no sequence that could be new
+        if not _has_sequence(self._at(position, position + KEY)):  # no sequence that could be new
             return at > 0  # a read has at least one record
-        if position + KEY > last:  # the sequence number continues in the next read
-            return False
-        known = self.known[at]
-        if known != _RECORD_HERE and at >= self.reading.replaced:
-            (self.reading.relied_on if known == _BEFORE else self.reading.missed).add(at)
-        return known != _NONE
+        # otherwise the sequence number continues in the next read
+        return position + KEY <= last and bool(self.has_record[at])
 
     def _is_stale(self, start: int, first: int, last: int) -> bool:
         """Whether the bytes from ``start`` to the end of the read ``[first, last)`` equal those of earlier reads; bytes
         after those are not compared."""
-        at = start - first
-        if self.same_from >= 0:
-            return self.same_from <= at < len(self.image)
-        data = self._at(start, min(last, first + len(self.image)))
-        known = self.image[at : at + len(data)]
-        return len(known) > 0 and data.startswith(known)
-
-    def _is_zero(self, start: int, stop: int) -> bool:
-        if any(self._at(start, min(stop, start + KEY))):  # decides most cases at once
-            return False
-        return self.data.count(0, start - self.base, stop - self.base) == stop - start
+        return self.same_from <= start - first < len(self.image)
 
     def _at(self, start: int, stop: int) -> bytes:
         """The bytes ``[start, stop)``, clipped to the stream, inside the window or not."""
@@ -637,3 +495,52 @@ class Reads:
         """The first strong candidate of ``[position, stop)`` in the window; ``stop`` if there is none."""
         at = int(next_strong(self.bytes, position - self.base, min(stop - self.base, len(self.bytes)))) + self.base
         return at if at < self.base + len(self.bytes) else stop
+
+
+def inferred_reads(read: Read, length: int, boundaries: Ints = _NOWHERE, window: int = WINDOW) -> Iterator[Segments]:
+    """The records of a stream of read buffers whose starts are not known. What is between records is stale, if it
+    repeats earlier bytes, and so is a record in such a stretch, or directly after a record, that repeats an earlier one
+    byte for byte; records without a sequence of their own are only stale in such a stretch."""
+    known: set[bytes] = set()
+    image, current, size = bytearray(), bytearray(), 0  # the buffer, what the read has put into it, bytes of ``known``
+    after_gap = False
+    for segments in iter_segments(read, 0, length, length, boundaries=boundaries, window=window):
+        record, reasons = segments.record.copy(), dict(segments.reasons)
+        data = segments.buffer.tobytes()
+        for at, (start, end) in enumerate(zip(segments.start.tolist(), segments.end.tolist(), strict=True)):
+            content = data[start:end]
+            if not record[at]:
+                after_gap = True
+                kind, begin = int(header_at(segments.buffer, start)), content[:KEY]
+                if any(content):
+                    is_there = image.startswith(content, len(current))
+                    reasons[at] = _STALE if is_there else _tail_reason(kind, begin, image)
+                else:
+                    reasons[at] = _ZERO
+            elif content in known and (after_gap or (_has_sequence(content) and content[15] != _DISCARD)):
+                record[at], reasons[at] = False, _MOVED
+            else:
+                if after_gap:
+                    image[: len(current)] = current
+                    current.clear()
+                after_gap = False
+                known.add(content)
+                size += len(content)
+                if size > 2 * _MAX_IMAGE:  # a buffer cannot hold what is that old
+                    known, size = {content}, 0
+            current += content[: _MAX_INFERRED - len(current)]
+        yield Segments(segments.buffer, segments.base, segments.start, segments.end, record, reasons)
+
+
+def _tail_reason(kind: int, begin: bytes, earlier: bytes | bytearray) -> Reason:
+    """The reason why bytes that begin like this are not a record."""
+    is_moved = kind != STRONG and len(begin) >= _LEAST_MOVED and earlier.find(begin) >= 0
+    return _MOVED if is_moved else _NEW
+
+
+def _of_spans(buffer: Bytes, base: int, found: list[tuple[int, int, Reason | None]]) -> Segments:
+    spans = [span for span in found if span[0] < span[1]]
+    start, end = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2).T - base
+    reasons = {at: reason for at, (_, _, reason) in enumerate(spans) if reason is not None}
+    record = np.array([reason is None for _, _, reason in spans], bool)
+    return Segments(buffer, base, start, end, record, reasons)

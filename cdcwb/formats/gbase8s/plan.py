@@ -1,48 +1,36 @@
-"""The plan of a capture: options, files, settings, table versions and names, splits, and state that crosses splits
-(docs/formats/gbase8s.md). A plan is made once by :mod:`cdcwb.formats.gbase8s.first_pass` and sent to the workers as one
-text. Its size grows with the number of files, splits, schema texts and transactions that are open at a split's start,
-not with the number of records.
+"""The plan of a capture: options, how records follow each other, and a first pass over headers, which finds settings,
+table versions and the transactions at the borders of splits (docs/formats/gbase8s.md). The size of a plan grows with
+the number of files, splits, schema texts and transactions that are open at a split's start, not with the number of
+records.
 """
 
 from __future__ import annotations
 
-import bisect
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.base import Piece, PlanText
-from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.gbase8s.decode import Headers, counts_of
-from cdcwb.formats.gbase8s.framing import (
-    EMPTY,
-    Bools,
-    Bytes,
-    Edges,
-    Ints,
-    ReadBuffer,
-    Reads,
-    Segments,
-    cut_gaps,
-    iter_segments,
-    walk_reads,
-)
-from cdcwb.formats.gbase8s.layout import Settings
-from cdcwb.formats.gbase8s.schema import TableSchema, read_side_file, schema_text, table_schema
+from cdcwb.formats.files import SHAPES
+from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, Headers, counts_of, read_headers
+from cdcwb.formats.gbase8s.framing import KEY, STRONG, Edges, Reads, header_at, inferred_reads, iter_segments, repeats
+from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, SIZE_WORD, ColumnKind, Settings
+from cdcwb.formats.gbase8s.schema import SchemaTextError, parse_columns, read_side_file, schema_text
+from cdcwb.formats.records import Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
 from cdcwb.formats.requests import detected_row
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
+from cdcwb.formats.transactions import COMMIT, KINDS, Border, Summary, borders
 from cdcwb.words import plural
 
 __all__ = [
-    "OPTIONS", "FileEntry", "Options", "Plan", "SplitEntry", "Stream", "Version", "Versions", "capture_files",
-    "distinct", "labels_files", "pieces_of",
+    "INFERRED", "KIND_OF", "NO_COUNTS", "OPTIONS", "Found", "Options", "Shared", "State", "Version", "capture_files",
+    "detect", "finish", "labels_files", "scan", "segments_of",
 ]  # fmt: skip
 
 Names = dict[int, tuple[str | None, str]]
@@ -93,28 +81,22 @@ class Options:
         opt.check_names(given, OPTIONS, "gbase8s")
         values = {name: value for name, value in given.items() if value is not None and value != ""}
 
-        def choice(name: str, default: str, known: tuple[str, ...]) -> str:
-            return opt.as_choice(name, values.get(name, default), known)
+        def choice(name: str, *known: str) -> str:
+            return opt.as_choice(name, values.get(name, known[0]), known)
 
-        def whole(name: str, least: int) -> int | None:
-            return opt.as_whole(name, values[name], least) if name in values else None
-
-        order, width = (
-            choice("byte_order", "auto", ("auto", "little", "big")),
-            choice("prefix_width", "auto", ("auto", "1", "2")),
-        )
+        order, width = choice("byte_order", "auto", "little", "big"), choice("prefix_width", "auto", "1", "2")
         return cls(
             charset=opt.check_charset("charset", values.get("charset", "utf-8")),
             byte_order=None if order == "auto" else order,
             prefix_width=None if width == "auto" else int(width),
-            shape=choice("shape", "auto", ("auto", "binary", "hex", "xxd", "hexdump")),
-            reads=choice("reads", "auto", ("auto", "line", "none")),
-            buffer_size=whole("buffer_size", 16),
+            shape=choice("shape", *SHAPES),
+            reads=choice("reads", "auto", "line", "none"),
+            buffer_size=opt.optional("buffer_size", values, opt.as_whole, 16),
             labels=_labels(values.get("labels", "auto")),
             labels_given=values.get("labels"),
             schemas=_schemas(values.get("schemas", {})),
-            split_size=whole("split_size", 64),
-            mode=choice("mode", "PERMISSIVE", opt.MODES),
+            split_size=opt.optional("split_size", values, opt.as_whole, 64),
+            mode=choice("mode", *opt.MODES),
             given=frozenset(values),
         )
 
@@ -207,22 +189,151 @@ def capture_files(paths: Sequence[str]) -> list[str]:
     return [path for path in paths if path not in side] or list(paths)
 
 
-# --- the plan ---------------------------------------------------------------------------------------------------------
+# --- how records follow each other ------------------------------------------------------------------------------------
+
+_SAMPLE: Final = 1 << 18  # bytes
+STREAM, READS, INFERRED = "stream", "reads", "inferred"
+"""Modes: consecutive records, or complete read buffers (§1.2) whose starts are known, or inferred."""
 
 
-@dataclass(slots=True)
-class FileEntry:
-    """One file of a capture. ``size``: bytes of the decompressed file; ``length``: wire bytes in it."""
+def _edges(stream: Stream, size: int | None) -> Edges:
+    """The offsets at which reads begin: the starts of files, and in them lines, restarts of dumps, or multiples of the
+    buffer's ``size``."""
 
-    path: str
-    shape: str
-    compression: str | None
-    size: int
-    length: int
-    problem: str | None = None  # the problem of the file itself (a truncated compressed one)
+    def inside(index: int) -> Sequence[int]:
+        entry = stream.files[index]
+        if size is not None:
+            return range(0, max(entry.length, 1), size)
+        if entry.shape == "binary":
+            return range(1)
+        source = stream.source(index)
+        starts = source.read_starts
+        if (starts is None or len(starts) < 2) and source.shape == "hex":
+            starts = source.line_starts
+        return range(1) if starts is None or len(starts) == 0 else starts.tolist()
+
+    return Edges(stream.starts, inside)
 
 
-NO_COUNTS: Final = (None, None, None)
+def segments_of(stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
+    """The records and gaps that begin in ``[start, stop)``; of read buffers, all from the beginning."""
+    mode, size = framing.mode
+    if mode == STREAM:
+        yield from iter_segments(stream.read, start, stop, stream.length, boundaries=stream.boundaries)
+        return
+    if mode == INFERRED:
+        found = inferred_reads(stream.read, stream.length, stream.boundaries)
+    else:
+        reads = Reads(stream.read, _edges(stream, size))
+        found = (cut_gaps(segments, stream.boundaries) for segments in reads.segments())
+    for segments in found:
+        if segments.base >= stop:
+            return
+        yield segments
+
+
+def detect(stream: Stream, options: Options) -> Framing:
+    """Detects from the beginning of a capture whether it has consecutive records or complete read buffers (§1.2)."""
+    if options.buffer_size is not None:
+        row = detected_row("buffer_size", str(options.buffer_size), "given as an option", True)
+        return Framing((READS, options.buffer_size), True, (row,))
+    mode, size, value, evidence = READS, None, options.reads, "given as an option"
+    if options.reads == "auto":
+        mode, size, value, evidence = _detected(stream)
+    elif options.reads == "none":
+        mode = STREAM
+    setting = "reads" if size is None else "buffer_size"
+    row = detected_row(setting, value, evidence, options.reads != "auto")
+    return Framing((mode, size), mode != STREAM, (row,))
+
+
+def _detected(stream: Stream) -> tuple[str, int | None, str, str]:
+    """Mode, size of the buffer, value of the setting ``reads`` or ``buffer_size``, evidence."""
+    framed = list(iter_segments(stream.read, 0, _SAMPLE, stream.length, boundaries=stream.boundaries))
+    sample = stream.read(0, max((segments.base + int(segments.end[-1]) for segments in framed), default=0))
+    known = len(sample) - COMMON_HEADER
+    edges, starts, at = _edges(stream, None), [], 0
+    while at < known:
+        starts.append(at)
+        at = edges.after(at)
+    unit = {"binary": "file", "hex": "line"}.get(stream.files[0].shape, "dump")
+    hits = sum(header_at(sample, start) == STRONG for start in starts)
+    files = sum(entry.length > 0 and first < known for first, entry in zip(stream.starts, stream.files, strict=False))
+    if len(starts) > files and hits >= 0.8 * len(starts):
+        return READS, None, "line", f"{hits} of {len(starts)} {unit}s begin with a record"
+    is_clean, distances = all(segments.record.all() for segments in framed), repeats(framed)
+    if is_clean and not distances:
+        return STREAM, None, "none", "records follow each other without unused bytes"
+    if len(starts) > 1 and (stale := _stale(_reads(sample, starts))):
+        equal = f"{stale} bytes at the ends of {len(starts)} {unit}s equal the bytes of earlier ones at the same offset"
+        return READS, None, "line", equal
+    size = _buffer_size(sample, framed, distances, [entry.length for entry in stream.files] if is_clean else [])
+    if size is not None:
+        return READS, size, str(size), f"the bytes that follow records equal those {size} bytes earlier"
+    if not is_clean and (stale := _stale(inferred_reads(_slicer(sample), len(sample)))):
+        return INFERRED, None, "inferred", f"{stale} bytes that follow records equal those of an earlier read"
+    return STREAM, None, "none", "no repeating read buffer was found"
+
+
+_MOST_SIZES: Final = 16  # buffer sizes that are tried
+_LEAST_BUFFER: Final = 64  # bytes
+_MOST_GAPS: Final = 1000  # runs of unused bytes that are examined for the size
+
+
+def _buffer_size(
+    sample: Bytes, framed: Sequence[Segments], distances: Sequence[int], lengths: Sequence[int]
+) -> int | None:
+    """The size of the read buffers of a capture; None if it does not consist of read buffers. ``sample`` is the
+    beginning of the stream, ``framed`` its segments as consecutive records, ``distances`` those of repeated records.
+    The unused tail of a read equals the preceding read at the same offset of the buffer, so the distance between the
+    equal bytes is the size. It is accepted only if nearly all bytes are accounted for; files of these ``lengths`` must
+    have complete buffers."""
+    data = sample.tobytes()
+    votes = Counter(distances)
+    for segments in framed:
+        for gap in np.flatnonzero(~segments.record)[:_MOST_GAPS].tolist():
+            first = segments.base + int(segments.start[gap])
+            unused = data[first : min(segments.base + int(segments.end[gap]), first + KEY)]
+            is_filler = any(unused[period:] == unused[:-period] for period in range(1, KEY // 2))
+            before = -1 if is_filler else data.rfind(unused, max(0, first - len(data) // 2), first)
+            if before >= 0:
+                votes[first - before] += 1
+    best: tuple[int, int] | None = None  # bytes unaccounted for, and size
+    for size in [size for size, _ in votes.most_common() if not any(length % size for length in lengths)][:_MOST_SIZES]:
+        usable = len(data) // size * size
+        if size >= _LEAST_BUFFER and usable >= 2 * size:
+            stale, rest = _accounted(_reads(sample[:usable], range(0, usable, size)))
+            if 10 * rest <= stale > 0 and (best is None or rest < best[0]):
+                best = rest, size
+            if best is not None and best[0] == 0:
+                break
+    return None if best is None else best[1]
+
+
+def _slicer(sample: Bytes) -> Any:
+    return lambda start, stop: sample[start:stop]
+
+
+def _reads(sample: Bytes, starts: Sequence[int]) -> Iterator[Segments]:
+    return Reads(_slicer(sample), Edges([0, len(sample)], lambda _: starts)).segments()
+
+
+def _accounted(found: Iterable[Segments]) -> tuple[int, int]:
+    """The numbers of stale bytes, and of bytes that are neither stale nor records."""
+    sizes = {True: 0, False: 0}
+    for segments in found:
+        for gap, reason in segments.reasons.items():
+            sizes[reason.is_unused] += int(segments.end[gap] - segments.start[gap])
+    return sizes[True], sizes[False]
+
+
+def _stale(found: Iterable[Segments]) -> int:
+    """The number of stale bytes; 0 if more than a tenth as many are unaccounted for."""
+    stale, rest = _accounted(found)
+    return stale if 10 * rest <= stale else 0
+
+
+# --- the first pass ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -240,292 +351,235 @@ class Version:
     length: int = -1
 
 
-@dataclass(slots=True)
-class SplitEntry:
-    """A run of the stream, ``[start, stop)`` in wire bytes over all files: the segments that begin in it.
-
-    ``open_before``: transactions open at its start (id -> name). ``in_force``: label -> number of the version in force
-    at the start. ``closes``: indices of the text files whose notes (text between the digits of records) belong to this
-    split. ``reach``: bytes of the stream from this offset on have no influence on it; -1 if unknown. ``buffer``: what
-    earlier reads left in the read buffer; None if there is none. ``inner``: the bytes of the split without records of
-    transactions that are open at its start or end; None: unknown, or none.
-    """
-
-    start: int
-    stop: int
-    open_before: dict[int, str] = field(default_factory=dict)
-    in_force: dict[int, int] = field(default_factory=dict)
-    closes: list[int] = field(default_factory=list)
-    reach: int = -1
-    buffer: ReadBuffer | None = None
-    inner: tuple[int, int] | None = None
+NO_COUNTS: Final = (None, None, None)
 
 
-Part = tuple[SplitEntry, frozenset[str] | None]
-"""A part of a split, and the transactions whose events are read from it; None: all events."""
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all splits need: settings, table versions in stream order, and names of tables by label."""
 
-
-@dataclass(slots=True)
-class Plan(PlanText):
-    """The plan of a capture. ``mode`` is ``stream`` (consecutive records), ``reads`` (read buffers with known starts)
-    or ``inferred`` (read buffers with starts inferred from their unframed tails)."""
-
-    files: list[FileEntry]
-    mode: str
-    buffer_size: int | None
     settings: Settings
     versions: list[Version]
-    splits: list[SplitEntry]
     labels: Names
-    detected: list[dict[str, Any]] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def stream(self) -> Stream:
-        """The files of the plan as one run of wire bytes; close it after use."""
-        return Stream(self.files, self.mode, self.buffer_size)
-
-    def crossing(self, split: int) -> frozenset[str]:
-        """The transactions that are open at the start of a split, or at its end if another one follows."""
-        return frozenset(name for s in self.splits[split : split + 2] for name in s.open_before.values())
-
-    def parts_with(self, split: int, transactions: frozenset[str] | None) -> list[Part]:
-        """What has to be read of a split for these transactions (None: for all events)."""
-        here = self.splits[split]
-        if here.inner is None or transactions is None or not transactions <= self.crossing(split):
-            return [(here, transactions)]
-        head, tail = here.inner
-        parts: list[Part] = [(replace(here, stop=head, closes=[]), transactions)]
-        if began := transactions.difference(here.open_before.values()):
-            in_force = self.splits[split + 1].in_force
-            parts.append((replace(here, start=tail, closes=[], open_before={}, in_force=in_force), began))
-        return parts
 
 
-_MOST_OPEN: Final = 64
-"""Files of a stream that are open at once: each takes a file descriptor, and many systems allow a process 1,024."""
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known at the start of a split: the number of the table version in force for each label, and what its
+    transactions have in other splits."""
+
+    in_force: dict[int, int]
+    border: Border
 
 
-class Stream:
-    """The files of a capture as one run of wire bytes, in which a record may begin in one file and end in another.
-
-    A file is opened when its bytes are first requested, and a few stay open. ``boundaries`` are the offsets of each
-    file but the first.
-    """
-
-    def __init__(self, files: Sequence[FileEntry], mode: str = "stream", buffer_size: int | None = None) -> None:
-        self.files, self.mode, self.buffer_size = files, mode, buffer_size
-        self.starts = [0]
-        for entry in files:
-            self.starts.append(self.starts[-1] + entry.length)
-        self.length = self.starts[-1]
-        self.boundaries: Ints = np.array(self.starts[1:-1], dtype=np.int64)
-        self.edges = Edges(self.starts, self._read_starts)
-        self._open: dict[int, Source] = {}
-
-    def source(self, index: int) -> Source:
-        """The open file at an index, to be used before another one is requested."""
-        if index not in self._open:
-            if len(self._open) >= _MOST_OPEN:
-                self._open.pop(next(iter(self._open))).close()
-            entry = self.files[index]
-            self._open[index] = open_source(entry.path, entry.shape, size=entry.size)
-        return self._open[index]
-
-    def file_at(self, at: int) -> int:
-        """The index of the file with the wire byte at ``at``."""
-        return bisect.bisect_right(self.starts, at, hi=len(self.files)) - 1
-
-    def read(self, start: int, stop: int) -> Bytes:
-        """The wire bytes ``[start, stop)``, clipped to the stream; bytes of several files are joined."""
-        stop = min(stop, self.length)
-        index = self.file_at(start)
-        if start < stop <= self.starts[index + 1]:
-            joined = self.source(index).read(start - self.starts[index], stop - self.starts[index]).view()
-        else:
-            joined = np.empty(max(stop - start, 0), np.uint8)
-            at = start
-            while at < stop:
-                index = self.file_at(at)
-                first, end = self.starts[index], min(stop, self.starts[index + 1])
-                joined[at - start : end - start] = self.source(index).read(at - first, end - first)
-                at = end
-        joined.flags.writeable = False  # a kernel would be compiled for each of the two types
-        return joined
-
-    def segments(self, start: int, stop: int, reads: Reads | None = None) -> Iterator[Segments]:
-        """The segments that begin in ``[start, stop)`` of the stream; without known starts of read buffers, all of
-        them. ``reads`` are those from :meth:`reads`; None: from the stream's start."""
-        if self.mode == "stream":
-            yield from iter_segments(self.read, start, stop, self.length, boundaries=self.boundaries)
-        elif self.mode == "inferred":
-            yield cut_gaps(walk_reads(self.read(0, self.length), None), self.boundaries)
-        else:
-            for segments in (reads or Reads(self.read, self.edges)).segments(start, stop):
-                yield cut_gaps(segments, self.boundaries)
-
-    def reads(self, buffer: ReadBuffer | None) -> Reads | None:
-        """The reads that follow the content of a read buffer."""
-        return Reads(self.read, self.edges, buffer) if buffer is not None else None
-
-    def _read_starts(self, index: int) -> Sequence[int]:
-        """The offsets at which reads begin in a file: its start and its lines, dump restarts or multiples of the buffer
-        size."""
-        entry = self.files[index]
-        if self.buffer_size is not None:
-            return range(0, max(entry.length, 1), self.buffer_size)
-        if entry.shape == "binary":
-            return range(1)
-        source = self.source(index)
-        starts = source.read_starts
-        if (starts is None or len(starts) < 2) and source.shape == "hex":
-            starts = source.line_starts
-        return range(1) if starts is None or len(starts) == 0 else starts.tolist()
-
-    def location(self, start: int, end: int) -> tuple[int, int, int]:
-        """File index, offset and length of a run of the stream in its first decompressed file."""
-        index = self.file_at(start)
-        first = self.starts[index]
-        offset, stop = self.span(index, start - first, min(end, self.starts[index + 1]) - first)
-        return index, offset, stop - offset
-
-    def span(self, index: int, start: int, end: int) -> tuple[int, int]:
-        """Offset and end in the decompressed file of wire bytes ``[start, end)`` of one file."""
-        offset, last = self.source(index).places(np.array([start]), np.array([end]))
-        return int(offset[0]), int(last[0])
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for source in self._open.values():
-            source.close()
-        self._open.clear()
+_EVIDENCE_ROWS: Final = 20_000
+"""Row records of a split that are examined for byte order and prefix width."""
 
 
-def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
-    """The provenance of each split, so that its events from an earlier run can be reused. Records continue from file to
-    file, so it includes all files that the split reaches into: all following files if its records are damaged or its
-    last one ends with the stream. Offsets count from the first of these files, since earlier ones influence events only
-    by versions in force and open transactions.
-    """
-    starts = Stream(plan.files).starts
-    for split in plan.splits:
-        first, last = 0, len(plan.files) - 1
-        buffer = split.buffer or EMPTY
-        if plan.mode != "inferred":  # that depends on the complete stream
-            begin = min([split.start, *(read for read, _ in buffer.reads)])
-            first = min([bisect.bisect_right(starts, begin, hi=last + 1) - 1, *split.closes])
-            if 0 <= split.reach <= starts[-1]:
-                last = max([first, bisect.bisect_left(starts, split.reach, hi=last + 1) - 1, *split.closes])
-        base, involved = starts[first], plan.files[first : last + 1]
-        context: dict[str, Any] = {
-            "files": [asdict(entry) for entry in involved],
-            "mode": plan.mode,
-            "buffer_size": plan.buffer_size,
-            "settings": asdict(plan.settings),
-            "labels": sorted(plan.labels.items()),
-            "start": split.start - base,
-            "stop": split.stop - base,
-            "open_before": sorted(split.open_before.items()),
-            "in_force": sorted(split.in_force.items()),
-            "buffer": [[(begin - base, end - base) for begin, end in buffer.reads], sorted(buffer.records or ())],
-            "closes": [plan.files[index].path for index in split.closes],
-            "versions": [
-                (v.label, v.number, v.text, *v.counts, v.origin) for v in plan.versions if v.file_index <= last
-            ],
-        }
-        yield [Piece(tuple(entry.path for entry in involved), json.dumps(context))]
+@dataclass(slots=True)
+class Votes:
+    """The number of values that only one of two interpretations fits, by interpretation, with an example."""
+
+    first: int = 0
+    second: int = 0
+    example: str = ""
 
 
-# --- table versions ---------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Found:
+    """What the first pass finds in a split. ``order``: votes of row records whose size words fit into the payload as
+    little-endian, or as big-endian. ``prefixes``: by label, number of size words and variable column, votes of values
+    whose size word is their length plus one byte, or plus two. ``looked_at``: rows that were examined for these."""
+
+    schemas: list[Version] = field(default_factory=list)
+    order: Votes = field(default_factory=Votes)
+    prefixes: dict[tuple[int, int, int], Votes] = field(default_factory=dict)
+    looked_at: int = 0
+    transactions: Summary = field(default_factory=Summary)
+    highest_commit: int = -1
 
 
-class Versions:
-    """The versions of a plan, and the number in force for each label during reading (§5)."""
+KIND_OF: Final = np.zeros(256, np.int64)
+"""Codes of kinds (:mod:`cdcwb.formats.transactions`) by record number."""
+for _number, _type in RECORD_TYPES.items():
+    KIND_OF[_number] = KINDS.index(_type.kind) + 1 if _type.kind in KINDS else 0
 
-    def __init__(self, plan: Plan, in_force: Mapping[int, int]) -> None:
-        self._charset, self._labels, self._in_force = plan.settings.charset, plan.labels, dict(in_force)
-        self._base = 1 + max((version.number for version in plan.versions), default=0)
-        self._versions = {(version.label, version.number): version for version in plan.versions}
-        self._schemas: dict[tuple[int, int], TableSchema] = {}
-        self._by_text: dict[tuple[int, str], list[Version]] = {}
-        for version in plan.versions:
-            self._by_text.setdefault((version.label, version.text), []).append(version)
 
-    def schema(self, label: int, number: int) -> TableSchema | None:
-        """The version with a number, or None. Its text is parsed on first use, since a split may need few."""
-        key = (label, number)
-        if key not in self._schemas and key in self._versions:
-            schema_text = self._versions[key]
-            size, fixed, variable = schema_text.counts
-            self._schemas[key] = table_schema(
-                *key,
-                schema_text.text,
-                fixed_bytes=size,
-                fixed_columns=fixed,
-                variable_columns=variable,
-                origin=schema_text.origin,
-            )
-        return self._schemas.get(key)
+def scan(found: Found, stream: Stream, segments: Segments, options: Options) -> int:
+    """Adds what some segments show; returns the number of records."""
+    headers = read_headers(segments.buffer, segments.start[segments.record], segments.end[segments.record])
+    of = np.flatnonzero(headers.transactional)
+    kinds, sequence = KIND_OF[headers.number], headers.sequence
+    found.transactions.then(
+        Summary.of(kinds[of], headers.transaction[of], headers.label[of], sequence[of], headers.seconds[of])
+    )
+    commits = sequence[kinds == COMMIT]
+    if len(commits):
+        found.highest_commit = max(found.highest_commit, int(commits.max()))
+    for record in np.flatnonzero(headers.number == SCHEMA_RECORD).tolist():
+        text, counts = schema_text(headers.payload(record), options.charset), counts_of(headers, record)
+        location = _location(stream, segments, headers, record)
+        found.schemas.append(Version(int(headers.label[record]), 0, text, counts, "record", *location))
+    if found.looked_at < _EVIDENCE_ROWS:
+        found.looked_at += _note_evidence(found, stream, segments, headers)
+    return len(headers.start)
 
-    def names(self, label: int) -> tuple[str | None, str]:
-        """Schema and table name of a label; without a map the label's number is the table name."""
-        return self._labels.get(label, (None, str(label)))
 
-    def table_names(self, label: int) -> frozenset[str]:
-        """The names of a label's table in filters."""
-        schema, table = self.names(label)
-        return frozenset([table] if schema is None else [table, f"{schema}.{table}"])
+def _location(stream: Stream, segments: Segments, headers: Headers, record: int) -> tuple[int, int, int]:
+    return stream.location(segments.base + int(headers.start[record]), segments.base + int(headers.end[record]))
 
-    def of_records(self, headers: Headers) -> Ints:
-        """The number of the version in force at each row, TRUNCATE and TABSCHEM record; 0 for none."""
-        out = np.zeros(len(headers.start), dtype=np.int64)
-        opened: dict[int, tuple[list[int], list[int]]] = {}
-        for record in np.flatnonzero(headers.number == 200).tolist():
-            label = int(headers.label[record])
-            text, counts = schema_text(headers.payload(record), self._charset), counts_of(headers, record)
-            same = (v.number for v in self._by_text.get((label, text), ()) if v.counts in (counts, NO_COUNTS))
-            out[record] = next(same, 0)
-            places, numbers = opened.setdefault(label, ([-1], [self._in_force.get(label, 0)]))
-            places.append(record)
-            numbers.append(int(out[record]))
-        uses = np.flatnonzero(headers.row | (headers.number == 119))
-        labels, index = distinct(headers.label[uses])
-        for at, table_label in enumerate(labels.tolist()):
-            some = uses[index == at]
-            places, numbers = opened.get(table_label, ([-1], [self._in_force.get(table_label, 0)]))
-            out[some] = np.array(numbers)[np.searchsorted(np.array(places), some, side="right") - 1]
-        self._in_force |= {label: numbers[-1] for label, (_, numbers) in opened.items()}
-        return out
 
-    def tables(self, label: Ints, version: Ints) -> tuple[list[tuple[int, int]], Ints]:
-        """The distinct (label, version) of many records, and the index of each record's own."""
-        keys, index = distinct(label * self._base + version)
-        return [divmod(key, self._base) for key in keys.tolist()], index
-
-    def name_arrays(self, label: Ints, version: Ints, labelled: Bools) -> list[pa.Array]:
-        """Schema name, table name and table version of many records; null if ``labelled`` is false."""
-        tables, table = self.tables(label, version)
-        texts = [
-            (*self.names(table_label), f"{table_label}@{number}" if number else None) for table_label, number in tables
+def _note_evidence(found: Found, stream: Stream, segments: Segments, headers: Headers) -> int:
+    words = headers.header_size - ROW_HEADER
+    rows = np.flatnonzero(headers.row & (words > 0) & (words % SIZE_WORD == 0))[:_EVIDENCE_ROWS]
+    for count in np.unique(words[rows] // SIZE_WORD).tolist():
+        some = rows[words[rows] == SIZE_WORD * count]
+        row_words = segments.buffer[
+            headers.start[some][:, None] + np.arange(ROW_HEADER, ROW_HEADER + SIZE_WORD * count)
         ]
-        index = pa.array(table, mask=~labelled)
-        return [pa.array([t[at] for t in texts], pa.string()).take(index) for at in range(3)]
+        little, big = row_words.view("<u4").astype(np.int64), row_words.view(">u4").astype(np.int64)
+        payload = headers.payload_size[some]
+        fits_little, fits_big = little.sum(axis=1) <= payload, big.sum(axis=1) <= payload
+        found.order.first += int((fits_little & ~fits_big).sum())
+        found.order.second += int((fits_big & ~fits_little).sum())
+        for mask, values in ((fits_little & ~fits_big, little), (fits_big & ~fits_little, big)):
+            chosen = some[mask]
+            if len(chosen) and not found.order.example:
+                index, offset, _ = _location(stream, segments, headers, int(chosen[0]))
+                found.order.example = (
+                    f"{stream.files[index].path} at offset {offset}: payload of {payload[mask][0]} bytes, size words "
+                    f"little-endian {' '.join(map(str, little[mask][0].tolist()))}, "
+                    f"big-endian {' '.join(map(str, big[mask][0].tolist()))}"
+                )
+            _note_prefixes(found, segments.buffer, headers, chosen, values[mask])
+    return len(rows)
 
 
-_CLOSE: Final = 1 << 16
+def _note_prefixes(found: Found, buffer: Bytes, headers: Headers, rows: Ints, words: Ints) -> None:
+    ends = np.cumsum(words, axis=1) + (headers.end[rows] - words.sum(axis=1))[:, None]
+    for column in range(words.shape[1]):
+        size = words[:, column]
+        at = np.minimum(ends[:, column] - size, len(buffer) - 2)
+        first = buffer[at].astype(np.int64)
+        narrow = (size >= 1) & (first + 1 == size)
+        wide = (size >= 2) & (((first << 8) | buffer[at + 1]) + 2 == size)
+        for label in np.unique(headers.label[rows]).tolist():
+            clear = (narrow ^ wide) & (headers.label[rows] == label)
+            votes = found.prefixes.setdefault((label, words.shape[1], column), Votes())
+            votes.first += int((narrow & clear).sum())
+            votes.second += int((wide & clear).sum())
+            if clear.any() and not votes.example:
+                at_first = int(np.argmax(clear))
+                value = buffer[at[at_first] : at[at_first] + 4].tobytes().hex()
+                votes.example = f"a value of {size[at_first]} bytes that begins with {value}"
 
 
-def distinct(values: Ints) -> tuple[Ints, Ints]:
-    """The distinct values, ascending, and the index of each of ``values``. Record numbers, labels and file indices are
-    dense, so counting them is several times as fast as sorting.
-    """
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    if high - low >= _CLOSE:
-        different, index = np.unique(values, return_inverse=True)
-        return different, index
-    from_low = values - low
-    different = np.flatnonzero(np.bincount(from_low))
-    places = np.zeros(high - low + 1, dtype=np.int64)
-    places[different] = np.arange(len(different))
-    return low + different, places[from_low]
+def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
+    """The state at the start of each split, and what all splits need."""
+    found: list[Found] = [one.found for one in scans]
+    versions, in_force = _versions(found, options)
+    settings, rows = _settings(found, versions, options)
+    names, named = options.names_of([entry.path for entry in plan.files])
+    plan.shared = Shared(settings, versions, names)
+    plan.detected += [*rows, *named]
+    made, still_open = borders([one.transactions for one in found])
+    plan.facts |= _restart(max((one.highest_commit for one in found), default=-1), still_open)
+    return [State(now, border) for now, border in zip(in_force, made, strict=True)]
+
+
+def _restart(highest: int, still_open: Mapping[int, str]) -> dict[str, Any]:
+    """Open transactions and the restart position of a client (§6.7)."""
+    begins = sorted(name.partition("@")[2] for name in still_open.values())
+    commit = f"{highest:016X}" if highest >= 0 else None
+    if any(begin.startswith("~") for begin in begins):
+        restart, reason = None, "the begin of an open transaction precedes the capture"
+    elif begins:
+        restart, reason = begins[0], "lowest begin of a transaction without its end"
+    elif commit:
+        restart, reason = commit, "no transaction is open: at or after the highest commit"
+    else:
+        restart, reason = None, "no transaction was seen"
+    return {
+        "open_transactions": len(still_open),
+        "highest_commit": commit,
+        "restart_position": restart,
+        "restart_reason": reason,
+    }
+
+
+def _versions(found: Sequence[Found], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
+    """All table versions, and those in force at the start of each split."""
+    versions = [
+        Version(label, 1, text.rstrip("\0"), NO_COUNTS, "side file") for label, text in sorted(options.schemas.items())
+    ]
+    now = {version.label: 1 for version in versions}
+    numbers = dict(now)
+    same: dict[tuple[int, str], list[Version]] = {}
+    for version in versions:
+        same[version.label, version.text] = [version]
+    in_force: list[dict[int, int]] = []
+    for one in found:
+        in_force.append(dict(now))
+        for schema in one.schemas:
+            known = same.setdefault((schema.label, schema.text), [])
+            match = next((version for version in known if version.counts in (schema.counts, NO_COUNTS)), None)
+            if match is None:
+                numbers[schema.label] = schema.number = numbers.get(schema.label, 0) + 1
+                known.append(schema)
+                versions.append(schema)
+            elif match.counts == NO_COUNTS:  # that of the side file, confirmed by the capture
+                schema.number = match.number
+                versions[versions.index(match)] = known[known.index(match)] = schema
+            else:
+                schema.number = match.number
+            now[schema.label] = schema.number
+    return versions, in_force
+
+
+def _settings(
+    found: Sequence[Found], versions: list[Version], options: Options
+) -> tuple[Settings, list[dict[str, Any]]]:
+    option = "given as an option"
+    little, big, example = _counted(one.order for one in found)
+    order, order_shown = options.byte_order or ("big" if big > little else "little"), option
+    if options.byte_order is None:
+        order_shown = "no row record has size words that show it; little-endian is assumed"
+        if little + big:
+            order_shown = (
+                f"size words fit into the payload as little-endian only in {little} rows, as big-endian only in {big}; "
+                f"{example}"
+            )
+    varchars = _varchars(versions)
+    votes = (counted for one in found for key, counted in sorted(one.prefixes.items()) if key in varchars)
+    narrow, wide, example = _counted(votes)
+    width, width_shown = options.prefix_width or (1 if narrow > wide else 2), option
+    if options.prefix_width is None:
+        width_shown = "no VARCHAR value shows it; two bytes are assumed"
+        if narrow + wide:
+            width_shown = f"size word = length + 1 in {narrow} VARCHAR values, length + 2 in {wide}; {example}"
+    chosen = "charset" in options.given
+    return Settings(byte_order=order, prefix_width=width, charset=options.charset), [
+        detected_row("byte_order", order, order_shown, options.byte_order is not None),
+        detected_row("prefix_width", str(width), width_shown, options.prefix_width is not None),
+        detected_row("charset", options.charset, option if chosen else "the stream does not give it; assumed", chosen),
+    ]
+
+
+def _counted(votes: Iterable[Votes]) -> tuple[int, int, str]:
+    every = list(votes)
+    example = next((v.example for v in every if v.example), "")
+    return sum(v.first for v in every), sum(v.second for v in every), example
+
+
+def _varchars(versions: list[Version]) -> set[tuple[int, int, int]]:
+    """Label, number of variable columns and index among them of the columns that are VARCHAR in some version."""
+    labels: set[tuple[int, int, int]] = set()
+    for version in versions:
+        try:
+            variable = [column for column in parse_columns(version.text) if not column.fixed]
+        except SchemaTextError:  # not counted; its version reports the problem
+            continue
+        labels.update(
+            (version.label, len(variable), at) for at, c in enumerate(variable) if c.kind == ColumnKind.VARCHAR
+        )
+    return labels

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.base import TableRequest, Wanted
-from cdcwb.formats.gbase8s.decode import lay_out, names_of, positions
-from cdcwb.formats.gbase8s.events import Chunk, SplitState, read_chunks
-from cdcwb.formats.gbase8s.framing import Ints
+from cdcwb.formats.gbase8s.decode import Headers, lay_out, names_of, positions
+from cdcwb.formats.gbase8s.events import RecordReader, Versions
 from cdcwb.formats.gbase8s.layout import Column, ColumnKind
-from cdcwb.formats.gbase8s.plan import Plan, Versions
+from cdcwb.formats.gbase8s.plan import segments_of
 from cdcwb.formats.gbase8s.values import BAD
+from cdcwb.formats.records import Ints, Plan, Stream
 from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
 
 __all__ = ["read_table", "typed_schema"]
@@ -45,12 +45,12 @@ def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
 
 
 def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
-    versions = Versions(plan, {})
-    labels = sorted({version.label for version in plan.versions})
+    versions = Versions(plan.shared, {})
+    labels = sorted({version.label for version in plan.shared.versions})
     of_table = [label for label in labels if request.name in versions.table_names(label)]
     if not of_table:
         raise no_table(request, (name for label in labels for name in versions.table_names(label)), " with a schema")
-    schemas = [versions.schema(version.label, version.number) for version in plan.versions if version.label in of_table]
+    schemas = [versions.schema(one.label, one.number) for one in plan.shared.versions if one.label in of_table]
     types: dict[str, pa.DataType] = {}
     for schema in versions_of(schemas, request):
         for column in schema.columns[: schema.decodable] if schema else ():
@@ -84,31 +84,39 @@ def read_table(plan: Plan, split: int, request: TableRequest) -> Iterator[pa.Rec
     types = _column_types(plan, request)
     schema = request_schema(types, request)
     wanted = Wanted(tables=frozenset([request.name]), kinds=frozenset(["change", "before", "after"]))
-    with plan.stream() as stream:
-        state = SplitState(plan, stream, plan.splits[split], wanted)
-        for chunk in read_chunks(state):
-            records = np.flatnonzero(state.matching(chunk) & chunk.headers.row)
-            if len(records):
-                yield pa.RecordBatch.from_arrays(_columns(state, chunk, records, types, request), schema=schema)
+    with Stream(plan.files) as stream:
+        here = plan.splits[split]
+        reader = RecordReader(plan.shared, here.state)
+        for segments in segments_of(stream, plan.framing, here.start, here.stop):
+            records = np.flatnonzero(segments.record)
+            found = reader.advance(segments, records)
+            keep = np.flatnonzero(reader.matching(found, wanted) & found.headers.row)
+            if len(keep):
+                file_index, offset, _ = stream.places(segments, records[keep])
+                transaction = pa.array(found.names, pa.string()).take(pa.array(found.transaction[keep]))
+                columns = _columns(reader, found.headers.take(keep), found.version[keep], transaction, types, request)
+                places = [pa.array(file_index.astype(np.int32)), pa.array(offset)]
+                yield pa.RecordBatch.from_arrays([*places, *columns], schema=schema)
 
 
 def _columns(
-    state: SplitState, chunk: Chunk, records: Ints, types: dict[str, pa.DataType], request: TableRequest
-) -> list[pa.Array]:
-    headers, settings = chunk.headers.take(records), state.plan.settings
-    rows = lay_out(headers, *state.schemas(chunk, records), settings)
-    row_of = np.repeat(np.arange(len(records)), np.diff(rows.value_ends))
+    reader: RecordReader, headers: Headers, version: Ints, transaction: pa.Array, types: dict[str, pa.DataType],
+    request: TableRequest,
+) -> list[pa.Array]:  # fmt: skip
+    rows = lay_out(headers, *reader.schemas(headers, version), reader.settings)
+    count = len(version)
+    row_of = np.repeat(np.arange(count), np.diff(rows.value_ends))
     columns: list[pa.Array] = []
     for name, kind in types.items():
         named = np.array([column.name == name for column in rows.tables.columns], dtype=bool)
         chosen = np.flatnonzero(named[rows.column])
-        values = rows.chosen(chosen).decode(settings)
+        values = rows.chosen(chosen).decode(reader.settings)
         text = values.text
         if not pa.types.is_string(kind):  # invalid values are hex, which only text can store
             text = pc.if_else(pa.array(values.status < BAD), text, pa.scalar(None, pa.string()))
         typed = _as(text, kind)
-        if len(typed) < len(records):
-            index = np.full(len(records), -1, dtype=np.int64)
+        if len(typed) < count:
+            index = np.full(count, -1, dtype=np.int64)
             index[row_of[chosen]] = np.arange(len(chosen))
             typed = typed.take(pa.array(index, mask=index < 0))
         columns.append(typed)
@@ -117,13 +125,8 @@ def _columns(
         pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(~np.isin(headers.number, _IMAGES[image])))
         for image in images_of(request)
     ]
-    file_index, offset, _ = state.places(chunk.segments, chunk.records[records])
-    transaction = pa.array(chunk.names, pa.string()).take(pa.array(chunk.transaction[records]))
-    *_, version = state.versions.name_arrays(headers.label, chunk.version[records], np.ones(len(records), dtype=bool))
-    return [
-        pa.array(file_index.astype(np.int32)), pa.array(offset), *names_of(headers), positions(headers), transaction,
-        version, *images,
-    ]  # fmt: skip
+    *_, version_name = reader.versions.name_arrays(headers.label, version, np.ones(count, dtype=bool))
+    return [*names_of(headers), positions(headers), transaction, version_name, *images]
 
 
 def _as(text: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -1,19 +1,15 @@
-"""Dissects one record of a capture, located by its offset in the decompressed file: a tree of fields with offset,
-bytes, value and meaning, from the decoder's arrays (docs/formats/gbase8s.md)."""
+"""The field tree of a record: its fields with offset, bytes, value and meaning, from the decoder's arrays
+(docs/formats/gbase8s.md)."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Field, Inspection
-from cdcwb.formats.files import list_files
-from cdcwb.formats.gbase8s import first_pass
+from cdcwb.formats.base import Field
 from cdcwb.formats.gbase8s.decode import (
     DEFAULTS,
     Headers,
@@ -27,8 +23,7 @@ from cdcwb.formats.gbase8s.decode import (
     read_headers,
     schema_of,
 )
-from cdcwb.formats.gbase8s.first_pass import detect, find_start, is_filler, probe
-from cdcwb.formats.gbase8s.framing import Segments
+from cdcwb.formats.gbase8s.events import Versions
 from cdcwb.formats.gbase8s.layout import (
     COMMON_FIELDS,
     COMMON_HEADER,
@@ -44,14 +39,13 @@ from cdcwb.formats.gbase8s.layout import (
     explain_error,
     record_name,
 )
-from cdcwb.formats.gbase8s.plan import FileEntry, Options, Plan, Stream, Versions
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, text_codec
 from cdcwb.formats.gbase8s.values import Value, Values, prefix_width, value_of
 from cdcwb.formats.kernels import interpreted
-from cdcwb.formats.source import folders_of, same_file
+from cdcwb.formats.records import Plan, Segments, Stream
 from cdcwb.model import Problem
 
-__all__ = ["dissect", "inspect_record", "lsn"]
+__all__ = ["describe", "dissect", "lsn"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -291,78 +285,16 @@ _MEANINGS: Final[dict[str, Callable[[int], str]]] = {
 }
 
 
-def inspect_record(path: str, offset: int, options: Options) -> Inspection:
-    """The record (or gap) at ``offset`` of the decompressed file. In a large file the settings are detected from its
-    first bytes, and the schema is the last TABSCHEM of the label in the examined bytes: the start of the file and the
-    bytes that precede the record. If it is not there, the folder's first file and the preceding file are examined.
-    Raises CaptureError if the file ends before ``offset``.
-    """
-    entry = probe((path, options.shape))
-    if not 0 <= offset < entry.size:
-        raise CaptureError(f"the file has {entry.size} bytes", path=path, offset=offset)
-    inspection, complete = _inspect([entry], offset, options)
-    earlier = [] if complete else _earlier(path)
-    if earlier:
-        with contextlib.suppress(CaptureError):
-            inspection, _ = _inspect([*(probe((file, options.shape)) for file in earlier), entry], offset, options)
-    return inspection
-
-
-def _earlier(path: str) -> list[str]:
-    """The first file of the folder and the preceding file, since the files of a folder continue one stream."""
-    names = list_files(folders_of(path)[0])
-    own = next((index for index, name in enumerate(names) if same_file(name, path)), 0)
-    return sorted({names[0], names[own - 1]}, key=names.index) if own else []
-
-
-def _inspect(files: list[FileEntry], offset: int, options: Options) -> tuple[Inspection, bool]:
-    """The inspection of an offset in the last of the files, and whether it needs no earlier file for a table schema or
-    the beginning of a record."""
-    entry, index = files[-1], len(files) - 1
-    with Stream(files) as stream:
-        low, within = 0, entry.length  # the wire byte at the offset; the next one for notes between digits
-        while low < within:
-            middle = (low + within) // 2
-            if stream.span(index, middle, middle + 1)[1] <= offset:
-                low = middle + 1
-            else:
-                within = middle
-        last = stream.span(index, within - 1, within)[1] if within else 0  # the end of the preceding digits
-        if within == entry.length:
-            return _note(entry.path, last, entry.size), True
-        wire, first = stream.starts[index] + within, stream.span(index, within, within + 1)[0]
-    plan = detect(files, options, wire)
-    with plan.stream() as stream:
-        segments, at = _segment_at(stream, wire)
-        if offset < first and (within == 0 or wire == segments.base + int(segments.start[at])):
-            return _note(entry.path, last, first), True
-        return _inspection(stream, plan, segments, at)
-
-
-def _segment_at(stream: Stream, wire: int) -> tuple[Segments, int]:
-    start, head = 0, first_pass.HEAD
-    if stream.mode == "stream" and wire >= 2 * head:
-        start = find_start(stream, wire - head, wire)
-    for segments in stream.segments(start, wire + 1):
-        index = int(np.searchsorted(segments.base + segments.end, wire, side="right"))
-        if index < len(segments.start):
-            return segments, index
-    raise CaptureError("no record was found there", path=stream.files[-1].path, offset=wire)
-
-
-def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tuple[Inspection, bool]:
+def describe(plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[Field, dict[str, Any], str, bool]:
+    """See :meth:`cdcwb.formats.records.RecordFormat.describe`. The schema of a row is the last TABSCHEM of its label
+    before it in the examined bytes."""
     start, end = int(segments.start[at]), int(segments.end[at])
     record = segments.buffer[start:end].tobytes()
-    index, offset, length = stream.location(segments.base + start, segments.base + end)
+    index, offset, _ = stream.location(segments.base + start, segments.base + end)
     path = plan.files[index].path
-    if not segments.record[at]:
-        kind, reason = "filler" if is_filler(segments, at) else "malformed", segments.reasons[at].sentence
-        field = Field(kind, 0, len(record), record, None, reason)
-        complete = kind == "filler" or offset > 0
-        return Inspection(path, offset, length, record, field, {"kind": kind, "reason": reason}, reason), complete
     headers = read_headers(segments.buffer, segments.start[at : at + 1], segments.end[at : at + 1])
-    before = [v for v in plan.versions if (v.file_index, v.offset) <= (index, offset)]
-    versions = Versions(plan, {v.label: v.number for v in before})
+    before = [v for v in plan.shared.versions if (v.file_index, v.offset) <= (index, offset)]
+    versions = Versions(plan.shared, {v.label: v.number for v in before})
     label, number = int(headers.label[0]), int(versions.of_records(headers)[0])
     schema = versions.schema(label, number)
     note = ""
@@ -371,13 +303,8 @@ def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tupl
     elif headers.row[0]:
         origins = (plan.files[v.file_index].path for v in before if v.label == label and v.file_index >= 0)
         origin = next(origins, path)
-        table = f" of {'.'.join(filter(None, versions.names(label)))}" if label in plan.labels else ""
+        table = f" of {'.'.join(filter(None, versions.names(label)))}" if label in plan.shared.labels else ""
         note = f"decoded with table version {label}@{number}{table}" + (f" from {origin}" if origin != path else "")
-    field, row = dissect(record, schema, plan.settings), event(record, schema, plan.settings)
-    return Inspection(path, offset, length, record, field, row, note), schema is not None or not headers.row[0]
-
-
-def _note(path: str, start: int, stop: int) -> Inspection:
-    text = "text between the hex digits of records"
-    field = Field("filler", 0, 0, b"", None, text)
-    return Inspection(path, start, stop - start, b"", field, {"kind": "filler", "reason": text}, text)
+    settings = plan.shared.settings
+    is_complete = schema is not None or not headers.row[0]
+    return dissect(record, schema, settings), event(record, schema, settings), note, is_complete
