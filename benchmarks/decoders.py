@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from cdcwb.formats.dissector import EVERYTHING, Wanted
+from cdcwb.formats.gbase8s.first_pass import make_plan
 
 from benchmarks.construct_gbase8s import ROWS, records
 from cdcwb import model
-from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.gbase8s.decode import event, schema_of
 from cdcwb.formats.gbase8s.events import read_events
-from cdcwb.formats.gbase8s.first_pass import make_plan
 from cdcwb.formats.gbase8s.layout import RECORD_TYPES, Settings
 from cdcwb.formats.gbase8s.plan import Options, Plan
 from cdcwb.formats.gbase8s.schema import TableSchema

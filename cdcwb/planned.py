@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from cdcwb.formats.base import Format, Plan
 from cdcwb.formats.continued import Stamps, marks_of
+from cdcwb.formats.dissector import Format, Plan
 from cdcwb.standard_input import is_spool
 
 __all__ = ["SPLIT", "Origin", "Planned", "plain"]

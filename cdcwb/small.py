@@ -16,19 +16,20 @@ import pyarrow.parquet as pq
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Wanted
 from cdcwb.formats.changes import CHANGES, Read, finished
-from cdcwb.formats.clock import of_sequences
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import EVENTS, PROBLEMS, across, find, in_splits, sections
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.headers import Patches
+from cdcwb.formats.old.assembler import Assembler
+from cdcwb.formats.old.clock import of_sequences
+from cdcwb.formats.old.findings import EVENTS, PROBLEMS, across, find, in_splits, sections
+from cdcwb.formats.old.halves import WHOLE
+from cdcwb.formats.old.headers import Patches
+from cdcwb.formats.old.protocols import Halved, Halving, Joining
+from cdcwb.formats.old.sections import patches
+from cdcwb.formats.old.summaries import summarised
 from cdcwb.formats.requests import problem_rows, select
-from cdcwb.formats.sections import patches
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of
-from cdcwb.formats.summaries import summarised
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 from cdcwb.standard_input import is_spool
@@ -167,15 +168,15 @@ class Small:
         return Assembler(form, self._planned.keys, sources)
 
     def ends(self) -> pa.Table:
-        """See :meth:`cdcwb.formats.assembler.Assembler.ends`."""
+        """See :meth:`cdcwb.formats.old.assembler.Assembler.ends`."""
         return self._assembler.ends()
 
     def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
-        """See :meth:`cdcwb.formats.assembler.Assembler.delivered`."""
+        """See :meth:`cdcwb.formats.old.assembler.Assembler.delivered`."""
         return self._assembler.delivered(wanted)
 
     def parts(self) -> pa.Table:
-        """See :meth:`cdcwb.formats.assembler.Assembler.parts`."""
+        """See :meth:`cdcwb.formats.old.assembler.Assembler.parts`."""
         return self._assembler.parts()
 
     def transactions(self) -> Batches:
@@ -228,7 +229,7 @@ class Small:
         return map(problem_rows, self._read(Wanted()))
 
     def sequences(self) -> pa.Table:
-        """The times in change sequences (:data:`cdcwb.formats.clock.SEQUENCES`)."""
+        """The times in change sequences (:data:`cdcwb.formats.old.clock.SEQUENCES`)."""
         columns = frozenset({"kind", "position", "transaction_id", "changed_at"})
         return of_sequences(self._read(Wanted(images=False, columns=columns)))
 

@@ -14,20 +14,11 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.base import (
-    OF_CHANGES,
-    Assembling,
-    Halving,
-    Joining,
-    Pairing,
-    Plan,
-    RowFormat,
-    TableRequest,
-    Trailing,
-)
 from cdcwb.formats.continued import divide
-from cdcwb.formats.headers import NO_PATCHES, Patches, WrittenPatches
-from cdcwb.formats.sections import patches
+from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.old.headers import NO_PATCHES, Patches, WrittenPatches
+from cdcwb.formats.old.protocols import Halving, Joining, Trailing
+from cdcwb.formats.old.sections import patches
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import hold
@@ -135,7 +126,8 @@ class Live(Planned, _InSession):
 
     @property
     def delivers_changes(self) -> bool:
-        """Whether changes and parts of transactions are assembled in the splits (:mod:`cdcwb.formats.delivered`)."""
+        """Whether changes and parts of transactions are assembled in the splits
+        (:mod:`cdcwb.formats.old.delivered`)."""
         if self.format.commits:
             return False
         if self.format.pairing is Pairing.NONE:
@@ -149,7 +141,7 @@ class Live(Planned, _InSession):
 
     @property
     def reads_trail(self) -> bool:
-        """Whether changes and parts of transactions are assembled in the splits (:mod:`cdcwb.formats.trail`)."""
+        """Whether changes and parts of transactions are assembled in the splits (:mod:`cdcwb.formats.old.trail`)."""
         return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
 
     def _changes_of_splits(self, part: str, images: bool, **more: str) -> DataFrame:
@@ -279,7 +271,7 @@ class Live(Planned, _InSession):
         return problems.unionByName(assemble_problems(self.events(images, "PERMISSIVE", columns), self.format))
 
     def _findings(self) -> DataFrame:
-        """What shows the problems (:mod:`cdcwb.formats.findings`), sent as batches."""
+        """What shows the problems (:mod:`cdcwb.formats.old.findings`), sent as batches."""
         from cdcwb.spark.assemble import findings_of
         from cdcwb.spark.exchange import groups_of
 

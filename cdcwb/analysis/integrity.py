@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import NO_TABLE, rows_of, stored_rows
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.base import Pairing
+from cdcwb.formats.dissector import Pairing
 from cdcwb.index.changes import ONE_BY_ONE
 from cdcwb.index.columns import table_labels
 from cdcwb.model import EVENTS, PROBLEMS, SEVERAL, Kind, OffsetUnit, Problem, Severity

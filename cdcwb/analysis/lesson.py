@@ -16,7 +16,7 @@ import pyarrow as pa
 from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.base import EVERYTHING, Format, Inspection
+from cdcwb.formats.dissector import EVERYTHING, Format, Inspection
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.model import EVENTS, Kind, Operation

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.partition_files import partition_of
+from cdcwb.formats.files import partition_of
 from cdcwb.writing import locked, naming, written
 
 __all__ = ["FILTERS", "MARKS", "Filters", "Marks", "marks_of"]

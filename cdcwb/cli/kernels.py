@@ -13,7 +13,7 @@ from typing import Final
 
 import cdcwb_synth as synth
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.base import EVERYTHING, TableRequest
+from cdcwb.formats.dissector import EVERYTHING, TableRequest
 from cdcwb.formats.files import list_files
 from cdcwb.formats.kernels import forget_unused
 from cdcwb.machine import cores

@@ -12,7 +12,7 @@ import click
 from cdcwb.cli.console import print_json, print_lines, print_rows, safe
 from cdcwb.cli.failures import FINE, UNUSABLE
 from cdcwb.cli.options import as_json, format_and_options, key_values, paths, spooled
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.source import info_of
 from cdcwb.words import plural
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from cdcwb.doctor import Check
     from cdcwb.formats import Contents, Identification
-    from cdcwb.formats.base import Inspection
-    from cdcwb.formats.folder import FileFormat
+    from cdcwb.formats.detect import FileFormat
+    from cdcwb.formats.dissector import Inspection
 
 __all__ = [
     "doctor",
@@ -129,7 +129,7 @@ def _print_contents(contents: Contents) -> None:
 
 
 def _format_of(file: FileFormat) -> str:
-    from cdcwb.formats.folder import name_of
+    from cdcwb.formats.detect import name_of
 
     if file.format is None:
         return f"not recognised{f': {safe(file.evidence)}' if file.confidence == 0 and file.evidence else ''}"

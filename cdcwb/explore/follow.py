@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.formats import get_format
-from cdcwb.formats.base import Pairing
+from cdcwb.formats.dissector import Pairing
 from cdcwb.index.columns import Bools, Texts, mask_of_texts
 from cdcwb.index.places import Index
 from cdcwb.index.source import Source

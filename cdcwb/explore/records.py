@@ -21,9 +21,9 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.explore.filters import ALIASES
 from cdcwb.explore.follow import half_of
 from cdcwb.formats import get_format
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
+from cdcwb.formats.files import holding
 from cdcwb.formats.options import nearest
-from cdcwb.formats.partition_files import holding
 from cdcwb.index.columns import Numbers, Texts, Times
 from cdcwb.index.places import Index
 from cdcwb.index.source import Source

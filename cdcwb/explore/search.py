@@ -20,7 +20,7 @@ from cdcwb.explore.filters import MISSING, Comparison, Filter, FilterError, comp
 from cdcwb.explore.follow import halves, of_changes
 from cdcwb.explore.values import has, holds
 from cdcwb.formats import get_format
-from cdcwb.formats.base import Pairing, Wanted
+from cdcwb.formats.dissector import Pairing, Wanted
 from cdcwb.formats.idm_event_log import changes
 from cdcwb.formats.idm_event_log.decode.values import ranges
 from cdcwb.index.columns import Bools, Codes, Column

@@ -25,7 +25,7 @@ from cdcwb.explore.filters import (
 from cdcwb.explore.records import Record
 from cdcwb.explore.values import times
 from cdcwb.explore.views import Change
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import NO_TIME, Codes, Column, Times
 from cdcwb.words import visible

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.explore.records import Record
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.index.places import Index
 from cdcwb.model import CHANGES, EVENTS, Kind, Operation, Problem, Severity
 from cdcwb.words import clock, joined, plural, visible

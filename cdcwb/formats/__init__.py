@@ -14,14 +14,11 @@ from typing import Any, Final, cast
 import pyarrow as pa
 
 from cdcwb.errors import OptionError, UnknownFormatError
-from cdcwb.formats.base import Format, Inspection, Recognition, RowFormat
-from cdcwb.formats.catalogue import FORMATS, get_format
-from cdcwb.formats.file_types import describe, foreign_type, known_text
-from cdcwb.formats.files import list_files, open_source
-from cdcwb.formats.folder import WRITTEN, Contents, contents_of, recognise
+from cdcwb.formats.detect import WRITTEN, Contents, contents_of, describe, foreign_type, known_text, recognise
+from cdcwb.formats.dissector import FORMATS, Format, Inspection, Recognition, RowFormat, get_format
+from cdcwb.formats.files import holding, list_files, open_source
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, inflate_limit_of, parse_keys
-from cdcwb.formats.partition_files import holding
 from cdcwb.formats.source import allow_inflation, info_of, is_file
 from cdcwb.words import plural
 

@@ -20,11 +20,23 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.bitmask import disagreement
+from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.groups import Groups, as_array, distinct, labels, one_chunk
 from cdcwb.formats.requests import with_problems
-from cdcwb.formats.transactions import AFTER, BEFORE, BEGIN, CHANGE, COMMIT, KINDS, LETTERS, ROLLBACK, UNDO, Ending
+from cdcwb.formats.transactions import (
+    AFTER,
+    BEFORE,
+    BEGIN,
+    CHANGE,
+    COMMIT,
+    KINDS,
+    ROLLBACK,
+    UNDO,
+    Ending,
+    Run,
+    run_starts,
+)  # fmt: skip
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 
 __all__ = [
@@ -101,13 +113,13 @@ OfTable = tuple[str, str | None, str | None]
 class Crossing:
     """What a split needs to know of others. ``open_before``: the transactions that are open at its start. ``endings``:
     how those continue that are open at its end (position as text, time in µs since 1970 UTC). ``before``, ``after``:
-    the last two changes of a transaction and table before the split, and the first two after it
-    (:data:`cdcwb.formats.transactions.LETTERS`). ``read_on`` reads the events that follow the split."""
+    the last run of changes of a transaction and table before the split, and the first one after it. ``read_on`` reads
+    the events that follow the split."""
 
     open_before: frozenset[str] = frozenset()
     endings: Mapping[str, Ending] = field(default_factory=dict)
-    before: Mapping[OfTable, str] = field(default_factory=dict)
-    after: Mapping[OfTable, str] = field(default_factory=dict)
+    before: Mapping[OfTable, Run] = field(default_factory=dict)
+    after: Mapping[OfTable, Run] = field(default_factory=dict)
     read_on: Read | None = None
 
     @property
@@ -199,43 +211,54 @@ class _Headers:
 
     @cached_property
     def halves(self) -> Halves:
-        """The halves of updates. In each transaction and table an after half belongs to the before half directly before
-        it; a before half directly after an after half belongs to that one if neither has another."""
+        """The halves of a run (:class:`cdcwb.formats.transactions.Run`) are paired from its start; in a run of odd
+        length that begins with an after half the first one remains alone. A run may begin in an earlier split and end
+        in a later one."""
         table, tables = self.tables
         count = len(self.change)
         group = self.number[self.change] * max(1, len(tables)) + table
-        crossing, names = self.crossing, self.names.to_pylist()
-        beside: list[tuple[int, int, int]] = []  # group, kind and place of changes in other splits
-        numbers = {name: number for number, name in enumerate(names)} if crossing.transactions else {}
-        of_table = {label: code for code, label in enumerate(tables)}
-        for known, origin in ((crossing.before, -2), (crossing.after, count)):
-            for (name, schema, label), letters in known.items():
+        order = np.argsort(group, kind="stable")
+        kind, of = self.kind[self.change][order], group[order]
+        begin = run_starts(kind, of[None, :])
+        sizes = np.diff(begin, append=count)
+        earlier, later = self._continued(kind, of, begin, sizes)
+        run, total = np.repeat(np.arange(len(begin)), sizes), earlier + sizes + later
+        skipped = (((kind[begin] == AFTER) ^ (earlier % 2 == 1)) & (total % 2 == 1)).astype(np.int64)
+        place = np.arange(count) - (begin - earlier + skipped)[run]
+        is_half = kind != CHANGE
+        first = is_half & (place >= 0) & (place % 2 == 0) & (place + 1 < (total - skipped)[run])
+        second = is_half & (place >= 0) & (place % 2 == 1)
+        at = np.flatnonzero(first)
+        waits = at == (begin + sizes - 1)[run[at]]
+        names = self.names.to_pylist() if waits.any() else []
+        others = [(names[one // len(tables)], *tables[one % len(tables)]) for one in of[at[waits]].tolist()]
+        partner = np.full(count + len(others), -1, np.int64)
+        alone, is_second = np.zeros((2, len(partner)), np.bool_)
+        one, two = order[at], order[np.minimum(at + 1, count - 1)]
+        two[waits] = count + np.arange(len(others))
+        partner[one], partner[two] = two, one
+        alone[order] = is_half & ~first & ~second
+        is_second[order] = second & (np.arange(count) == begin[run])
+        return Halves(partner, alone, is_second, later=others)
+
+    def _continued(self, kind: Ints, group: Ints, begin: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+        """For each run the number of its halves in earlier and in later splits. ``kind`` and ``group`` are those of the
+        changes by group, ``begin`` and ``sizes`` those of runs."""
+        both = np.zeros((2, len(begin)), np.int64)
+        if not self.crossing.before and not self.crossing.after:
+            return both[0], both[1]
+        numbers = {name: number for number, name in enumerate(self.names.to_pylist())}
+        of_table = {label: code for code, label in enumerate(self.tables[1])}
+        for side, known in enumerate((self.crossing.before, self.crossing.after)):
+            for (name, schema, label), beside in known.items():
                 code = of_table.get((schema, label))
-                if name in numbers and code is not None:
-                    one = numbers[name] * len(tables) + code
-                    beside += [(one, LETTERS.index(letter), origin + at) for at, letter in enumerate(letters)]
-        others = np.array(beside, np.int64).reshape(-1, 3).T
-        codes, number, place = [group, others[0]], [self.kind[self.change], others[1]], [np.arange(count), others[2]]
-        of, kind, at = np.concatenate(codes), np.concatenate(number), np.concatenate(place)
-        order = np.lexsort((at, of))
-        of, kind, at = of[order], kind[order], at[order]
-        same = np.append(of[1:] == of[:-1], False)[: len(of)]  # as the next one
-        pair = same & (kind == BEFORE) & (np.roll(kind, -1) == AFTER)
-        paired = pair | np.roll(pair, 1)
-        pair |= same & (kind == AFTER) & (np.roll(kind, -1) == BEFORE) & ~paired & ~np.roll(paired, -1)
-        left = np.flatnonzero(pair)
-        first, second, groups = at[left], at[left + 1], of[left]
-        here, waits = (first >= 0) & (second < count), (first >= 0) & (first < count) & (second >= count)
-        later = [(names[one // len(tables)], *tables[one % len(tables)]) for one in groups[waits].tolist()]
-        partner = np.full(count + len(later), -1, np.int64)
-        second[waits] = count + np.arange(len(later))
-        for mine in (here, waits):
-            partner[first[mine]], partner[second[mine]] = second[mine], first[mine]
-        earlier = np.zeros(len(partner), np.bool_)
-        earlier[second[(first < 0) & (second >= 0) & (second < count)]] = True
-        alone = (partner < 0) & ~earlier
-        alone[:count] &= self.kind[self.change] != CHANGE
-        return Halves(partner, alone, earlier, later=later)
+                if name not in numbers or code is None or beside.kind == CHANGE:
+                    continue
+                of = numbers[name] * len(of_table) + code
+                at = int(np.searchsorted(group, of) if side == 0 else np.searchsorted(group, of, side="right") - 1)
+                if 0 <= at < len(group) and group[at] == of and {int(kind[at]), beside.kind} == {BEFORE, AFTER}:
+                    both[side, np.searchsorted(begin, at, side="right") - 1] = beside.number
+        return both[0], both[1]
 
     def outcomes(self) -> Ints:
         """The outcome of each transaction, as an index in :data:`_OUTCOMES`."""
@@ -279,7 +302,8 @@ _OUTCOMES: Final = (str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcom
 
 def _outcome(begins: Bools, commits: Bools, rolls_back: Bools) -> Ints:
     """The outcome of transactions with these records, as an index in :data:`_OUTCOMES`."""
-    return np.select([begins & commits, begins & rolls_back], [np.int64(0), np.int64(1)], np.int64(2))
+    found: Ints = np.select([begins & commits, begins & rolls_back], [0, 1], 2)
+    return found
 
 
 def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
@@ -295,7 +319,8 @@ def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
 def _locations(events: pa.RecordBatch) -> Ints:
     """A number for the location of each event."""
     index, offset = (events[name].to_numpy().astype(np.int64) for name in ("file_index", "offset"))
-    return (index << 44) + offset
+    found: Ints = (index << 44) + offset
+    return found
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

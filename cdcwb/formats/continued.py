@@ -1,6 +1,6 @@
 """Decides which events of a saved capture are reused when files are appended, and which are decoded again. Every piece
-of a capture has a fingerprint: equal fingerprints mean equal events (:class:`cdcwb.formats.base.Piece`). It does not
-depend on the files' bytes: a file is the same if path, size, time of modification and time of change are equal. The
+of a capture has a fingerprint: equal fingerprints mean equal events (:class:`cdcwb.formats.dissector.Piece`). It does
+not depend on the files' bytes: a file is the same if path, size, time of modification and time of change are equal. The
 file system sets the time of change with every write, so a file with other bytes and a restored time of modification is
 not the same.
 """
@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from cdcwb import model
-from cdcwb.formats.base import Format, Piece, Plan
+from cdcwb.formats.dissector import Format, Piece, Plan
 from cdcwb.formats.source import info_of, version_of
 
 __all__ = ["Divided", "Stamps", "divide", "marks_of", "stamps_of"]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats.arrays.maps import Ints, MapBuilder, TextPool
-from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.model import Problem
 
 __all__ = ["EventBatch", "batch_of", "columns_of", "text_array", "text_maps"]

@@ -1,4 +1,4 @@
-"""The bytes of a file, from any compression and shape.
+"""The files of a capture: which there are, in natural order, and the bytes of each, from any compression and shape.
 
 A *source* is one file as wire bytes. Of a binary file the bytes that are read are copied, of a remote one they are
 transferred (:mod:`cdcwb.formats.source`). A compressed one is unpacked into a temporary file first, which has no name
@@ -8,24 +8,306 @@ text. Shapes are detected from the content, not from the name of a file.
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
+import stat
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, Protocol, Self
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, Protocol, Self
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.compressed import compression_of, unpack
 from cdcwb.formats.containers.hex_text import SHAPES as TEXT_SHAPES
 from cdcwb.formats.containers.hex_text import Bytes, Ints, TextSource, read_text
-from cdcwb.formats.listing import list_files, natural_key
 from cdcwb.formats.options import as_choice
-from cdcwb.formats.source import LocalFile, TemporaryCopy, became_shorter, inflate_limit, open_file, opened
+from cdcwb.formats.source import (
+    SCHEMES,
+    LocalFile,
+    TemporaryCopy,
+    became_shorter,
+    files_below,
+    forget,
+    inflate_limit,
+    is_remote,
+    open_file,
+    opened,
+    url_of,
+)
 
-__all__ = ["SHAPES", "BinarySource", "Source", "in_file", "list_files", "natural_key", "open_source"]
+__all__ = [
+    "SHAPES",
+    "BinarySource",
+    "Source",
+    "compression_of",
+    "extent_of",
+    "holding",
+    "in_file",
+    "list_files",
+    "natural_key",
+    "open_source",
+    "partition_of",
+    "segment_name",
+    "too_large",
+    "unpack",
+]
+
+# --- the files of a path ----------------------------------------------------------------------------------------------
+
+
+_DIGITS: Final = re.compile(r"([0-9]+)")
+_LOGIN: Final = re.compile(r"//[^/]*@")
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+
+Key = tuple[tuple[tuple[int | str, ...], str], ...]
+
+
+def natural_key(path: str) -> Key:
+    """A sort key that orders paths part by part, and numbers in a part by value: a2 before a10, a/b before a-1/b."""
+    return tuple((_by_value(part.casefold()), part) for part in Path(path).parts)
+
+
+def _by_value(name: str) -> tuple[int | str, ...]:
+    # Texts and numbers alternate, so that a number is never compared with a text.
+    return tuple(int(token) if i % 2 else token for i, token in enumerate(_DIGITS.split(name)))
+
+
+def list_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The files of a capture as absolute paths and URLs (:mod:`cdcwb.formats.source`), in natural order.
+
+    A folder means all files below it; names that begin with ``.`` or ``_`` (``_SUCCESS``) are left out there. A file
+    that is reached twice, also by a symbolic link, is listed once.
+
+    Raises CaptureError for a path that does not exist or cannot be read, and for a folder without files.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise CaptureError("no path was given")
+    urls = [url_of(str(path)) for path in given if is_remote(path)]
+    if urls:
+        forget()
+    away = [file for url in urls for file in files_below(url)]
+    found: dict[Path, Path] = {}  # resolved file -> path
+    for path in (_local(path) for path in given if not is_remote(path)):
+        for file in _below(path) if path.is_dir() else [path]:
+            _check(file)
+            real = file.resolve()
+            if real not in found or file == real:
+                found[real] = file
+    return sorted([*map(str, found.values()), *dict.fromkeys(away)], key=natural_key)
+
+
+def _local(path: str | os.PathLike[str]) -> Path:
+    name = os.fspath(path)
+    if name.lower().startswith("jdbc:"):  # which may have a password
+        sentence = "expected files; `cdcwb capture URL --table SCHEMA.TABLE --to DIR` copies tables to files"
+        raise CaptureError(sentence, path=":".join([*name.split(":")[:2], "…"]))
+    url = _URL.match(name)
+    if url and url[1].lower() == "file":
+        name = unquote(urlsplit(name).path)
+    elif url:
+        shown = _LOGIN.sub("//", name)
+        if url[1].lower() == "kafka":
+            sentence = "expected files; `cdcwb capture URL --to DIR` copies the messages of topics to files"
+            raise CaptureError(sentence, path=shown)
+        supported = f"{', '.join(SCHEMES)} and file are supported"
+        raise CaptureError(f"{url[1]}:// is not supported ({supported}); copy the files here", path=shown)
+    if not name:
+        raise CaptureError("the path is empty")
+    return Path(os.path.normpath(Path(name).absolute()))
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files below a folder, including symbolic links to folders, each folder once."""
+    seen: set[Path] = set()
+    some = False
+
+    def failed(error: OSError) -> None:
+        raise CaptureError(f"the folder cannot be read ({error.strerror})", path=str(error.filename)) from error
+
+    for parent, folders, names in os.walk(folder, onerror=failed, followlinks=True):
+        real = Path(parent).resolve()
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        for name in names:
+            path = Path(parent, name)
+            if name[0] not in "._" and (path.is_file() or path.is_symlink()):  # sockets and pipes are not captures
+                some = True
+                yield path
+    if not some:
+        raise CaptureError("the folder holds no files", path=str(folder))
+
+
+def _check(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        what = "the symbolic link points to nothing" if path.is_symlink() else "there is no such file or folder"
+        raise CaptureError(what + _nearest(path), path=str(path)) from None
+    except OSError as error:
+        raise CaptureError(f"cannot be read ({error.strerror})", path=str(path)) from error
+    if not stat.S_ISREG(mode):
+        raise CaptureError("is neither a file nor a folder", path=str(path))
+    if not os.access(path, os.R_OK):
+        raise CaptureError("cannot be read (permission denied)", path=str(path))
+
+
+def _nearest(path: Path) -> str:
+    try:
+        near = difflib.get_close_matches(path.name, (other.name for other in path.parent.iterdir()), n=1)
+    except OSError:
+        return ""
+    return f"; did you mean {near[0]}?" if near and near[0] != path.name else ""
+
+
+# --- files of one partition of a topic --------------------------------------------------------------------------------
+
+
+_NAME: Final = re.compile(r"(\d{20})(?:-(\d{20}))?\.parquet")
+
+
+def segment_name(first: int, last: int | None = None) -> str:
+    """The name of a file with the messages from ``first`` on, or to ``last``."""
+    return f"{first:020}.parquet" if last is None else f"{first:020}-{last:020}.parquet"
+
+
+def extent_of(path: str) -> tuple[int, int] | None:
+    """The first and the last offset of a file, twice the first if its name has only that. None: another name."""
+    found = _NAME.fullmatch(re.split(r"[/\\]", path)[-1])
+    return None if found is None else (int(found[1]), int(found[2] or found[1]))
+
+
+def partition_of(path: str) -> str:
+    """The common key of files of one partition: their folder. Any other file is its own key."""
+    return path if extent_of(path) is None else re.split(r"[/\\][^/\\]*$", path)[0]
+
+
+def holding(path: str, offset: int, known: Iterable[str] | None = None) -> str:
+    """The file, among the ``known`` ones or in its folder, with the message at this offset of the partition of
+    ``path``; ``path`` itself if it exists, or no file has it."""
+    if known is None:
+        if Path(path).exists() or extent_of(path) is None:
+            return path
+        known = map(str, Path(path).parent.glob("*.parquet"))
+    mine: dict[int, str] = {}
+    for one in known:
+        if one == path:
+            return path
+        if (extent := extent_of(one)) is not None and partition_of(one) == partition_of(path):
+            mine[extent[0]] = one
+    first = max((first for first in mine if first <= offset), default=None)
+    return path if first is None else mine[first]
+
+
+# --- compressed files -------------------------------------------------------------------------------------------------
+
+
+_GZIP: Final = b"\x1f\x8b\x08"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE: Final = b"\x2a\x4d\x18"  # after a first byte of 0x50 to 0x5F
+_STEP: Final = 1024  # bytes fed at a time: at most 1 MiB comes out of gzip, 32 MiB of zstd
+_READ: Final = 1 << 20
+
+_Decoder = Any  # zlib's and zstandard's decompression objects: decompress(bytes), eof, unused_data
+
+
+def compression_of(head: bytes) -> str | None:
+    """``gzip``, ``zstd`` or None, by the first bytes of a file; four are enough."""
+    if head.startswith(_GZIP):
+        return "gzip"
+    if head.startswith(_ZSTD) or (head[1:4] == _SKIPPABLE and head[:1] and head[0] >> 4 == 5):
+        return "zstd"
+    return None
+
+
+def unpack(
+    packed: IO[bytes], kind: str, write: Callable[[bytes], object], limit: int | None, allowed: int
+) -> str | None:
+    """Unpacks a file and writes its content in pieces, at most ``limit`` bytes (None: all). Returns None, or a sentence
+    about damage with its offset in the compressed file. Raises CaptureError for more than ``allowed`` bytes.
+    """
+    new: Callable[[], _Decoder] = _gzip if kind == "gzip" else _zstd
+    left, room = limit, allowed
+    decoder, begin, offset, fresh = new(), 0, 0, True  # of the member: its start; of the file: bytes fed
+    for piece in _pieces(packed):
+        while piece:
+            if fresh and not piece.strip(b"\0"):  # tapes and block devices pad with zeros
+                offset += len(piece)
+                break
+            if fresh and begin and compression_of(piece) != kind:
+                return f"the {kind} data ends at offset {offset:,} of the compressed file; other bytes follow"
+            fresh = False
+            try:
+                out = decoder.decompress(piece)
+            except (zlib.error, zstandard.ZstdError) as error:
+                out = _before_damage(packed, new, begin, offset, piece)
+                write(out if left is None else out[:left])
+                return f"the {kind} data is damaged near offset {offset:,} of the compressed file ({error})"
+            if left is not None:
+                out = out[:left]
+                left -= len(out)
+            room -= len(out)
+            if room < 0:
+                raise too_large(f"the {kind} data inflates", allowed)
+            write(out)
+            if left == 0:
+                return None
+            rest = decoder.unused_data if decoder.eof else b""
+            offset += len(piece) - len(rest)
+            piece = rest
+            if decoder.eof:
+                decoder, begin, fresh = new(), offset, True
+    return None if fresh else f"the {kind} data is cut off at offset {offset:,} of the compressed file"
+
+
+def too_large(what: str, limit: int) -> CaptureError:
+    """The error for something that inflates to more bytes than are allowed."""
+    option = f"the option inflate_limit (inflate_limit={2 * limit >> 30 or 1}GB) raises the limit"
+    return CaptureError(f"{what} to more than {limit:,} bytes, the limit; {option}")
+
+
+def _gzip() -> _Decoder:
+    return zlib.decompressobj(wbits=31)
+
+
+def _zstd() -> _Decoder:
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
+def _pieces(packed: IO[bytes]) -> Iterator[bytes]:
+    packed.seek(0)
+    while block := packed.read(_READ):
+        for at in range(0, len(block), _STEP):
+            yield block[at : at + _STEP]
+
+
+def _before_damage(packed: IO[bytes], new: Callable[[], _Decoder], begin: int, offset: int, piece: bytes) -> bytes:
+    """The content of a piece before its damage: unpacks the member again up to the piece, then byte by byte."""
+    decoder = new()
+    packed.seek(begin)
+    for at in range(begin, offset, _STEP):
+        decoder.decompress(packed.read(min(_STEP, offset - at)))
+    out = bytearray()
+    try:
+        for byte in piece:
+            out += decoder.decompress(bytes((byte,)))
+    except (zlib.error, zstandard.ZstdError):
+        pass
+    return bytes(out)
+
+
+# --- bytes of a file --------------------------------------------------------------------------------------------------
+
 
 SHAPES: Final = ("auto", "binary", *TEXT_SHAPES)
 """The values of the option ``shape``."""

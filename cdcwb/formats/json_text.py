@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_spans import (
     ARRAY,
     BOOLEAN,

@@ -1,8 +1,8 @@
 """The engine of formats whose captures are records in a stream of bytes, such as ``gbase8s``.
 
-A format (:class:`RecordFormat`) gives the places of records, what a first pass over a split shows, the columns of events
-of records, and the field tree of one. The rest is here: files as one stream of bytes, splits, the first pass over
-all of them, events for bytes that are not records, for parts of records in later files and for notes in texts, the
+A format (:class:`RecordFormat`) gives the places of records, what a first pass over a split shows, the columns of
+events of records, and the field tree of one. The rest is here: files as one stream of bytes, splits, the first pass
+over all of them, events for bytes that are not records, for parts of records in later files and for notes in texts, the
 provenance of splits, and the inspection of a single record.
 """
 
@@ -23,9 +23,20 @@ import pyarrow as pa
 from cdcwb import model
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.arrays.texts import slices
-from cdcwb.formats.base import BaseFormat, Field, Inspection, Piece, PlanText, Portion, Run, Wanted
+from cdcwb.formats.dissector import (
+    BaseFormat,
+    Field,
+    Inspection,
+    Piece,
+    PlanText,
+    Portion,
+    Run,
+    Wanted,
+    detected_row,
+    problem_row,
+)
 from cdcwb.formats.files import Source, list_files, open_source
-from cdcwb.formats.requests import detected_row, problem_row, select
+from cdcwb.formats.requests import select
 from cdcwb.formats.source import folders_of, same_file
 from cdcwb.model import Kind, OffsetUnit, Problem
 
@@ -330,7 +341,7 @@ class RecordFormat(BaseFormat):
     # --- plans --------------------------------------------------------------------------------------------------------
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """See :meth:`cdcwb.formats.base.Format.plan`."""
+        """See :meth:`cdcwb.formats.dissector.Format.plan`."""
         plan: Plan = super().plan(self.capture_files(paths), options, run)
         return plan
 
@@ -406,7 +417,7 @@ class RecordFormat(BaseFormat):
             return scan
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """See :meth:`cdcwb.formats.base.Format.files`."""
+        """See :meth:`cdcwb.formats.dissector.Format.files`."""
         names = ("size", "shape", "compression", "problem")
         return [
             {"file": entry.path, "file_index": index, **{name: getattr(entry, name) for name in names}}
@@ -414,7 +425,7 @@ class RecordFormat(BaseFormat):
         ]
 
     def begins(self, plan: Plan) -> Iterator[int]:
-        """See :meth:`cdcwb.formats.base.Format.begins`."""
+        """See :meth:`cdcwb.formats.dissector.Format.begins`."""
         with Stream(plan.files) as stream:
             yield from (stream.file_at(split.start) for split in plan.splits)
 
@@ -424,7 +435,7 @@ class RecordFormat(BaseFormat):
         return [{"splits": Portion(plan.splits, range(r.start, min(r.stop + 1, count)))} for r in ranges]
 
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
-        """See :meth:`cdcwb.formats.base.Format.pieces`. Records continue from file to file, so the provenance of a
+        """See :meth:`cdcwb.formats.dissector.Format.pieces`. Records continue from file to file, so the provenance of a
         split includes all files that it reaches into: all following files if its records are damaged or its last one
         ends with the stream. Offsets count from the first of these files."""
         starts = Stream(plan.files).starts

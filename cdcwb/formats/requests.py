@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.groups import labels
 from cdcwb.formats.options import nearest
 from cdcwb.model import Kind, Problem
@@ -21,11 +21,9 @@ from cdcwb.model import Kind, Problem
 __all__ = [
     "FROM_EVENTS",
     "chosen_columns",
-    "detected_row",
     "having",
     "images_of",
     "no_table",
-    "problem_row",
     "problem_rows",
     "request_schema",
     "select",
@@ -89,13 +87,6 @@ def request_schema(types: Mapping[str, pa.DataType], request: TableRequest) -> p
 # --- findings ---------------------------------------------------------------------------------------------------------
 
 
-def problem_row(code: Problem, sentence: str, **place: Any) -> dict[str, Any]:
-    """A row of :data:`cdcwb.model.PROBLEMS`; ``place`` are columns of it, the others are null."""
-    row: dict[str, Any] = dict.fromkeys(model.PROBLEMS.names)
-    row.update(severity=str(code.severity), code=str(code), sentence=sentence, **place)
-    return row
-
-
 def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> pa.RecordBatch:
     """The problems of events or changes, as a batch of :data:`cdcwb.model.PROBLEMS`. ``only``: with these codes."""
     some = with_problems(rows)
@@ -122,11 +113,6 @@ def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> pa.RecordBat
 def _severities() -> tuple[pa.Array, pa.Array]:
     """The codes of problems, and the severity of each."""
     return pa.array(list(map(str, Problem))), pa.array([str(code.severity) for code in Problem])
-
-
-def detected_row(setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> dict[str, Any]:
-    """A row of :data:`cdcwb.model.DETECTED`."""
-    return {"scope": scope, "setting": setting, "value": value, "evidence": evidence, "overridden": overridden}
 
 
 # --- selecting --------------------------------------------------------------------------------------------------------

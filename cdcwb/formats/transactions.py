@@ -20,8 +20,8 @@ import numpy.typing as npt
 from cdcwb.model import Kind
 
 __all__ = [
-    "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "LETTERS", "OTHER", "ROLLBACK", "UNDO", "Border", "Ending",
-    "Found", "Summary", "assign", "borders",
+    "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "OTHER", "ROLLBACK", "UNDO", "Border", "Ending", "Found",
+    "Run", "Summary", "assign", "borders", "run_starts",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -33,8 +33,6 @@ Table = Hashable
 OTHER, BEGIN, COMMIT, ROLLBACK, UNDO, CHANGE, BEFORE, AFTER = range(8)
 KINDS: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.CHANGE, Kind.BEFORE, Kind.AFTER)
 """The kinds of events with the codes 1 to 7; the code of all others is 0."""
-LETTERS: Final = "    ?cba"
-"""A letter for each code: change, before half, after half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +109,40 @@ class Ending(NamedTuple):
     undo: Any = None
 
 
-Nearest = dict[Table, tuple[str, str]]
-"""The first two and the last two changes by table, as :data:`LETTERS`."""
+class Run(NamedTuple):
+    """Halves of updates that alternate, one of a transaction and table after the other: the ``kind`` of the one at the
+    border, and their number. CHANGE, with the number 0: the change at the border is not a half."""
+
+    kind: int
+    number: int
 
 
-def _merged(first: Nearest, then: Nearest) -> Nearest:
-    both = dict(first)
-    for table, (head, tail) in then.items():
-        before = both.get(table, ("", ""))
-        both[table] = (before[0] + head)[:2], (before[1] + tail)[-2:]
+class _Runs(NamedTuple):
+    """The first and the last run of some changes of a table; ``is_one``: whether they are the same."""
+
+    first: Run
+    last: Run
+    is_one: bool
+
+
+Outer = dict[Table, _Runs]
+"""The outer runs of the changes of a transaction, by table."""
+
+
+def _merged(before: Outer, then: Outer) -> Outer:
+    both = dict(before)
+    for table, new in then.items():
+        old = both.get(table)
+        if old is None:
+            both[table] = new
+            continue
+        joins = {old.last.kind, new.first.kind} == {BEFORE, AFTER}
+        first, last = old.first, new.last
+        if joins and old.is_one:
+            first = Run(first.kind, first.number + new.first.number)
+        if joins and new.is_one:
+            last = Run(last.kind, last.number + old.last.number)
+        both[table] = _Runs(first, last, joins and old.is_one and new.is_one)
     return both
 
 
@@ -128,14 +151,14 @@ class _Head:
     """The records of a transaction that began before."""
 
     ending: Ending
-    nearest: Nearest
+    runs: Outer
 
     def then(self, other: _Head | None) -> _Head:
         """The same with the records that follow."""
         if other is None:
             return self
         undo = min((one for one in (self.ending.undo, other.ending.undo) if one is not None), default=None)
-        return _Head(other.ending._replace(undo=undo), _merged(self.nearest, other.nearest))
+        return _Head(other.ending._replace(undo=undo), _merged(self.runs, other.runs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +168,7 @@ class _Tail:
 
     name: str
     is_new: bool
-    nearest: Nearest
+    runs: Outer
 
 
 @dataclass(slots=True)
@@ -165,16 +188,18 @@ class Summary:
         ids = found.number.tolist()
         is_head, is_tail = found.leads & ~found.begins, found.tails & ~found.ends
         heads, tails = np.flatnonzero(is_head).tolist(), np.flatnonzero(is_tail).tolist()
-        nearest: dict[int, Nearest] = {at: {} for at in (*heads, *tails)}
+        runs: dict[int, Outer] = {at: {} for at in (*heads, *tails)}
         rows = np.flatnonzero((kinds >= CHANGE) & (is_head | is_tail)[found.index])
         order = rows[np.lexsort((tables[rows], found.index[rows]))]
-        of, table, letters = found.index[order], tables[order], [LETTERS[kind] for kind in kinds[order].tolist()]
-        starts = np.flatnonzero(
-            (np.diff(of, prepend=-1) != 0) | np.append(True, table[1:] != table[:-1])[: len(table)]
-        ).tolist()
-        for start, stop in pairwise([*starts, len(order)]):
-            ends = "".join(letters[start : start + 2]), "".join(letters[max(start, stop - 2) : stop])
-            nearest[int(of[start])][int(table[start])] = ends
+        group, kind = np.stack([found.index[order], tables[order]]), kinds[order]
+        begins = run_starts(kind, group)
+        ends = np.append(begins, len(order))[1:] - 1
+        sizes = np.where(kind[begins] == CHANGE, 0, ends - begins + 1)
+        firsts = np.flatnonzero(np.append(True, (np.diff(group[:, begins], axis=1) != 0).any(axis=0))[: len(begins)])
+        for first, stop in pairwise([*firsts.tolist(), len(begins)]):
+            of, table = group[:, begins[first]].tolist()
+            one = Run(int(kind[begins[first]]), int(sizes[first]))
+            runs[of][table] = _Runs(one, Run(int(kind[ends[stop - 1]]), int(sizes[stop - 1])), stop - first == 1)
         undo: dict[int, Any] = {}
         for record in np.flatnonzero(kinds == UNDO).tolist():
             at, position = int(found.index[record]), positions[record].item()
@@ -183,11 +208,11 @@ class Summary:
         for at in heads:
             last = int(found.last[at])
             end = (int(kinds[last]), positions[last].item(), int(times[last])) if found.ends[at] else ()
-            summary.heads[ids[at]] = _Head(Ending(*end)._replace(undo=undo.get(at)), nearest[at])
+            summary.heads[ids[at]] = _Head(Ending(*end)._replace(undo=undo.get(at)), runs[at])
         for at in tails:
-            begins = bool(found.begins[at])
-            name = _name(ids[at], begins, positions[found.first[at]].item())
-            summary.tails[ids[at]] = _Tail(name, begins or not found.leads[at], nearest[at])
+            has_begin = bool(found.begins[at])
+            name = _name(ids[at], has_begin, positions[found.first[at]].item())
+            summary.tails[ids[at]] = _Tail(name, has_begin or not found.leads[at], runs[at])
         return summary
 
     def then(self, other: Summary) -> None:
@@ -204,10 +229,19 @@ class Summary:
             if tail.is_new or (before is None and key not in self.settled):
                 self.tails[key] = tail
             elif before is None:
-                self.tails[key] = _Tail(tail.name, True, tail.nearest)
+                self.tails[key] = _Tail(tail.name, True, tail.runs)
             else:
-                self.tails[key] = _Tail(before.name, before.is_new, _merged(before.nearest, tail.nearest))
+                self.tails[key] = _Tail(before.name, before.is_new, _merged(before.runs, tail.runs))
         self.settled |= other.settled
+
+
+def run_starts(kinds: Ints, group: Ints) -> Ints:
+    """The indexes at which runs (:class:`Run`) of changes begin; ``group`` has a row for each number that the changes
+    of a run have in common."""
+    starts = np.ones(len(kinds), np.bool_)
+    starts[1:] = (group[:, 1:] != group[:, :-1]).any(axis=0) | (kinds[1:] == kinds[:-1])
+    starts[1:] |= (kinds[1:] == CHANGE) | (kinds[:-1] == CHANGE)
+    return np.flatnonzero(starts)
 
 
 # --- borders ----------------------------------------------------------------------------------------------------------
@@ -217,13 +251,13 @@ class Summary:
 class Border:
     """What a split needs to know of the transactions in others. ``open_before``: the names of those that are open at
     its start, by id. ``endings``: how those continue that are open at its end, by name. ``before``, ``after``: the last
-    two changes before the split and the first two after it (:data:`LETTERS`), by id and table, of transactions with
-    records on both sides."""
+    run of changes before the split and the first one after it, by id and table, of transactions with records on both
+    sides."""
 
     open_before: dict[Key, str] = field(default_factory=dict)
     endings: dict[str, Ending] = field(default_factory=dict)
-    before: dict[tuple[Key, Table], str] = field(default_factory=dict)
-    after: dict[tuple[Key, Table], str] = field(default_factory=dict)
+    before: dict[tuple[Key, Table], Run] = field(default_factory=dict)
+    after: dict[tuple[Key, Table], Run] = field(default_factory=dict)
 
 
 def borders(summaries: Sequence[Summary]) -> tuple[list[Border], dict[Key, str]]:
@@ -232,9 +266,9 @@ def borders(summaries: Sequence[Summary]) -> tuple[list[Border], dict[Key, str]]
     total = Summary()
     for one in summaries:
         before = {
-            (key, table): last
+            (key, table): runs.last
             for key in one.heads.keys() & total.tails.keys()
-            for table, (_, last) in total.tails[key].nearest.items()
+            for table, runs in total.tails[key].runs.items()
         }
         made.append(Border({key: tail.name for key, tail in total.tails.items()}, before=before))
         total.then(one)
@@ -244,7 +278,7 @@ def borders(summaries: Sequence[Summary]) -> tuple[list[Border], dict[Key, str]]
     for one, border in zip(reversed(summaries), reversed(made), strict=True):
         border.endings = {name: later[key].ending if key in later else Ending() for key, name in open_after.items()}
         border.after = {
-            (key, table): first for key in open_after.keys() & later for table, (first, _) in later[key].nearest.items()
+            (key, table): runs.first for key in open_after.keys() & later for table, runs in later[key].runs.items()
         }
         follows: dict[Key, _Head] = {}
         for key in border.open_before:

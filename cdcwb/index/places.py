@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.partition_files import holding
+from cdcwb.formats.files import holding
 from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times
 from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, Kind

@@ -21,8 +21,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
-from cdcwb.formats.base import Plan
-from cdcwb.formats.catalogue import described_by
+from cdcwb.formats.dissector import Plan, described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.source import absolute, info_of, is_copy, version_of

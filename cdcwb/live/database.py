@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
-from cdcwb.formats.requests import detected_row
+from cdcwb.formats.dissector import detected_row
 from cdcwb.live.jdbc import (
     Address,
     Id,

@@ -10,7 +10,7 @@ Each step captures the new messages, decodes them, and updates the transactions 
 step is complete when ``follow.json`` is replaced; a step that was interrupted before is repeated with the same files of
 messages. So no message is duplicated or missing, however the process ended, and no second record of offsets is needed.
 
-Merged steps have one file of messages for each partition (:mod:`cdcwb.formats.partition_files`), so the number of
+Merged steps have one file of messages for each partition (:mod:`cdcwb.formats.files`), so the number of
 files, which every step plans, grows with the logarithm of the number of steps.
 """
 
@@ -32,9 +32,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError, OptionError, SourceDownError
-from cdcwb.formats.base import Pairing, Run
-from cdcwb.formats.listing import natural_key
-from cdcwb.formats.partition_files import extent_of, partition_of
+from cdcwb.formats.dissector import Pairing, Run
+from cdcwb.formats.files import extent_of, natural_key, partition_of
 from cdcwb.live import EVERY, FILE_BYTES, PATIENCE
 from cdcwb.live.following import messages_in
 from cdcwb.live.kafka import Point, Topics

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.errors import MissingDependencyError, OptionError
-from cdcwb.formats.requests import detected_row
+from cdcwb.formats.dissector import detected_row
 from cdcwb.live.kafka import Point, Range, Topics
 from cdcwb.words import count
 

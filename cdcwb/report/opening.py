@@ -18,8 +18,7 @@ from cdcwb.formats.options import as_list, nearest
 from cdcwb.formats.source import is_remote
 from cdcwb.report import show
 from cdcwb.saved import SAVED
-from cdcwb.unique_names import unique_names
-from cdcwb.words import show_times_in, visible
+from cdcwb.words import show_times_in, unique_names, visible
 
 if TYPE_CHECKING:
     from cdcwb.analysis.frames import Snapshot

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from cdcwb.charts.theme import CONFIG, DARK, darkened
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.words import clock, count, page_display, plural, rounded, show_times_in, size, tally, visible, zone_name
 
 if TYPE_CHECKING:

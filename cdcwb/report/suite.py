@@ -20,7 +20,7 @@ from cdcwb.analysis.export import check_above, check_ending
 from cdcwb.capture import check_capture
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Contents, examine, get_format
-from cdcwb.formats.folder import WRITTEN
+from cdcwb.formats.detect import WRITTEN
 from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_remote, url_of

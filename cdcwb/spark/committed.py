@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
-from cdcwb.formats.base import EVERYTHING
-from cdcwb.formats.delivered import ends_elsewhere
-from cdcwb.formats.headers import WrittenPatches, written_by_split
-from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, read_parts, summarised
+from cdcwb.formats.dissector import EVERYTHING
+from cdcwb.formats.old.delivered import ends_elsewhere
+from cdcwb.formats.old.headers import WrittenPatches, written_by_split
+from cdcwb.formats.old.summaries import OF_PARTS, PARTS, SUMMARIES, read_parts, summarised
 from cdcwb.model import Outcome
 from cdcwb.spark.exchange import received, together, typed
 from cdcwb.spark.names import table_label
@@ -45,7 +45,7 @@ _TOO_MANY: Final = pa.RecordBatch.from_pylist([{"split": -1}], _WRITTEN)
 
 def patches_of_ends(sent: DataFrame, groups: int) -> WrittenPatches | None:
     """What splits need to know of the ends of transactions in others, from the rows of
-    :func:`cdcwb.formats.delivered.read_ends_here`, which were sent as batches in so many groups; None if these
+    :func:`cdcwb.formats.old.delivered.read_ends_here`, which were sent as batches in so many groups; None if these
     are too many."""
     share = _ENDS_AT_MOST // groups
 
@@ -71,8 +71,8 @@ def patches_of_ends(sent: DataFrame, groups: int) -> WrittenPatches | None:
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
-    """The changes of :mod:`cdcwb.formats.delivered` with outcome, commit position and commit time from the ``ends`` of
-    their transactions. ``few``: the ends are broadcast to every task."""
+    """The changes of :mod:`cdcwb.formats.old.delivered` with outcome, commit position and commit time from the ``ends``
+    of their transactions. ``few``: the ends are broadcast to every task."""
     by_transaction = ends.groupBy(F.col("transaction_id").alias("_transaction")).agg(
         F.max("commit_position").alias("_commit_position"),
         F.max("committed_at").alias("_committed_at"),
@@ -94,8 +94,8 @@ def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
 
 
 def parts(headers: DataFrame, trail: bool) -> DataFrame:
-    """The parts of transactions from events, as rows of :data:`cdcwb.formats.summaries.PARTS` without the columns of
-    changes. ``trail``: the events are those of a trail."""
+    """The parts of transactions from events, as rows of :data:`cdcwb.formats.old.summaries.PARTS` without the columns
+    of changes. ``trail``: the events are those of a trail."""
     columns = [F.col(name) for name in OF_PARTS]
     if trail:
         indicator = F.col("headers")["TransInd"]
@@ -109,7 +109,8 @@ def parts(headers: DataFrame, trail: bool) -> DataFrame:
 
 
 def parts_of(changes: DataFrame) -> DataFrame:
-    """The columns ``changes`` and ``tables`` of :data:`cdcwb.formats.summaries.PARTS`, by transaction, from changes."""
+    """The columns ``changes`` and ``tables`` of :data:`cdcwb.formats.old.summaries.PARTS`, by transaction, from
+    changes."""
     counts = (
         changes.filter(F.col("transaction_id").isNotNull() & F.col("operation").isNotNull())
         .groupBy("transaction_id", "operation")
@@ -122,8 +123,8 @@ def parts_of(changes: DataFrame) -> DataFrame:
 
 
 def summaries(parts: DataFrame, of_changes: DataFrame) -> DataFrame:
-    """The transactions as rows of :data:`cdcwb.formats.summaries.SUMMARIES`, from their ``parts`` and those of changes
-    (:func:`parts_of`)."""
+    """The transactions as rows of :data:`cdcwb.formats.old.summaries.SUMMARIES`, from their ``parts`` and those of
+    changes (:func:`parts_of`)."""
     parts = parts.unionByName(of_changes, allowMissingColumns=True)
     grouped = parts.select(*PARTS.names).repartition("transaction_id")
     return grouped.mapInArrow(_summarise, from_arrow_schema(SUMMARIES))

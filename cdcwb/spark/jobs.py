@@ -17,7 +17,7 @@ from cdcwb.spark.worker import spare
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdcwb.formats.base import Run
+    from cdcwb.formats.dissector import Run
 
 __all__ = ["runner"]
 

@@ -19,20 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.base import (
-    Assembling,
-    Format,
-    Halving,
-    Joining,
-    Plan,
-    Portioning,
-    RowFormat,
-    TableRequest,
-    Trailing,
-    Wanted,
-)
 from cdcwb.formats.changes import Named, finished, read_changes, read_transactions
-from cdcwb.formats.delivered import (
+from cdcwb.formats.dissector import Assembling, Format, Plan, Portioning, RowFormat, TableRequest, Wanted
+from cdcwb.formats.files import list_files
+from cdcwb.formats.messages.registry import without_login
+from cdcwb.formats.old.delivered import (
     ENDS,
     read_delivered,
     read_elsewhere,
@@ -40,15 +31,14 @@ from cdcwb.formats.delivered import (
     read_ends_here,
     read_with_ends,
 )
-from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import find, key_of, sections
-from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.headers import NO_PATCH, NO_PATCHES, Patch, Patches, WrittenPatches
-from cdcwb.formats.messages.registry import without_login
+from cdcwb.formats.old.findings import find, key_of, sections
+from cdcwb.formats.old.halves import WHOLE
+from cdcwb.formats.old.headers import NO_PATCH, NO_PATCHES, Patch, Patches, WrittenPatches
+from cdcwb.formats.old.protocols import Halving, Joining, Trailing
+from cdcwb.formats.old.summaries import PARTS, read_parts
+from cdcwb.formats.old.trail import read_apart, read_trail, read_trail_changes
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.source import announced, known
-from cdcwb.formats.summaries import PARTS, read_parts
-from cdcwb.formats.trail import read_apart, read_trail, read_trail_changes
 from cdcwb.spark.exchange import SENT, send
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare
@@ -83,14 +73,13 @@ has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``pac
 :func:`cdcwb.spark.packing.packed_schema`. ``part`` is the part of a split that is read instead of its events: the
 ``changes`` that begin in it, or its ``transactions`` (:mod:`cdcwb.formats.changes`); the changes that it has
 ``delivered``, the halves of updates whose other half may be ``elsewhere``, the ``ends`` of transactions, or their
-``counted`` numbers (:mod:`cdcwb.formats.delivered`); the changes of a ``trail`` that begin in it, the events of
-transactions that are assembled ``apart``, its ``trail_parts``, or its ``sections`` (:mod:`cdcwb.formats.trail`); the
-changes that are ``joined`` from neighbouring rows (:class:`cdcwb.formats.base.Joining`); or its ``findings``, which are
-``unassembled`` if its changes are not assembled in it (:mod:`cdcwb.formats.findings`). With ``groups`` the batches are
-sent as those of :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``sections``
-always are.
-``patches0`` and so on have what splits need to know of others (:func:`written_patches`). ``keys`` is the option of that
-name for changes, as JSON."""
+``counted`` numbers (:mod:`cdcwb.formats.old.delivered`); the changes of a ``trail`` that begin in it, the events of
+transactions that are assembled ``apart``, its ``trail_parts``, or its ``sections`` (:mod:`cdcwb.formats.old.trail`);
+the changes that are ``joined`` from neighbouring rows (:class:`cdcwb.formats.old.protocols.Joining`); or its
+``findings``, which are ``unassembled`` if its changes are not assembled in it (:mod:`cdcwb.formats.old.findings`). With
+``groups`` the batches are sent as those of :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings,
+``transactions`` and ``sections`` always are. ``patches0`` and so on have what splits need to know of others
+(:func:`written_patches`). ``keys`` is the option of that name for changes, as JSON."""
 _OF_TRAILS: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
     "trail": read_trail,
     "trail_delivered": read_trail_changes,
@@ -138,8 +127,8 @@ def register(spark: SparkSession) -> None:
 @dataclass
 class _Splits(InputPartition):
     """Consecutive splits of a plan, ``[first, stop)``, with their portion of the plan
-    (:class:`cdcwb.formats.base.Portioning`) and their patches, and the portion of other splits, by number, that have
-    halves of their updates."""
+    (:class:`cdcwb.formats.dissector.Portioning`) and their patches, and the portion of other splits, by number, that
+    have halves of their updates."""
 
     first: int
     stop: int

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from cdcwb.charts.theme import INK, limit_time
 from cdcwb.errors import OptionError
-from cdcwb.formats.partition_files import holding
+from cdcwb.formats.files import holding
 from cdcwb.index.changes import Changes
 from cdcwb.index.columns import Bools
 from cdcwb.index.selected import TIME

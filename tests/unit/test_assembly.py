@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.changes import (
     NOTHING,
     ONLY_ASSEMBLED,
@@ -27,8 +26,9 @@ from cdcwb.formats.changes import (
     read_checked,
     read_transactions,
 )
-from cdcwb.formats.findings import key_of
-from cdcwb.formats.transactions import COMMIT, OTHER, ROLLBACK, Ending
+from cdcwb.formats.dissector import EVERYTHING, Wanted
+from cdcwb.formats.old.findings import key_of
+from cdcwb.formats.transactions import AFTER, BEFORE, CHANGE, COMMIT, OTHER, ROLLBACK, Ending, Run
 from cdcwb.spark.exchange import received, send
 from tests.event_reader import reader
 
@@ -99,16 +99,23 @@ def expected_changes(rows: list[Row]) -> list[Row]:
         if row["kind"] in ("change", "before", "after"):
             groups[row["transaction_id"], row["table_name"]].append(row)
     for group in groups.values():
-        kinds = [row["kind"] for row in group]
-        firsts = [at for at, pair in enumerate(pairwise(kinds)) if pair == ("before", "after")]
-        paired = {*firsts, *(at + 1 for at in firsts)}
-        for at, pair in enumerate(pairwise(kinds)):
-            if pair == ("after", "before") and not paired.intersection((at, at + 1)):
-                firsts.append(at)
-        paired = {*firsts, *(at + 1 for at in firsts)}
-        found += [change_of(rows, group[at : at + 2]) for at in firsts]
-        found += [change_of(rows, [row]) for at, row in enumerate(group) if at not in paired]
+        for run in runs_of(group):
+            alone = run[:1] if len(run) % 2 and run[0]["kind"] == "after" else []
+            found += [change_of(rows, alone)] if alone else []
+            rest = run[len(alone) :]
+            found += [change_of(rows, rest[at : at + 2]) for at in range(0, len(rest), 2)]
     return sorted(found, key=lambda row: row["source_events"][-1]["offset"])
+
+
+def runs_of(group: list[Row]) -> list[list[Row]]:
+    """Halves that alternate; every other change alone."""
+    runs: list[list[Row]] = []
+    for row in group:
+        last = runs[-1][-1]["kind"] if runs else "change"
+        if row["kind"] == "change" or last in ("change", row["kind"]):
+            runs.append([])
+        runs[-1].append(row)
+    return runs
 
 
 def change_of(rows: list[Row], events: list[Row]) -> Row:
@@ -232,14 +239,17 @@ def crossing(rows: list[Row], first: int, last: int, size: int) -> Crossing:
     endings = {name: ending(rows[last:], name) for name in open_at(rows, last)}
     if not endings and first == 0:
         return NOTHING
-    before, after = nearest(rows[:first]), nearest(rows[last:])
+    before, after = of_tables(rows[:first]), of_tables(rows[last:])
     return Crossing(
         frozenset(open_at(rows, first)),
         endings,
-        {key: kinds[-2:] for key, kinds in before.items()},
-        {key: kinds[:2] for key, kinds in after.items()},
+        {key: Run(CODES[mine[-1]["kind"]], len(runs_of(mine)[-1])) for key, mine in before.items()},
+        {key: Run(CODES[mine[0]["kind"]], len(runs_of(mine)[0])) for key, mine in after.items()},
         reader(rows[last:], size),
     )
+
+
+CODES = {"change": CHANGE, "before": BEFORE, "after": AFTER}
 
 
 def open_at(rows: list[Row], at: int) -> set[str]:
@@ -258,12 +268,12 @@ def ending(rows: list[Row], name: str) -> Ending:
     return Ending(COMMIT if end["kind"] == "commit" else ROLLBACK, end["position"], time, undo)
 
 
-def nearest(rows: list[Row]) -> dict[Any, str]:
-    """The changes of each transaction and table, a letter each."""
-    found: dict[Any, str] = defaultdict(str)
+def of_tables(rows: list[Row]) -> dict[Any, list[Row]]:
+    """The changes of each transaction and table."""
+    found: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
-        if row["kind"] in ("change", "before", "after"):
-            found[row["transaction_id"], row["schema_name"], row["table_name"]] += row["kind"][0]
+        if row["kind"] in CODES:
+            found[row["transaction_id"], row["schema_name"], row["table_name"]].append(row)
     return found
 
 

@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.base import EVERYTHING, Halved
 from cdcwb.formats.bitmask import disagreement
 from cdcwb.formats.changes import ONLY_ASSEMBLED, ended
-from cdcwb.formats.delivered import (
+from cdcwb.formats.dissector import EVERYTHING
+from cdcwb.formats.groups import Groups
+from cdcwb.formats.old.delivered import (
     ENDS,
     ends_elsewhere,
     read_checked_pairs,
@@ -28,10 +29,10 @@ from cdcwb.formats.delivered import (
     read_ends_here,
     read_with_ends,
 )
-from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import overlaps
-from cdcwb.formats.headers import NO_PATCH, WrittenPatches, written_by_split
-from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
+from cdcwb.formats.old.halves import overlaps
+from cdcwb.formats.old.headers import NO_PATCH, WrittenPatches, written_by_split
+from cdcwb.formats.old.protocols import Halved
+from cdcwb.formats.old.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
 
 Row = dict[str, Any]

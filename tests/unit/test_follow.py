@@ -16,7 +16,7 @@ from cdcwb import model
 from cdcwb.capture import planner
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import inspect
-from cdcwb.formats.partition_files import holding
+from cdcwb.formats.files import holding
 from cdcwb.live import follow as module
 from cdcwb.live import units
 from cdcwb.live.follow import Follower

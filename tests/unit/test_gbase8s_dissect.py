@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdcwb.formats.dissector import Field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.base import Field
 from cdcwb.formats.gbase8s.decode import event, schema_of
 from cdcwb.formats.gbase8s.layout import Settings, explain_error
 from cdcwb.formats.gbase8s.schema import TableSchema, table_schema

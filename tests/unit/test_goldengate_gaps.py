@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from cdcwb.formats.dissector import Wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
-from cdcwb.formats.base import Wanted
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.goldengate.plan import Part, planning

@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from cdcwb.formats.dissector import EVERYTHING
 
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.base import EVERYTHING
 from cdcwb.formats.continued import Divided, divide, marks_of, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb_synth import generate

@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 
 import cdcwb_synth as synth
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.base import Assembling, Halving, Joining, Trailing
-from cdcwb.formats.sections import patches
+from cdcwb.formats.dissector import Assembling
+from cdcwb.formats.old.protocols import Halving, Joining, Trailing
+from cdcwb.formats.old.sections import patches
 from cdcwb.spark import source
 from cdcwb.spark.exchange import received
 from tests.local import plan_of

@@ -16,12 +16,12 @@ from cdcwb.formats.transactions import (
     BEGIN,
     CHANGE,
     COMMIT,
-    LETTERS,
     OTHER,
     ROLLBACK,
     UNDO,
     Ending,
     Found,
+    Run,
     Summary,
     assign,
     borders,
@@ -145,13 +145,21 @@ def test_borders_of_splits_are_those_of_a_plain_loop(records: list[Record], cuts
         assert border.endings == {
             name: ending(records[last:], named[last:], name) for name in open_at(records, named, last).values()
         }
-        before, after = nearest(records[:first], named[:first]), nearest(records[last:], named[last:])
+        before, after = of_tables(records[:first], named[:first]), of_tables(records[last:], named[last:])
         here = set(named[first:last])
-        wanted = {(n, table): kinds[-2:] for (n, table), kinds in before.items() if n in here}
-        assert {(border.open_before[key], table): kinds for (key, table), kinds in border.before.items()} == wanted
+        wanted = {(n, table): run(mine[::-1]) for (n, table), mine in before.items() if n in here}
+        assert {(border.open_before[key], table): one for (key, table), one in border.before.items()} == wanted
         names_after = open_at(records, named, last)
-        wanted = {(n, table): kinds[:2] for (n, table), kinds in after.items() if n in names_after.values()}
-        assert {(names_after[key], table): kinds for (key, table), kinds in border.after.items()} == wanted
+        wanted = {(n, table): run(mine) for (n, table), mine in after.items() if n in names_after.values()}
+        assert {(names_after[key], table): one for (key, table), one in border.after.items()} == wanted
+
+
+def run(kinds: list[int]) -> Run:
+    """The first run of some changes."""
+    number = 0
+    while number < len(kinds) and kinds[number] != CHANGE and (not number or kinds[number] != kinds[number - 1]):
+        number += 1
+    return Run(kinds[0], number)
 
 
 def open_at(records: list[Record], named: list[str], at: int) -> dict[int, str]:
@@ -171,10 +179,10 @@ def ending(records: list[Record], named: list[str], name: str) -> Ending:
     return Ending(*ends[0]) if ends else Ending(OTHER, None, None, undo)
 
 
-def nearest(records: list[Record], named: list[str]) -> dict[tuple[str, int], str]:
-    """The changes of each transaction and table, a letter each."""
-    found: dict[tuple[str, int], str] = {}
+def of_tables(records: list[Record], named: list[str]) -> dict[tuple[str, int], list[int]]:
+    """The changes of each transaction and table."""
+    found: dict[tuple[str, int], list[int]] = {}
     for (kind, _, position), name in zip(records, named, strict=True):
         if kind >= CHANGE:
-            found[name, position % 2] = found.get((name, position % 2), "") + LETTERS[kind]
+            found.setdefault((name, position % 2), []).append(kind)
     return found

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.formats import get_format
-from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.base import EVERYTHING, Trailing, Wanted
 from cdcwb.formats.changes import finished
-from cdcwb.formats.findings import PROBLEMS, across, find
-from cdcwb.formats.halves import WHOLE
+from cdcwb.formats.dissector import EVERYTHING, Wanted
+from cdcwb.formats.old.assembler import Assembler
+from cdcwb.formats.old.findings import PROBLEMS, across, find
+from cdcwb.formats.old.halves import WHOLE
+from cdcwb.formats.old.protocols import Trailing
+from cdcwb.formats.old.sections import patches
+from cdcwb.formats.old.summaries import PARTS, incomplete, read_parts, summarised
+from cdcwb.formats.old.trail import read_apart, read_trail, read_trail_sections
 from cdcwb.formats.requests import problem_rows, select
-from cdcwb.formats.sections import patches
-from cdcwb.formats.summaries import PARTS, incomplete, read_parts, summarised
-from cdcwb.formats.trail import read_apart, read_trail, read_trail_sections
 from cdcwb.model import Outcome
 from cdcwb.planned import Planned
 from cdcwb.small import Small

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdcwb.unique_names import unique_names, unused_name
+from cdcwb.words import unique_names, unused_name
 
 # Few names of few signs: equal names, and names that look like numbered ones, are the rule.
 NAMES = st.lists(

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.unique_names import unique_names, unused_name
+from cdcwb.words import unique_names, unused_name
 
 __all__ = [
     "JSON",

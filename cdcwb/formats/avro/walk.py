@@ -43,7 +43,7 @@ from cdcwb.formats.avro.text import (
     is_single,
     text_of,
 )
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.model import Problem
 from cdcwb.words import plural
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.avro.text import float_text
-from cdcwb.formats.base import Wanted
 from cdcwb.formats.debezium.layout import OPERATIONS, TIMES, UNAVAILABLE, Clock, position_of, transaction_of
 from cdcwb.formats.debezium.table import Versions, described_tables, is_of, row_type, shape_of
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.event_batch import batch_of, columns_of
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cdcwb.formats import messages as containers
-from cdcwb.formats.base import EVERYTHING, Field, Inspection
 from cdcwb.formats.debezium.events import events_of
 from cdcwb.formats.debezium.layout import ENVELOPE, OTHERS, SOURCE, TRANSACTION
 from cdcwb.formats.debezium.plan import Options, make_plan
+from cdcwb.formats.dissector import EVERYTHING, Field, Inspection
 from cdcwb.formats.messages.connect import message_tree
 from cdcwb.formats.messages.rows import Where
 

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats import messages as containers
-from cdcwb.formats.base import Piece, Run, RunRows
 from cdcwb.formats.debezium.events import (
     FORMAT,
     Reading,
@@ -36,6 +35,7 @@ from cdcwb.formats.debezium.table import (
     row_type,
     shape_of,
 )
+from cdcwb.formats.dissector import Piece, Run, RunRows, detected_row
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id, plain
 from cdcwb.formats.messages.format import (
@@ -51,7 +51,6 @@ from cdcwb.formats.messages.format import (
 from cdcwb.formats.messages.reading import container_rows, grouped, probe_all
 from cdcwb.formats.messages.registry import read_registry
 from cdcwb.formats.messages.rows import messages_of
-from cdcwb.formats.requests import detected_row
 from cdcwb.words import count, plural
 
 __all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "messages_found", "pieces_of"]

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from cdcwb.formats.base import TableRequest
 from cdcwb.formats.debezium.layout import arrow_of
+from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.messages.connect import Body, Type, plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of

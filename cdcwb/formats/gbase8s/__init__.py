@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import Pairing, Recognition, Run
 from cdcwb.formats.changes import Crossing
+from cdcwb.formats.dissector import Pairing, Recognition, Run, problem_row
 from cdcwb.formats.files import SHAPES, open_source
 from cdcwb.formats.gbase8s import plan as first_pass
 from cdcwb.formats.gbase8s.decode import is_time
@@ -28,7 +28,6 @@ from cdcwb.formats.gbase8s.table import read_table, typed_schema
 from cdcwb.formats.gbase8s.tree import describe
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.records import Framing, Plan, RecordFormat, Split, Stream
-from cdcwb.formats.requests import problem_row
 from cdcwb.formats.transactions import Ending
 from cdcwb.model import Problem
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.gbase8s.decode import Headers, Tables, columns_of, counts_of, read_headers
 from cdcwb.formats.gbase8s.layout import RECORD_TYPES
 from cdcwb.formats.gbase8s.plan import KIND_OF, NO_COUNTS, Shared, State, Version

@@ -17,13 +17,13 @@ import numpy as np
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
+from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import SHAPES
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, Headers, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import KEY, STRONG, Edges, Reads, header_at, inferred_reads, iter_segments, repeats
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, SIZE_WORD, ColumnKind, Settings
 from cdcwb.formats.gbase8s.schema import SchemaTextError, parse_columns, read_side_file, schema_text
 from cdcwb.formats.records import Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
-from cdcwb.formats.requests import detected_row
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
 from cdcwb.formats.transactions import COMMIT, KINDS, Border, Summary, borders
 from cdcwb.words import plural

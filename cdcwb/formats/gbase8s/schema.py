@@ -18,8 +18,7 @@ from cdcwb.formats.gbase8s.layout import FRACTION, MOST_PACKED, QUALIFIERS, Colu
 from cdcwb.formats.options import reason_of
 from cdcwb.formats.source import read_text
 from cdcwb.model import Problem
-from cdcwb.unique_names import unique_names
-from cdcwb.words import plural, visible
+from cdcwb.words import plural, unique_names, visible
 
 __all__ = [
     "SchemaTextError", "TableSchema", "parse_columns", "read_side_file", "schema_text", "table_schema", "text_codec",

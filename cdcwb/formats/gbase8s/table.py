@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.gbase8s.decode import Headers, lay_out, names_of, positions
 from cdcwb.formats.gbase8s.events import RecordReader, Versions
 from cdcwb.formats.gbase8s.layout import Column, ColumnKind

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.gbase8s.decode import (
     DEFAULTS,
     Headers,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import (
+from cdcwb.formats.dissector import (
     BaseFormat,
     Field,
     Inspection,
@@ -191,7 +191,7 @@ class GoldenGate(BaseFormat):
         return [{"splits": Portion(splits, numbers), "shared": Portion(shared, numbers)} for numbers in ranges]
 
     def shared(self, plan: Plan) -> Sequence[frozenset[str]]:
-        """See :class:`cdcwb.formats.base.Trailing`."""
+        """See :class:`cdcwb.formats.old.protocols.Trailing`."""
         if plan.shared is not None:
             return plan.shared
         each = [

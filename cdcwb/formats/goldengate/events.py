@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays.texts import from_matrix, slices
-from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned, Behind, assign, names_of
@@ -40,7 +40,7 @@ from cdcwb.formats.goldengate.plan.transactions import DDL, METADATA, spans, tex
 from cdcwb.formats.goldengate.table import Bodies
 from cdcwb.formats.requests import select
 from cdcwb.model import Kind, OffsetUnit, Operation
-from cdcwb.unique_names import unique_names
+from cdcwb.words import unique_names
 
 __all__ = ["FORMAT", "part_readers", "read_split"]
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.maps import TextPool
-from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.bitmask import parse
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned
 from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
@@ -42,7 +42,7 @@ from cdcwb.formats.goldengate.plan.transactions import forms_of
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import cast_each
 from cdcwb.model import Kind, Operation, Problem
-from cdcwb.unique_names import unused_name
+from cdcwb.words import unused_name
 
 __all__ = [
     "Bodies",

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate.decode import (
     Order,
     Printed,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import Pairing
+from cdcwb.formats.dissector import Pairing
 from cdcwb.formats.idm_event_log.changes import (
     NEAR,
     key_spellings,

@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays.maps import lookup
-from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.changes import Named, Read
 from cdcwb.formats.changes import joined as together
-from cdcwb.formats.headers import locations
+from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.idm_event_log.decode.keys import same_objects
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints
 from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
 from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
+from cdcwb.formats.old.headers import locations
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 

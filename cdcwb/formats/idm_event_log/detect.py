@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.base import ROW, Recognition
+from cdcwb.formats.dissector import ROW, Recognition
 from cdcwb.formats.files import Source, in_file, open_source
 from cdcwb.formats.idm_event_log.columns import (
     ENOUGH,
@@ -34,8 +34,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import info_of, open_file
 from cdcwb.formats.tabular.file import FileProbe, numbered
 from cdcwb.formats.tabular.probing import probe_file
-from cdcwb.unique_names import unique_names
-from cdcwb.words import joined, plural
+from cdcwb.words import joined, plural, unique_names
 
 __all__ = ["Probe", "null_texts_of", "probe", "recognise", "recognise_rows"]
 

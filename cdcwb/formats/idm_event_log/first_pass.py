@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import ROW, Run, RunRows, run_here
+from cdcwb.formats.dissector import ROW, Run, RunRows, detected_row, problem_row, run_here
 from cdcwb.formats.files import open_source
 from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT, TYPES
 from cdcwb.formats.idm_event_log.columns import Assignment, Options, assign
@@ -34,14 +34,12 @@ from cdcwb.formats.idm_event_log.detect import Probe, null_texts_of, probe
 from cdcwb.formats.idm_event_log.events import PER_FIELD, lacking, missing, one_of, split_name
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, FileRange, LogFile, Plan, SplitEntry, TableEntry
-from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.tabular.file import EVERYTHING, FileProbe, Names
 from cdcwb.formats.tabular.format import parts_of_rows
 from cdcwb.formats.tabular.parts import text_rows
 from cdcwb.formats.tabular.splits import Scan, Stretch, cut, fail_fast, read_stretch, scan_all
 from cdcwb.model import Problem
-from cdcwb.unique_names import unique_names
-from cdcwb.words import joined, plural
+from cdcwb.words import joined, plural, unique_names
 
 __all__ = ["make_plan", "make_row_plan", "plan_beginning"]
 

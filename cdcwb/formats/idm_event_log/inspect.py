@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import EVERYTHING, Field, Inspection
+from cdcwb.formats.dissector import EVERYTHING, Field, Inspection
 from cdcwb.formats.files import open_source
 from cdcwb.formats.idm_event_log.columns import Options
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part, log_parts

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
-from cdcwb.formats.base import Piece, PlanText
+from cdcwb.formats.dissector import Piece, PlanText
 from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.formats.tabular.splits import FileEntry
 

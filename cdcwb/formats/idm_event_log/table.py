@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.idm_event_log.decode import LogPart
 from cdcwb.formats.idm_event_log.events import events_of_parts, parts_of_split
 from cdcwb.formats.idm_event_log.plan import FileRange, Plan, TableEntry

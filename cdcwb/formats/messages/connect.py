@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.avro import Decoder, anatomy, parse_schema
-from cdcwb.formats.base import Field
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import CutOff, JsonReader
 from cdcwb.model import Problem

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
-from cdcwb.formats.base import BaseFormat, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.dissector import BaseFormat, Recognition, Run, RunRows, TableRequest, Wanted, problem_row
 from cdcwb.formats.messages.batch import BYTES, Messages, joined
 from cdcwb.formats.messages.container import OPTIONS, Container, Options
 from cdcwb.formats.messages.probe import probe
 from cdcwb.formats.messages.reading import BATCH, Bounds, Part, bounds_of, file_rows, grouped, parts, read, settled
 from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions, where_of
-from cdcwb.formats.requests import problem_row, select
+from cdcwb.formats.requests import select
 from cdcwb.model import Kind, Problem
 
 __all__ = [
@@ -246,7 +246,7 @@ class MessageFormat(BaseFormat):
         return 0, 0, 0.0
 
     def begins(self, plan: Any) -> Iterator[int]:
-        """See :meth:`cdcwb.formats.base.Format.begins`."""
+        """See :meth:`cdcwb.formats.dissector.Format.begins`."""
         return (part[0] for split in plan.splits for part in split)
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:

@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.compressed import compression_of
-from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.files import Source, compression_of, open_source
 from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.messages import avro, rows
 from cdcwb.formats.messages.avro import topic_columns

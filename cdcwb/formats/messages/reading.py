@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cdcwb.errors import CaptureError, ChangedFileError
-from cdcwb.formats.base import Run
+from cdcwb.formats.dissector import Run, detected_row
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.messages.avro import AvroFile, read_avro
 from cdcwb.formats.messages.batch import LONGEST, Found, Messages, Segments
@@ -20,7 +20,6 @@ from cdcwb.formats.messages.lines import BOM, document_messages, iter_lines, lin
 from cdcwb.formats.messages.prefixed import Framing, iter_prefixed
 from cdcwb.formats.messages.probe import probe
 from cdcwb.formats.messages.rows import ParquetRows, malformed_rows
-from cdcwb.formats.requests import detected_row
 from cdcwb.model import OffsetUnit
 
 __all__ = [

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from cdcwb.formats.messages.batch import HEADER, MALFORMED, MESSAGE, Parsed, shown, text_of, time_text
-from cdcwb.unique_names import unique_names
+from cdcwb.words import unique_names
 
 __all__ = [
     "BINARY",

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import Halved, Pairing, Portion
+from cdcwb.formats.dissector import Pairing, Portion
+from cdcwb.formats.old.protocols import Halved
 from cdcwb.formats.qlik_change_table.decode import parts_of_batches
 from cdcwb.formats.qlik_change_table.events import events_of, inspect_row, pieces_of, read_events, read_together
 from cdcwb.formats.qlik_change_table.layout import FORMAT, OPTIONS, Options, Part, side_file

@@ -16,8 +16,7 @@ from cdcwb.formats.source import is_file
 from cdcwb.formats.tabular import parts, rows
 from cdcwb.formats.tabular.file import Dialect, charset_of, tokens_of
 from cdcwb.model import Kind, Operation
-from cdcwb.unique_names import unique_names
-from cdcwb.words import joined
+from cdcwb.words import joined, unique_names
 
 __all__ = [
     "CHANGES",

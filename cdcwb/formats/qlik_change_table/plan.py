@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from cdcwb.formats.base import PlanText
-from cdcwb.formats.halves import overlaps
+from cdcwb.formats.dissector import PlanText
+from cdcwb.formats.old.halves import overlaps
 from cdcwb.formats.qlik_change_table.layout import Layout, TableName
 from cdcwb.formats.qlik_change_table.probing import Column
 from cdcwb.formats.tabular.splits import FileEntry

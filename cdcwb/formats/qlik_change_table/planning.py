@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import ROW, Run, RunRows, run_here
+from cdcwb.formats.dissector import ROW, Run, RunRows, detected_row, problem_row, run_here
 from cdcwb.formats.qlik_change_table.decode import parts_of_batches
 from cdcwb.formats.qlik_change_table.layout import (
     CONTROL,
@@ -48,7 +48,6 @@ from cdcwb.formats.qlik_change_table.scan import (
     scan,
 )
 from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, count_problem, ddl_in_order
-from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.tabular.file import FileProbe
 from cdcwb.formats.tabular.splits import cut, fail_fast, scan_all
 from cdcwb.model import Problem

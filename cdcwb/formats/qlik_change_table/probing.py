@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.base import ROW, Recognition
+from cdcwb.formats.dissector import ROW, Recognition
 from cdcwb.formats.files import in_file
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import (

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
-from cdcwb.formats.halves import GREATEST
+from cdcwb.formats.old.halves import GREATEST
 from cdcwb.formats.qlik_change_table.decode import (
     Operations,
     iter_parts,

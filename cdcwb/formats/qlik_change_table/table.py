@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.qlik.types import common_type, decimal_type, replicate_type
 from cdcwb.formats.qlik_change_table.decode import Findings, iter_parts, read_headers, read_operations
 from cdcwb.formats.qlik_change_table.events import FileReader

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Final
 
+from cdcwb.formats.dissector import problem_row
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table import decode as sentences
 from cdcwb.formats.qlik_change_table.layout import (
@@ -22,7 +23,6 @@ from cdcwb.formats.qlik_change_table.layout import (
 )
 from cdcwb.formats.qlik_change_table.plan import Plan, TableEntry, TableFile, Version
 from cdcwb.formats.qlik_change_table.probing import Column, Probe, column, text_of
-from cdcwb.formats.requests import problem_row
 from cdcwb.model import Operation, Problem
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.base import Recognition, TableRequest, Wanted
+from cdcwb.formats.dissector import Recognition, TableRequest, Wanted
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.format import MessageFormat
 from cdcwb.formats.messages.rows import OF_TABLES, Where

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays.maps import Ints
-from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.messages import Messages
@@ -28,7 +28,7 @@ from cdcwb.formats.qlik_kafka.decode import Bools, Document, Form, Image, Parsed
 from cdcwb.formats.qlik_kafka.versions import LOBS, Settings, Versions, from_metadata
 from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
 from cdcwb.model import Kind, Operation, Problem
-from cdcwb.unique_names import unique_names
+from cdcwb.words import unique_names
 
 __all__ = ["FORMAT", "events_of", "fill_header"]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from cdcwb.formats import messages as containers
-from cdcwb.formats.base import EVERYTHING, Field, Inspection
+from cdcwb.formats.dissector import EVERYTHING, Field, Inspection
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.rows import Where

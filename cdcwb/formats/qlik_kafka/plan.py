@@ -22,7 +22,7 @@ import pyarrow as pa
 from cdcwb.errors import OptionError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
-from cdcwb.formats.base import Piece, Run, RunRows
+from cdcwb.formats.dissector import Piece, Run, RunRows, detected_row, problem_row
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages import Container
 from cdcwb.formats.messages.format import (
@@ -49,7 +49,6 @@ from cdcwb.formats.qlik_kafka.scan import (
     votes_of,
 )
 from cdcwb.formats.qlik_kafka.versions import PLACES, Settings, Version, Versions
-from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.source import read_text
 from cdcwb.model import Problem
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.bitmask import Votes
+from cdcwb.formats.dissector import detected_row, problem_row
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.decode import (
     Bools,
@@ -46,9 +47,8 @@ from cdcwb.formats.qlik_kafka.versions import (
     name_of,
     table_of,
 )
-from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.model import Problem
-from cdcwb.unique_names import unused_name
+from cdcwb.words import unused_name
 
 __all__ = ["Asked", "Scan", "find_versions", "mask_order_row", "scan", "table_rows", "usable_places", "votes_of"]
 

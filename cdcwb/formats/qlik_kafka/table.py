@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.avro import to_text
-from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.bitmask import HEX, parse
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.format import TableColumn

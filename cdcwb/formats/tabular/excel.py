@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
-from cdcwb.formats.compressed import too_large
+from cdcwb.formats.files import too_large
 from cdcwb.formats.source import inflate_limit, open_file
 from cdcwb.words import joined
 

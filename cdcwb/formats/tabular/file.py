@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.unique_names import unique_names, unused_name
+from cdcwb.words import unique_names, unused_name
 
 __all__ = [
     "BROKEN",

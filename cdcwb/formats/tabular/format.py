@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import ROW, BaseFormat, Field, Inspection, RunRows, TableRequest, Wanted
+from cdcwb.formats.dissector import ROW, BaseFormat, Field, Inspection, RunRows, TableRequest, Wanted
 from cdcwb.formats.tabular.file import Layout
 from cdcwb.formats.tabular.parts import Gap, Part, rows_of_batch
 from cdcwb.model import EVENTS, Kind

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 from cdcwb.errors import MalformedRecordError
-from cdcwb.formats.base import Run
+from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import open_source
 from cdcwb.formats.source import is_remote
 from cdcwb.formats.tabular.delimited import Bytewise, likely_start

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cdcwb.formats.goldengate.layout import BINARY_SUBTYPE, Coding, coding_of, is_known, type_name
 from cdcwb.model import Problem
-from cdcwb.unique_names import unique_names, unused_name
+from cdcwb.words import unique_names, unused_name
 
 __all__ = [
     "GUARDIAN",

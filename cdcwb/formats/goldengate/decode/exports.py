@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.event_batch import batch_of, text_array
 from cdcwb.formats.goldengate.decode import Bools, Ints
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.moments import MICROSECONDS, moments
 from cdcwb.model import Kind, Operation, Problem
-from cdcwb.unique_names import unique_names, unused_name
+from cdcwb.words import unique_names, unused_name
 
 __all__ = [
     "OPERATIONS",

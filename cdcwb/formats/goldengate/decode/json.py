@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import Field, Wanted
+from cdcwb.formats.dissector import Field, Wanted
 from cdcwb.formats.event_batch import columns_of
 from cdcwb.formats.goldengate.decode.exports import (
     RESERVED,

@@ -19,7 +19,7 @@ from xml.sax.saxutils import unescape
 
 import pyarrow as pa
 
-from cdcwb.formats.base import Field, Wanted
+from cdcwb.formats.dissector import Field, Wanted
 from cdcwb.formats.goldengate.decode.exports import (
     OPERATIONS,
     UNREADABLE,

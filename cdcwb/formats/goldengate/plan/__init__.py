@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from cdcwb.errors import OptionError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
-from cdcwb.formats.base import Piece, PlanText
+from cdcwb.formats.dissector import Piece, PlanText
 from cdcwb.formats.goldengate.decode import Order, System
 from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
 from cdcwb.formats.goldengate.exports import OPTIONS as OF_EXPORTS

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.base import Run, RunRows
+from cdcwb.formats.dissector import Run, RunRows, detected_row, problem_row
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.assignment import place_text
 from cdcwb.formats.goldengate.decode import MISSING, Ints, System
@@ -50,7 +50,6 @@ from cdcwb.formats.goldengate.plan.trails import (
 from cdcwb.formats.goldengate.plan.transactions import Gap, Open, add_gaps, fold, gap_between, position_text
 from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.formats.moments import offset_name
-from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.model import Problem
 from cdcwb.words import plural
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
-from cdcwb.formats.base import Run
+from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode import (

@@ -29,7 +29,7 @@ from cdcwb.formats.goldengate.decode.definitions import (
     split_name,
 )
 from cdcwb.model import COLUMN
-from cdcwb.unique_names import unused_name
+from cdcwb.words import unused_name
 
 __all__ = [
     "InForce",

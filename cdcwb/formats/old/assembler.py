@@ -1,7 +1,7 @@
 """Assembles changes and transactions from a complete set of events: those of a small capture, or of some transactions
 collected from many splits. The rules are those of readers for one split (:mod:`cdcwb.formats.changes`,
-:mod:`cdcwb.formats.delivered`, :mod:`cdcwb.formats.trail`, :mod:`cdcwb.formats.summaries`). The facts from the end of a
-transaction are added here.
+:mod:`cdcwb.formats.old.delivered`, :mod:`cdcwb.formats.old.trail`, :mod:`cdcwb.formats.old.summaries`). The facts from
+the end of a transaction are added here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Trailing, Wanted
 from cdcwb.formats.changes import (
     ONLY_ASSEMBLED,
     Read,
@@ -23,11 +22,13 @@ from cdcwb.formats.changes import (
     read_transactions,
     with_columns,
 )
-from cdcwb.formats.delivered import ENDS, read_delivered, read_ends
+from cdcwb.formats.dissector import EVERYTHING, Format, Wanted
 from cdcwb.formats.groups import Groups
+from cdcwb.formats.old.delivered import ENDS, read_delivered, read_ends
+from cdcwb.formats.old.protocols import Halved, Halving, Trailing
+from cdcwb.formats.old.summaries import PARTS, read_parts
+from cdcwb.formats.old.trail import read_trail_changes
 from cdcwb.formats.requests import problem_rows
-from cdcwb.formats.summaries import PARTS, read_parts
-from cdcwb.formats.trail import read_trail_changes
 from cdcwb.model import PROBLEMS, Outcome
 
 __all__ = ["Assembler"]
@@ -81,7 +82,7 @@ class Assembler:
         return self._of_each(read_delivered, wanted)
 
     def ends(self) -> pa.Table:
-        """The ends of transactions from records of committed work (:data:`cdcwb.formats.delivered.ENDS`)."""
+        """The ends of transactions from records of committed work (:data:`cdcwb.formats.old.delivered.ENDS`)."""
         return _table(self._of_each(partial(read_ends, trail=self._is_trail), Wanted(images=False)), ENDS)
 
     def transactions(self) -> Batches:
@@ -99,7 +100,7 @@ class Assembler:
             yield pa.RecordBatch.from_pylist(open_ones(rows), PROBLEMS)
 
     def parts(self) -> pa.Table:
-        """The parts of transactions from records of committed work (:data:`cdcwb.formats.summaries.PARTS`)."""
+        """The parts of transactions from records of committed work (:data:`cdcwb.formats.old.summaries.PARTS`)."""
         headers = Wanted(images=False)
         if self._is_trail:
             return _table(read_parts(self._read, headers, trail=True), PARTS)

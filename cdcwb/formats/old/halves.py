@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import Halved
 from cdcwb.formats.groups import as_array
+from cdcwb.formats.old.protocols import Halved
 from cdcwb.model import Kind
 
 __all__ = [

@@ -2,8 +2,8 @@
 records of a transaction are consecutive and some records are in no transaction (docs/formats/goldengate.md §5.6 and
 §6). Halves of updates are paired by their order. Fragments are among the source events of the change that they
 continue. A record may undo an earlier change of its transaction. What other splits know of transactions in several ones
-is read before (:mod:`cdcwb.formats.sections`); those with undo records, or with fragments that may be apart from their
-change, are assembled from the rows of all splits, by the same function (:mod:`cdcwb.formats.assembler`).
+is read before (:mod:`cdcwb.formats.old.sections`); those with undo records, or with fragments that may be apart from
+their change, are assembled from the rows of all splits, by the same function (:mod:`cdcwb.formats.old.assembler`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.changes import CHANGES, Became, Named, Read, assembled, files_changed, joined, spliced, with_columns
-from cdcwb.formats.delivered import read_ends, read_with_ends
+from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.groups import as_array, labels
-from cdcwb.formats.headers import (
+from cdcwb.formats.old.delivered import read_ends, read_with_ends
+from cdcwb.formats.old.headers import (
     LOCATION,
     NARROW,
     NO_PATCH,
@@ -33,9 +33,9 @@ from cdcwb.formats.headers import (
     locations,
     narrow,
 )
+from cdcwb.formats.old.sections import APART, sections_of
+from cdcwb.formats.old.summaries import OF_ENDS, OF_PARTS, read_parts
 from cdcwb.formats.requests import having, select, with_problems
-from cdcwb.formats.sections import APART, sections_of
-from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, read_parts
 from cdcwb.model import Kind, Operation, Outcome, Problem
 
 __all__ = ["outcomes", "read_apart", "read_trail", "read_trail_changes", "read_trail_checked", "read_trail_sections"]
@@ -49,7 +49,7 @@ _OF_FRAGMENTS: Final = ("transaction_id", "headers", *(field.name for field in m
 def read_trail_changes(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Iterator[pa.RecordBatch]:
     """The changes that begin in a split, without those of the transactions ``patch.apart``, in the order of the last of
     their records, as a batch of :data:`cdcwb.model.CHANGES`. Like those of
-    :func:`cdcwb.formats.delivered.read_delivered`, they lack the facts from the end of their transaction. Without
+    :func:`cdcwb.formats.old.delivered.read_delivered`, they lack the facts from the end of their transaction. Without
     images, undone changes are not found."""
     needed = replace(wanted, kinds=_KINDS, columns=frozenset(OF_CHANGES))
     batches = (_without(batch, patch.apart) for batch in read(needed))
@@ -80,9 +80,10 @@ def _divided(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> tuple
 
 
 def read_trail_sections(read: Read, wanted: Wanted, split: int, shared: frozenset[str]) -> Named:
-    """The sections of the transactions ``shared`` with other splits (:mod:`cdcwb.formats.sections`), their ``ends``
-    (:data:`cdcwb.formats.delivered.ENDS`), and those that need all of their rows together (``apart``): with a record
-    that undoes another one, which is found by its images, or with a fragment whose change may be in another split."""
+    """The sections of the transactions ``shared`` with other splits (:mod:`cdcwb.formats.old.sections`), their ``ends``
+    (:data:`cdcwb.formats.old.delivered.ENDS`), and those that need all of their rows together (``apart``): with a
+    record that undoes another one, which is found by its images, or with a fragment whose change may be in another
+    split."""
     if not shared:
         return
     columns = (*dict.fromkeys((*NARROW.names[:-1], *OF_ENDS, "headers", "problems")),)
@@ -102,7 +103,7 @@ def read_trail_sections(read: Read, wanted: Wanted, split: int, shared: frozense
 
 def read_trail_checked(read: Read, wanted: Wanted, patch: Patch = NO_PATCH) -> Named:
     """What one pass over a split shows: ``checked``, the events with problems; ``changes``, if halves of updates may
-    have problems; ``parts`` of transactions (:mod:`cdcwb.formats.summaries`); and the events of the transactions
+    have problems; ``parts`` of transactions (:mod:`cdcwb.formats.old.summaries`); and the events of the transactions
     ``patch.apart``, without images, which are read once more."""
     columns = [*dict.fromkeys((*NARROW.names[:-1], *OF_PARTS, "headers"))]
     needed = None if wanted.columns is None else wanted.columns.union(columns)

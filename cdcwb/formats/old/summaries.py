@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.base import Halved, Wanted
 from cdcwb.formats.changes import CHANGES, Read
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.groups import RANGE, Groups, as_array, labels, one_chunk
-from cdcwb.formats.halves import WHOLE, elsewhere, partners
-from cdcwb.formats.headers import NO_PATCH, Headers, Patch
 from cdcwb.formats.moments import MICROSECONDS
+from cdcwb.formats.old.halves import WHOLE, elsewhere, partners
+from cdcwb.formats.old.headers import NO_PATCH, Headers, Patch
+from cdcwb.formats.old.protocols import Halved
 from cdcwb.formats.requests import having
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.model import Completeness, Kind, Outcome, Problem

@@ -1,34 +1,36 @@
-"""The interface of formats: the node of a field tree, and the protocol of a format module."""
+"""The interface of formats, and the formats by name. A format is found by its entry point in the group
+``cdcwb.formats``: its name, and the class that reads it (docs/dissectors.md)."""
 
 from __future__ import annotations
 
 import base64
+import importlib.metadata
 import pickle
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, overload, runtime_checkable
 
 import pyarrow as pa
 
-from cdcwb.errors import CaptureError
-from cdcwb.formats.options import inflate_limit_of
+from cdcwb.errors import CaptureError, UnknownFormatError
+from cdcwb.formats.options import inflate_limit_of, nearest
 from cdcwb.formats.source import allow_inflation
-from cdcwb.model import EVENTS, TABLE_VERSIONS, Kind
+from cdcwb.model import EVENTS, PROBLEMS, TABLE_VERSIONS, Kind, Problem
 
 __all__ = [
     "EVERYTHING",
+    "FORMATS",
     "OF_CHANGES",
     "ROW",
     "Assembling",
     "BaseFormat",
     "Field",
     "Format",
-    "Halved",
-    "Halving",
     "Inspection",
-    "Joining",
     "Pairing",
     "Piece",
     "Plan",
@@ -41,7 +43,12 @@ __all__ = [
     "RunRows",
     "TableRequest",
     "Wanted",
+    "described_by",
+    "detected_row",
+    "get_format",
+    "problem_row",
     "run_here",
+    "side_files",
 ]
 
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -270,7 +277,8 @@ class Format(Protocol):
     transaction's end. ``pairing``: how halves of updates are paired. ``commits``: whether the stream has begins,
     commits and rollbacks; otherwise only committed work is delivered. ``compressed_updates``: the record types of
     updates whose after image has only the columns that were written and those of the key. ``names_keys``: whether the
-    source can give a table's key columns; otherwise only the option ``keys`` does.
+    source can give a table's key columns; otherwise only the option ``keys`` does. ``side_file``: text in the path of
+    a file that may describe others; None: no such file.
     """
 
     name: str
@@ -280,6 +288,7 @@ class Format(Protocol):
     commits: bool
     compressed_updates: frozenset[str]
     names_keys: bool
+    side_file: re.Pattern[str] | None
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raises OptionError for an unknown option and for an unusable value, before any file is read."""
@@ -358,6 +367,7 @@ class BaseFormat:
     commits = False
     compressed_updates: frozenset[str] = frozenset()
     names_keys = True
+    side_file: re.Pattern[str] | None = None
     of_tables: frozenset[str] | None = None
     plan_type: ClassVar[Any]
     options_type: ClassVar[Any]
@@ -428,76 +438,6 @@ class Assembling(Protocol):
         ...
 
 
-@runtime_checkable
-class Trailing(Protocol):
-    """A format of committed work whose transactions are consecutive in a trail, and whose changes are assembled in its
-    splits (:mod:`cdcwb.formats.trail`)."""
-
-    def in_splits(self, plan: Any) -> bool:
-        """Whether its changes can be assembled in the splits."""
-        ...
-
-    def is_one(self, plan: Any) -> bool:
-        """Whether the capture is one trail."""
-        ...
-
-    def shared(self, plan: Any) -> Sequence[frozenset[str]]:
-        """The transactions of each split that other splits have too."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Halved:
-    """The locations of halves of updates that are paired by position. ``befores``: whether the split has before halves.
-    ``shared``: ranges of positions, first and last, in order, that several splits of the same table in files of one
-    folder have, so that the halves of an update may be in two of them."""
-
-    befores: bool = True
-    shared: tuple[tuple[str, str], ...] = ()
-
-
-@runtime_checkable
-class Halving(Protocol):
-    """A format whose halves of updates are paired by position, in its splits if these share no position
-    (:mod:`cdcwb.formats.delivered`)."""
-
-    def halved(self, plan: Any, split: int) -> Halved:
-        """The locations of the halves of a split."""
-        ...
-
-    def read_together(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of a split, with both halves of an update at a border in one of its splits. All splits together
-        have the same events as those of ``read``."""
-        ...
-
-
-@runtime_checkable
-class Joining(Protocol):
-    """A format whose rows of one statement are consecutive, and are joined in its splits."""
-
-    def joins(self, plan: Any) -> bool:
-        """Whether the rows of each statement in this capture are close enough to be joined in splits."""
-        ...
-
-    def read_changes(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
-        ...
-
-    def read_checked(self, plan: Any, split: int, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """What one pass over a split shows: ``checked``, the events with problems, including those that need other
-        rows; and ``spellings``, the first event of each spelling of a table's key."""
-        ...
-
-    def read_checked_rows(self, read: Any, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The same of events in any order, which ``read`` reads, without the problems that need other rows."""
-        ...
-
-    def key_spellings(self, rows: pa.Table) -> pa.RecordBatch:
-        """The events with the problem of a key that is written in several ways, from the ``spellings`` of all
-        splits."""
-        ...
-
-
 class RowFormat(Format, Protocol):
     """A format whose captures may also be tables of rows: any Spark DataFrame.
 
@@ -524,3 +464,78 @@ class RowFormat(Format, Protocol):
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one table among the given ones, as typed columns."""
         ...
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def problem_row(code: Problem, sentence: str, **place: Any) -> dict[str, Any]:
+    """A row of :data:`cdcwb.PROBLEMS`; ``place`` are columns of it, the others are null."""
+    row: dict[str, Any] = dict.fromkeys(PROBLEMS.names)
+    row.update(severity=str(code.severity), code=str(code), sentence=sentence, **place)
+    return row
+
+
+def detected_row(setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> dict[str, Any]:
+    """A row of :data:`cdcwb.model.DETECTED`."""
+    return {"scope": scope, "setting": setting, "value": value, "evidence": evidence, "overridden": overridden}
+
+
+# --- formats by name --------------------------------------------------------------------------------------------------
+
+_GROUP: Final = "cdcwb.formats"
+
+
+class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
+    """The entry points of the installed formats, by name: those of cdcwb first, in their order."""
+
+    @staticmethod
+    @cache
+    def _found() -> dict[str, importlib.metadata.EntryPoint]:
+        found = list(importlib.metadata.entry_points(group=_GROUP))
+        found.sort(key=lambda entry: not entry.value.startswith("cdcwb."))
+        return {entry.name: entry for entry in found}
+
+    def __getitem__(self, name: str) -> importlib.metadata.EntryPoint:
+        return self._found()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+
+FORMATS: Final = _Formats()
+"""The names of all installed formats, with their entry points."""
+
+
+def get_format(name: str) -> Format:
+    """The format of that name. Raises UnknownFormatError with the known names and the nearest, and for one that cannot
+    be imported."""
+    if name not in FORMATS:
+        raise UnknownFormatError(
+            f"unknown format {name!r}.{nearest(name, FORMATS)} There are: auto, {', '.join(FORMATS)}."
+        )
+    try:
+        made: Format = FORMATS[name].load()()
+    except (ImportError, AttributeError) as reason:
+        found = FORMATS[name]
+        raise UnknownFormatError(f"the format {name} cannot be loaded from {found.value}: {reason}") from reason
+    return made
+
+
+def described_by(paths: Sequence[str]) -> list[str]:
+    """The files among these and next to them that describe these files in any format."""
+    return [path for name in FORMATS for path in get_format(name).side_files(paths)]
+
+
+def side_files(paths: Sequence[str]) -> dict[str, str]:
+    """The files that describe others and have no records, with their format."""
+    found: dict[str, str] = {}
+    for name in FORMATS if len(paths) > 1 else ():
+        form = get_format(name)
+        if form.side_file is not None and any(map(form.side_file.search, paths)):
+            among = set(form.side_files(paths))
+            found |= {path: name for path in paths if path in among}
+    return found

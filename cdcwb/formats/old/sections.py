@@ -1,7 +1,7 @@
 """Transactions in several splits, for a stream with begins and ends. A split yields one row for its section of each
 transaction, and one for each table in it (:data:`SECTIONS`, :data:`RUNS`), without values of columns. All sections
 together show how the transactions end, and what each split needs to know of the others to assemble its own changes: its
-:class:`cdcwb.formats.headers.Patch`.
+:class:`cdcwb.formats.old.headers.Patch`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.groups import Groups, as_array, distinct, one_chunk
-from cdcwb.formats.headers import (
+from cdcwb.formats.moments import MICROSECONDS
+from cdcwb.formats.old.headers import (
     NO_PATCHES,
     OPEN,
     PATCHED,
@@ -29,7 +30,6 @@ from cdcwb.formats.headers import (
     Patches,
     outcome,
 )
-from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.model import Kind
 
 __all__ = ["APART", "RUNS", "SECTIONS", "patches", "sections_of"]
@@ -74,7 +74,7 @@ RUNS: Final = pa.schema(
     ]
 )
 """The tables in the sections of transactions, with their outer runs of halves
-(:attr:`cdcwb.formats.headers.Headers.runs`)."""
+(:attr:`cdcwb.formats.old.headers.Headers.runs`)."""
 
 
 APART: Final = pa.schema([("transaction_id", pa.string())])
@@ -226,7 +226,7 @@ def _numbers(groups: Groups, rows: pa.Table) -> Ints:
 
 def patches(found: Iterable[tuple[str, pa.RecordBatch]]) -> Patches:
     """The patches of splits, from the sections of the complete capture by name: ``sections``, ``runs``, and of a trail
-    ``apart`` (:data:`APART`) and ``ends`` (:data:`cdcwb.formats.delivered.ENDS`)."""
+    ``apart`` (:data:`APART`) and ``ends`` (:data:`cdcwb.formats.old.delivered.ENDS`)."""
     tables: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for name, rows in found:
         tables[name].append(rows)

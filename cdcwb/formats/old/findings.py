@@ -1,7 +1,7 @@
 """Problems of a capture in one pass over its splits. A split yields its problems, and few rows to be compared with
 those of other splits: parts and sections of transactions, change sequences, spellings of keys, and events that are
 assembled with those of other splits. :func:`across` has the problems that only these rows together show. If changes are
-not assembled in splits, the problems of :meth:`cdcwb.formats.assembler.Assembler.problems` are to be added.
+not assembled in splits, the problems of :meth:`cdcwb.formats.old.assembler.Assembler.problems` are to be added.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.base import Assembling, Format, Halved, Halving, Joining, Trailing, Wanted
 from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read, open_ones, read_checked
 from cdcwb.formats.changes import merged as merged_transactions
-from cdcwb.formats.clock import frozen_times, merged, of_sequences
-from cdcwb.formats.delivered import read_checked_pairs
-from cdcwb.formats.halves import WHOLE, elsewhere
-from cdcwb.formats.headers import NO_PATCH, Patch
+from cdcwb.formats.dissector import Assembling, Format, Wanted
+from cdcwb.formats.old.assembler import Assembler
+from cdcwb.formats.old.clock import frozen_times, merged, of_sequences
+from cdcwb.formats.old.delivered import read_checked_pairs
+from cdcwb.formats.old.halves import WHOLE, elsewhere
+from cdcwb.formats.old.headers import NO_PATCH, Patch
+from cdcwb.formats.old.protocols import Halved, Halving, Joining, Trailing
+from cdcwb.formats.old.summaries import OF_PARTS, incomplete, read_parts, summarised
+from cdcwb.formats.old.trail import read_trail_checked, read_trail_sections
 from cdcwb.formats.requests import problem_rows, select, with_problems
-from cdcwb.formats.summaries import OF_PARTS, incomplete, read_parts, summarised
-from cdcwb.formats.trail import read_trail_checked, read_trail_sections
 
 __all__ = ["EVENTS", "OF_EVENTS", "PROBLEMS", "across", "find", "in_splits", "key_of", "sections"]
 
@@ -32,7 +33,7 @@ PROBLEMS: Final = "problems"
 
 EVENTS: Final = ("elsewhere", "apart")
 """The names of events that are assembled with those of other splits: halves of updates at positions that splits share,
-and the events of transactions of a trail (:mod:`cdcwb.formats.trail`)."""
+and the events of transactions of a trail (:mod:`cdcwb.formats.old.trail`)."""
 
 OF_EVENTS: Final = (
     *("kind", "file", "file_index", "offset", "length", "transaction_id", "schema_name", "table_name"),
@@ -125,8 +126,8 @@ def _of_delivered(form: Format, read: Read, wanted: Wanted, halved: Halved) -> N
 
 
 def sections(form: Format, plan: Any, split: int, read: Read, wanted: Wanted) -> Named:
-    """What other splits of a trail need to know of a split (:func:`cdcwb.formats.sections.patches`). ``read`` reads its
-    events."""
+    """What other splits of a trail need to know of a split (:func:`cdcwb.formats.old.sections.patches`). ``read`` reads
+    its events."""
     if isinstance(form, Trailing):
         yield from read_trail_sections(read, wanted, split, form.shared(plan)[split])
 

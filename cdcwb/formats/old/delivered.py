@@ -3,8 +3,8 @@ Debezium, which are complete changes, and Qlik's change tables, in which halves 
 a transaction, and some of its events, may be in another file or partition. So the ends that a split does not have are
 found before (:func:`read_ends_here`, :func:`ends_elsewhere`), if they are few enough for its patch; otherwise a reader
 yields changes without them, which are joined later (:mod:`cdcwb.spark.committed`), like the rows of each transaction
-with the facts of its own records (:mod:`cdcwb.formats.summaries`). Halves at a position that several splits have are
-left too (:mod:`cdcwb.spark.assemble`).
+with the facts of its own records (:mod:`cdcwb.formats.old.summaries`). Halves at a position that several splits have
+are left too (:mod:`cdcwb.spark.assemble`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import OF_CHANGES, Halved, Wanted
 from cdcwb.formats.changes import CHANGES, Became, Halves, Named, Read, assembled, ended, joined
+from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.groups import Groups, as_array
-from cdcwb.formats.halves import HALVES, WHOLE, elsewhere, partners
-from cdcwb.formats.headers import OPEN, PATCHED, ROLLED_BACK, Patch
 from cdcwb.formats.moments import MICROSECONDS
+from cdcwb.formats.old.halves import HALVES, WHOLE, elsewhere, partners
+from cdcwb.formats.old.headers import OPEN, PATCHED, ROLLED_BACK, Patch
+from cdcwb.formats.old.protocols import Halved
+from cdcwb.formats.old.summaries import OF_ENDS, records_of
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.sequences import sequence_times
-from cdcwb.formats.summaries import OF_ENDS, records_of
 from cdcwb.model import Kind
 
 __all__ = [
@@ -167,7 +168,7 @@ def read_ends_here(read: Read, wanted: Wanted, split: int) -> Iterator[pa.Record
 
 def ends_elsewhere(rows: pa.Table) -> pa.RecordBatch:
     """The transactions of which a split lacks facts that others have, as a batch of
-    :data:`cdcwb.formats.headers.PATCHED`, from the rows of :func:`read_ends_here` of all splits."""
+    :data:`cdcwb.formats.old.headers.PATCHED`, from the rows of :func:`read_ends_here` of all splits."""
     groups = Groups(rows)
     names = groups.column("transaction_id")
     of = pc.index_in(names, groups.names)

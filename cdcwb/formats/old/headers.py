@@ -1,6 +1,6 @@
 """The headers of a split of a stream with begins and ends: which halves of updates belong together, how transactions
 end, and which changes are undone (docs/formats/gbase8s.md §6). What other splits know of the transactions that cross
-the borders of a split is in its :class:`Patch` (:mod:`cdcwb.formats.sections`).
+the borders of a split is in its :class:`Patch` (:mod:`cdcwb.formats.old.sections`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.base import Wanted
 from cdcwb.formats.changes import CHANGES, Halves, Read, files_changed
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.groups import as_array, one_chunk
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.model import Kind, Outcome
