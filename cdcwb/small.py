@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.changes import CHANGES, Read, finished
-from cdcwb.formats.dissector import EVERYTHING, Wanted
+from cdcwb.formats.changes import CHANGES, PARTS, Read, finished, merged, read_changes, read_transactions
+from cdcwb.formats.dissector import EVERYTHING, Assembling, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.old.assembler import Assembler
@@ -150,12 +150,16 @@ class Small:
 
     def changes(self, images: bool = True) -> Batches:
         """One row per logical change; without ``images`` these are null."""
-        form, wanted = self._format, Wanted(images)
-        if not isinstance(form, Joining):
+        form, plan, wanted = self._format, self._plan, Wanted(images)
+        if not isinstance(form, (Assembling, Joining)):
             yield from self._assembler.changes(wanted)
             return
         for split in self._splits:
-            for batch in form.read_changes(self._plan, split, wanted):
+            if isinstance(form, Joining):
+                found = form.read_changes(plan, split, wanted)
+            else:
+                found = read_changes(partial(form.read, plan, split), wanted, form.crossing(plan, split))
+            for batch in found:
                 yield finished(batch, self._planned.keys, form.compressed_updates)
 
     @cached_property
@@ -181,8 +185,17 @@ class Small:
 
     def transactions(self) -> Batches:
         """One row per transaction."""
-        if self._format.commits:
-            yield from self._assembler.transactions()
+        form, plan = self._format, self._plan
+        if isinstance(form, Assembling):
+            parts: list[pa.RecordBatch] = []
+            for split in self._splits:
+                read, crossing = partial(form.read, plan, split), form.crossing(plan, split)
+                for name, rows in read_transactions(read, Wanted(images=False), split, crossing):
+                    if name == "transactions":
+                        yield rows
+                    else:
+                        parts.append(rows)
+            yield merged(pa.Table.from_batches(parts, PARTS))
         elif not isinstance(self._format, Joining):
             yield summarised(self.parts()).select(model.TRANSACTIONS.names)
 

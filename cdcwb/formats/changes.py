@@ -111,12 +111,13 @@ OfTable = tuple[str, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What a split needs to know of others. ``open_before``: the transactions that are open at its start. ``endings``:
-    how those continue that are open at its end (position as text, time in µs since 1970 UTC). ``before``, ``after``:
-    the last run of changes of a transaction and table before the split, and the first one after it. ``read_on`` reads
-    the events that follow the split."""
+    """What a split needs to know of others. ``open_before``: the transactions that are open at its start, ``begun``
+    those of them whose begin is there. ``endings``: how those continue that are open at its end (position as text, time
+    in µs since 1970 UTC). ``before``, ``after``: the last run of changes of a transaction and table before the split,
+    and the first one after it. ``read_on`` reads the events that follow the split."""
 
     open_before: frozenset[str] = frozenset()
+    begun: frozenset[str] = frozenset()
     endings: Mapping[str, Ending] = field(default_factory=dict)
     before: Mapping[OfTable, Run] = field(default_factory=dict)
     after: Mapping[OfTable, Run] = field(default_factory=dict)
@@ -267,8 +268,7 @@ class _Headers:
             commits[number] |= ending.kind == COMMIT
             rolls_back[number] |= ending.kind == ROLLBACK
         if self.crossing.open_before:
-            known = [name in self.crossing.open_before and "~" not in name for name in self.names.to_pylist()]
-            begins |= np.array(known, np.bool_)
+            begins |= np.array([name in self.crossing.begun for name in self.names.to_pylist()], np.bool_)
         return _outcome(begins, commits, rolls_back)
 
     def undone(self) -> Bools:

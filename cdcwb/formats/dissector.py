@@ -374,9 +374,13 @@ class BaseFormat:
     make_plan: Callable[..., Any]
     inspect_record: Callable[..., Inspection]
 
+    def parse_options(self, options: Mapping[str, Any]) -> Any:
+        """The checked options. Raises OptionError."""
+        return self.options_type.parse(options)
+
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Format.check_options`."""
-        self.options_type.parse(options)
+        self.parse_options(options)
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
         """Looks for Kafka's columns; several formats have the same, so the format must be given."""
@@ -391,7 +395,7 @@ class BaseFormat:
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
         """See :meth:`Format.plan`."""
         allow_inflation(paths, inflate_limit_of(options))
-        return self.make_plan(paths, self.options_type.parse(options), run)
+        return self.make_plan(paths, self.parse_options(options), run)
 
     def plan_from_text(self, text: str) -> Any:
         """The plan that ``to_text`` wrote."""
@@ -416,7 +420,7 @@ class BaseFormat:
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """See :meth:`Format.inspect`."""
-        return self.inspect_record(path, offset, self.options_type.parse(options))
+        return self.inspect_record(path, offset, self.parse_options(options))
 
 
 @runtime_checkable

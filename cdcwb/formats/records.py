@@ -13,8 +13,8 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,10 @@ from cdcwb.formats.files import Source, list_files, open_source
 from cdcwb.formats.requests import select
 from cdcwb.formats.source import folders_of, same_file
 from cdcwb.model import Kind, OffsetUnit, Problem
+
+if TYPE_CHECKING:
+    from cdcwb.formats.changes import Crossing
+    from cdcwb.formats.transactions import Ending
 
 __all__ = [
     "GAP_PIECE", "HEAD", "WINDOW", "FileEntry", "Framing", "Places", "Plan", "Reader", "Reason", "RecordFormat", "Scan",
@@ -287,7 +291,8 @@ class Reader:
 
 
 class RecordFormat(BaseFormat):
-    """A format of records in a stream of bytes.
+    """A format of records in a stream of bytes. The state of a split has the ``border`` of its transactions
+    (:class:`cdcwb.formats.transactions.Border`).
 
     ``options_type`` has at least ``shape``, ``split_size``, ``mode`` and, for files next to the capture, what
     :meth:`capture_files` needs.
@@ -337,6 +342,15 @@ class RecordFormat(BaseFormat):
         """What the events of a split depend on besides its bytes and the settings of the plan, as JSON. ``last``: the
         index of the last file that has bytes of it."""
         raise NotImplementedError
+
+    def label(self, plan: Plan, table: Any) -> tuple[str | None, str | None]:
+        """Schema and name of a table in a :class:`cdcwb.formats.transactions.Border`."""
+        schema, name = table
+        return schema, name
+
+    def ending(self, found: Ending) -> Ending:
+        """The end of a transaction with positions as text and its time in µs since 1970 UTC."""
+        return found
 
     # --- plans --------------------------------------------------------------------------------------------------------
 
@@ -474,13 +488,29 @@ class RecordFormat(BaseFormat):
                 rest = Split(then.start, stream.length, [], -1, then.state)
                 yield from _Events(self, plan, stream, rest, wanted).batches()
 
+    def crossing(self, plan: Plan, split: int) -> Crossing:
+        """What a split needs to know of others, from the border in its state."""
+        from cdcwb.formats.changes import Crossing
+
+        border = plan.splits[split].state.border
+        after = plan.splits[split + 1].state.border.open_before if split + 1 < len(plan.splits) else {}
+        label = cache(partial(self.label, plan))
+        return Crossing(
+            frozenset(border.open_before.values()),
+            border.begun,
+            {name: self.ending(one) for name, one in border.endings.items()},
+            {(border.open_before[key], *label(table)): run for (key, table), run in border.before.items()},
+            {(after[key], *label(table)): run for (key, table), run in border.after.items()},
+            partial(self.read_on, plan, split),
+        )
+
     # --- one record ---------------------------------------------------------------------------------------------------
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """The record (or gap) at ``offset`` of the decompressed file. In a large file the settings are detected from
         its first bytes and from those that precede the record. If something is missing there, the folder's first file
         and the preceding file are examined. Raises CaptureError if the file ends before ``offset``."""
-        checked = self.options_type.parse(options)
+        checked = self.parse_options(options)
         entry = FileEntry.of(path, checked.shape)
         if not 0 <= offset < entry.size:
             raise CaptureError(f"the file has {entry.size} bytes", path=path, offset=offset)

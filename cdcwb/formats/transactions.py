@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb.model import Kind
 
@@ -71,6 +73,10 @@ class Found:
             number[first], order[first], order[last], leads, np.append(leads, True)[1:], kind[first] == BEGIN,
             is_end[last], index,
         )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _name(key: Key, begins: bool, position: int) -> str:
@@ -164,10 +170,11 @@ class _Head:
 @dataclass(frozen=True, slots=True)
 class _Tail:
     """A transaction that is open at the end. ``is_new``: its first record is among these, else ``name`` is that of a
-    transaction whose first record is."""
+    transaction whose first record is; ``begins``: whether that record is a begin."""
 
     name: str
     is_new: bool
+    begins: bool
     runs: Outer
 
 
@@ -181,9 +188,12 @@ class Summary:
     settled: set[Key] = field(default_factory=set)
 
     @classmethod
-    def of(cls, kinds: Ints, numbers: Ints, tables: Ints, positions: npt.NDArray[Any], times: Ints) -> Summary:
+    def of(
+        cls, kinds: Ints, numbers: Ints, tables: Ints, positions: npt.NDArray[Any], times: Ints, is_reused: bool = True
+    ) -> Summary:
         """That of records of transactions in capture order: codes of kinds, ids, numbers of tables (of changes),
-        positions, and times (of commits)."""
+        positions, and times (of commits, -1: unknown). ``is_reused``: whether ids are reused, so that the position is
+        part of a name."""
         found = Found.among(kinds, numbers)
         ids = found.number.tolist()
         is_head, is_tail = found.leads & ~found.begins, found.tails & ~found.ends
@@ -202,18 +212,43 @@ class Summary:
             runs[of][table] = _Runs(one, Run(int(kind[ends[stop - 1]]), int(sizes[stop - 1])), stop - first == 1)
         undo: dict[int, Any] = {}
         for record in np.flatnonzero(kinds == UNDO).tolist():
-            at, position = int(found.index[record]), positions[record].item()
+            at, position = int(found.index[record]), _plain(positions[record])
             undo[at] = min(position, undo.get(at, position))
         summary = cls(settled=set(found.number[found.begins | found.ends].tolist()))
         for at in heads:
             last = int(found.last[at])
-            end = (int(kinds[last]), positions[last].item(), int(times[last])) if found.ends[at] else ()
+            end = (int(kinds[last]), _plain(positions[last]), int(times[last])) if found.ends[at] else ()
             summary.heads[ids[at]] = _Head(Ending(*end)._replace(undo=undo.get(at)), runs[at])
         for at in tails:
             has_begin = bool(found.begins[at])
-            name = _name(ids[at], has_begin, positions[found.first[at]].item())
-            summary.tails[ids[at]] = _Tail(name, has_begin or not found.leads[at], runs[at])
+            name = _name(ids[at], has_begin, _plain(positions[found.first[at]])) if is_reused else ids[at]
+            summary.tails[ids[at]] = _Tail(name, has_begin or not found.leads[at], has_begin, runs[at])
         return summary
+
+    @classmethod
+    def of_events(cls, events: pa.RecordBatch) -> Summary:
+        """That of events in capture order, whose transaction ids are texts that are not reused: the names of
+        transactions. Tables are pairs of schema and table."""
+        events = events.filter(pc.is_valid(events["transaction_id"]))
+        codes = pc.index_in(events["kind"], pa.array([str(kind) for kind in KINDS]))
+        kinds = pc.fill_null(pc.add(codes, 1), 0).to_numpy().astype(np.int64)
+        named = events["transaction_id"].dictionary_encode()
+        labels = list(zip(*(events[name].to_pylist() for name in ("schema_name", "table_name")), strict=True))
+        known = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        tables = np.array([known[label] for label in labels], np.int64)
+        positions = np.array(events["position"].to_pylist(), object)
+        times = pc.fill_null(events["changed_at"].cast(pa.int64()), -1).to_numpy()
+        found = cls.of(kinds, named.indices.to_numpy().astype(np.int64), tables, positions, times, is_reused=False)
+        ids, pairs = named.dictionary.to_pylist(), list(known)
+
+        def outer(runs: Outer) -> Outer:
+            return {pairs[number]: one for number, one in cast("dict[int, _Runs]", runs).items()}
+
+        return cls(
+            {ids[key]: _Head(head.ending, outer(head.runs)) for key, head in found.heads.items()},
+            {ids[key]: _Tail(ids[key], t.is_new, t.begins, outer(t.runs)) for key, t in found.tails.items()},
+            {ids[key] for key in found.settled},
+        )
 
     def then(self, other: Summary) -> None:
         """Adds the records that follow."""
@@ -229,9 +264,9 @@ class Summary:
             if tail.is_new or (before is None and key not in self.settled):
                 self.tails[key] = tail
             elif before is None:
-                self.tails[key] = _Tail(tail.name, True, tail.runs)
+                self.tails[key] = _Tail(tail.name, True, False, tail.runs)
             else:
-                self.tails[key] = _Tail(before.name, before.is_new, _merged(before.runs, tail.runs))
+                self.tails[key] = _Tail(before.name, before.is_new, before.begins, _merged(before.runs, tail.runs))
         self.settled |= other.settled
 
 
@@ -250,11 +285,12 @@ def run_starts(kinds: Ints, group: Ints) -> Ints:
 @dataclass(slots=True)
 class Border:
     """What a split needs to know of the transactions in others. ``open_before``: the names of those that are open at
-    its start, by id. ``endings``: how those continue that are open at its end, by name. ``before``, ``after``: the last
-    run of changes before the split and the first one after it, by id and table, of transactions with records on both
-    sides."""
+    its start, by id; ``begun``: those whose begin is there. ``endings``: how those continue that are open at its end,
+    by name. ``before``, ``after``: the last run of changes before the split and the first one after it, by id and
+    table, of transactions with records on both sides."""
 
     open_before: dict[Key, str] = field(default_factory=dict)
+    begun: frozenset[str] = frozenset()
     endings: dict[str, Ending] = field(default_factory=dict)
     before: dict[tuple[Key, Table], Run] = field(default_factory=dict)
     after: dict[tuple[Key, Table], Run] = field(default_factory=dict)
@@ -270,7 +306,9 @@ def borders(summaries: Sequence[Summary]) -> tuple[list[Border], dict[Key, str]]
             for key in one.heads.keys() & total.tails.keys()
             for table, runs in total.tails[key].runs.items()
         }
-        made.append(Border({key: tail.name for key, tail in total.tails.items()}, before=before))
+        tails = total.tails.items()
+        begun = frozenset(tail.name for _, tail in tails if tail.begins)
+        made.append(Border({key: tail.name for key, tail in tails}, begun, before=before))
         total.then(one)
     still_open = {key: tail.name for key, tail in total.tails.items()}
     later: dict[Key, _Head] = {}  # what follows of those that are open after the split

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats import assembly
+from cdcwb.formats import changes as assembled
 
 Image = dict[str, str | None] | None
 NAMES = st.sampled_from("abcdef")
@@ -39,7 +39,7 @@ def changes(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 def test_columns_that_differ(rows: list[dict[str, Any]]) -> None:
     rows = [row for row in rows if row["before"] is not None and row["after"] is not None]
     batch = changes(rows)
-    found = assembly._differing(batch["before"], batch["after"], np.arange(len(rows)))
+    found = assembled._differing(batch["before"], batch["after"], np.arange(len(rows)))
     assert found.to_pylist() == [
         [name for name, value in row["after"].items() if row["before"].get(name) != value] for row in rows
     ]
@@ -47,7 +47,7 @@ def test_columns_that_differ(rows: list[dict[str, Any]]) -> None:
 
 @given(ROWS)
 def test_columns_that_compressed_updates_wrote(rows: list[dict[str, Any]]) -> None:
-    for row, found in zip(rows, assembly.finished(changes(rows), {}, ["X"]).to_pylist(), strict=True):
+    for row, found in zip(rows, assembled.finished(changes(rows), {}, ["X"]).to_pylist(), strict=True):
         if row["after"] is None:
             assert found["changed_columns"] is None
             continue
@@ -60,7 +60,7 @@ def test_columns_that_compressed_updates_wrote(rows: list[dict[str, Any]]) -> No
 
 @given(ROWS)
 def test_keys_that_an_option_names(rows: list[dict[str, Any]]) -> None:
-    for row, found in zip(rows, assembly.finished(changes(rows), {"t": ["a", "b"]}, ()).to_pylist(), strict=True):
+    for row, found in zip(rows, assembled.finished(changes(rows), {"t": ["a", "b"]}, ()).to_pylist(), strict=True):
         image = row["after"] if row["after"] is not None else row["before"] or {}
         key = {name: value for name, value in image.items() if name in "ab"}
         expected = row["key"] if row["table_name"] != "t" else key if len(key) == 2 else None

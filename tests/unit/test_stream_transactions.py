@@ -142,6 +142,7 @@ def test_borders_of_splits_are_those_of_a_plain_loop(records: list[Record], cuts
     assert found_open == still_open
     for border, (first, last) in zip(found, pairwise(edges), strict=True):
         assert border.open_before == open_at(records, named, first)
+        assert border.begun == {name for name in border.open_before.values() if "~" not in name}
         assert border.endings == {
             name: ending(records[last:], named[last:], name) for name in open_at(records, named, last).values()
         }

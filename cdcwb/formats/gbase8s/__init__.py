@@ -5,16 +5,15 @@ buffers), ``values`` (the types of columns) and ``tree`` (one record).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.changes import Crossing
 from cdcwb.formats.dissector import Pairing, Recognition, Run, problem_row
 from cdcwb.formats.files import SHAPES, open_source
 from cdcwb.formats.gbase8s import plan as first_pass
@@ -46,6 +45,7 @@ class GBase8s(RecordFormat):
     pairing = Pairing.TRANSACTION
     commits = True
     names_keys = False
+    side_file = re.compile(r"\.labels\.json$")
     plan_type, options_type, scan_type = Plan, Options, Found
 
     side_files = staticmethod(labels_files)
@@ -101,18 +101,15 @@ class GBase8s(RecordFormat):
         before = sorted(state.border.open_before.items()), sorted(state.in_force.items())
         return [asdict(shared.settings), sorted(shared.labels.items()), known, before]
 
-    def crossing(self, plan: Plan, split: int) -> Crossing:
-        """What a split needs to know of others."""
-        border = plan.splits[split].state.border
-        after = plan.splits[split + 1].state.border.open_before if split + 1 < len(plan.splits) else {}
-        names = Versions(plan.shared, {}).names
-        return Crossing(
-            frozenset(border.open_before.values()),
-            {name: _ending(ending) for name, ending in border.endings.items()},
-            {(border.open_before[key], *names(label)): kinds for (key, label), kinds in border.before.items()},
-            {(after[key], *names(label)): kinds for (key, label), kinds in border.after.items()},
-            partial(self.read_on, plan, split),
-        )
+    def label(self, plan: Plan, table: Any) -> tuple[str | None, str]:
+        """See :meth:`cdcwb.formats.records.RecordFormat.label`."""
+        return Versions(plan.shared, {}).names(table)
+
+    def ending(self, found: Ending) -> Ending:
+        """See :meth:`cdcwb.formats.records.RecordFormat.ending`."""
+        position, undo = (None if one is None else f"{one:016X}" for one in (found.position, found.undo))
+        time = None if found.time is None or not is_time(found.time) else found.time * 1_000_000
+        return Ending(found.kind, position, time, undo)
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every schema text of every label, in stream order; ``first_position`` is null."""
@@ -154,13 +151,6 @@ class GBase8s(RecordFormat):
                 if column.kind == ColumnKind.LOB
             ]
         return rows
-
-
-def _ending(found: Ending) -> Ending:
-    """The same with positions as text and the time in µs."""
-    position, undo = (None if one is None else f"{one:016X}" for one in (found.position, found.undo))
-    time = None if found.time is None or not is_time(found.time) else found.time * 1_000_000
-    return Ending(found.kind, position, time, undo)
 
 
 def _versions(shared: Shared) -> Iterator[tuple[Version, TableSchema, tuple[str | None, str], dict[str, int]]]:

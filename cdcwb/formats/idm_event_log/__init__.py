@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class IdmEventLog(TabularFormat):
     (docs/formats/idm-event-log.md)."""
 
     name = FORMAT
+    side_file = re.compile(r"\.snapshot/")
     options: Mapping[str, str] = OPTIONS
     pairing = Pairing.OBJECT
     plan_type, options_type = Plan, Options

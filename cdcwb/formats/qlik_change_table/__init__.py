@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ class QlikChangeTable(TabularFormat):
     """Reads Qlik change tables from files and tables of rows (docs/formats/qlik-change-table.md)."""
 
     name = FORMAT
+    side_file = re.compile(r"\.dfm$", re.IGNORECASE)
     options: Mapping[str, str] = OPTIONS
     pairing = Pairing.POSITION
     plan_type, options_type = Plan, Options

@@ -1,0 +1,104 @@
+"""The format of docs/dissectors.md, installed as a package of its own and used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "tests" / "example_format"
+LOG = """# stock log 1
+1001 2026-03-01T08:00:00Z BEGIN 7
+1002 2026-03-01T08:00:01Z INSERT 7 shop.items id=1;name=elm;note
+1003 2026-03-01T08:00:02Z UPDATE 7 shop.items id=1;name=elm -> id=1;name=öak
+1004 2026-03-01T08:00:03Z BEGIN 8
+1005 2026-03-01T08:00:03Z DELETE 8 shop.items id=9
+
+1006 2026-03-01T08:00:04Z COMMIT 7
+what is this?
+1007 yesterday INSERT 8 shop.items id=10
+1008 2026-03-01T08:00:05Z ROLLBACK 8
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which the example is installed."""
+    source, target = tmp_path_factory.mktemp("source") / "it", tmp_path_factory.mktemp("installed")
+    shutil.copytree(EXAMPLE, source)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--target", str(target), str(source)], check=True)
+    return target
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A log in two files; the first ends inside of transactions."""
+    folder = tmp_path_factory.mktemp("logs")
+    cut = LOG.index("1004")
+    (folder / "monday.log").write_text(LOG[:cut], encoding="utf-8")
+    (folder / "tuesday.log").write_text(LOG[cut:], encoding="utf-8")
+    return [str(folder / "monday.log"), str(folder / "tuesday.log")]
+
+
+def python(installed: Path, *arguments: str) -> str:
+    """What a process prints that has the example installed."""
+    paths = os.pathsep.join([str(ROOT), str(installed)])
+    made = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": paths},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    return made.stdout
+
+
+def cdcwb(installed: Path, *arguments: str) -> str:
+    return python(installed, "-m", "cdcwb.cli", *arguments)
+
+
+def test_its_captures_are_identified_and_summarised(installed: Path, logs: list[str]) -> None:
+    found = json.loads(cdcwb(installed, "identify", *logs, "--json"))
+    assert (found["format"], found["files"]) == ("stock-log", 2)
+    facts = json.loads(cdcwb(installed, "summary", *logs, "--json"))
+    assert facts["changes_by_operation"] == {"DELETE": 1, "INSERT": 1, "UPDATE": 1}
+    assert (facts["transactions"], facts["healthy"]) == (2, False)
+    assert [(row["code"], row["count"]) for row in facts["problems_by_code"]] == [("malformed", 2)]
+
+
+def test_its_records_are_dissected(installed: Path, logs: list[str]) -> None:
+    offset = LOG.encode().index(b"1003")
+    shown = cdcwb(installed, "inspect", logs[0], "--offset", str(offset + 5))
+    assert "values = id=1;name=elm -> id=1;name=öak  (the row; of an update, the row before and after)" in shown
+    assert "transaction = 7" in shown
+
+
+def test_its_options_are_its_own(installed: Path, logs: list[str]) -> None:
+    facts = json.loads(cdcwb(installed, "summary", *logs, "--format", "stock-log", "-o", "separator=,", "--json"))
+    assert facts["changes"] == 3
+    made = subprocess.run(
+        [sys.executable, "-m", "cdcwb.cli", "summary", *logs, "--format", "stock-log", "-o", "seperator=,"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(installed)])},
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert made.returncode == 2
+    assert "Did you mean 'separator'?" in made.stderr
+
+
+def test_it_passes_the_checks_of_every_format(installed: Path, logs: list[str]) -> None:
+    code = "import sys; from cdcwb.testing import check_format as c; print(c('stock-log', sys.argv[1:], mutations=50))"
+    assert "events=11, changes=3, transactions=2, problems=2" in python(installed, "-c", code, *logs)
+
+
+def test_the_cookbook_has_the_code_that_is_tested() -> None:
+    cookbook = (ROOT / "docs" / "dissectors.md").read_text(encoding="utf-8")
+    for file in ("stock_log.py", "pyproject.toml"):
+        assert (EXAMPLE / file).read_text(encoding="utf-8").rstrip() in cookbook
