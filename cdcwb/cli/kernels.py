@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import cdcwb_synth as synth
-from cdcwb.formats import FORMATS, get_format
+from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, TableRequest
 from cdcwb.formats.files import list_files
 from cdcwb.formats.kernels import forget_unused
@@ -64,7 +64,8 @@ def main() -> bool:
     use."""
     forget_unused()
     with ProcessPoolExecutor(cores(), get_context("spawn")) as pool:
-        reasons = dict(zip(FORMATS, pool.map(_compile, FORMATS), strict=True))
+        names = synth.FORMATS
+        reasons = dict(zip(names, pool.map(_compile, names), strict=True))
     failed = {name: reason for name, reason in reasons.items() if reason is not None}
     for name, reason in failed.items():
         sys.stderr.write(f"kernels of {name} are compiled at the first use: {reason}\n")

@@ -19,6 +19,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -137,6 +138,13 @@ def forget_unused(days: int = 30) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+@cache  # once in a process
+def _announce() -> None:
+    """Tells whoever waits at a terminal why."""
+    if sys.stderr.isatty():
+        sys.stderr.write("cdcwb: compiling the loops of the decoders for this machine, once: about 20 s a format …\n")
+
+
 @cache
 def _cache_class() -> Any:
     """numba's cache of compiled functions, in :func:`_folder` and by :func:`_stamp`."""
@@ -166,6 +174,13 @@ def _cache_class() -> Any:
 
     class Cache(caching.FunctionCache):  # type: ignore[misc]
         _impl_class = Implementation
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            """None, if the kernel has to be compiled."""
+            found = super().load_overload(sig, target_context)
+            if found is None:
+                _announce()
+            return found
 
         def save_overload(self, sig: Any, data: Any) -> None:
             """With a read-only folder kernels are only compiled again."""
