@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays.texts import from_matrix, hex_digits
+from cdcwb.formats.arrays.texts import bytes_of, from_matrix, hex_digits, integers
+from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.gbase8s.framing import HAS_PAYLOAD, HEADER_SIZE, IS_ROW, Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.layout import (
     BEFORE_IMAGES,
@@ -42,13 +43,10 @@ from cdcwb.formats.gbase8s.values import (
     column_table,
     decode_values,
     prefix_width,
-    put_bytes,
-    put_hex,
-    put_integer,
     signed_number,
-    string_array,
     value_of,
 )
+from cdcwb.formats.groups import as_array
 from cdcwb.formats.kernels import interpreted, kernel
 from cdcwb.model import Kind, Problem
 
@@ -222,9 +220,7 @@ class Tables:
             for first, schema in zip(firsts.tolist(), schemas, strict=False)
         ]  # fmt: skip
         self.table = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
-        names = [column.name.encode() for column in self.columns]
-        self.names = np.frombuffer(b"".join(names) or b"\0", np.uint8)
-        self.name_ends = np.cumsum([0, *map(len, names)]).astype(np.int64)
+        self.names = pa.array([column.name for column in self.columns], pa.string())
 
 
 @kernel
@@ -350,111 +346,67 @@ def lay_out(headers: Headers, tables: Tables, schema: Ints, settings: Settings) 
 # --- columns of events ------------------------------------------------------------------------------------------------
 
 
-@kernel
-def _put_names(column: Ints, names: Bytes, name_ends: Any, out: Bytes, ends: Any) -> None:
-    o = 0
-    for v in range(len(column)):
-        o = put_bytes(names, name_ends[column[v]], name_ends[column[v] + 1], out, o)
-        ends[v + 1] = o
-
-
 def _image(rows: Rows, values: Values, null: Bools, places: Ints) -> pa.Array:
     """The maps of names and values, at the indexes ``places`` of ``len(null)`` records; null elsewhere."""
-    lengths = np.diff(rows.tables.name_ends)
-    ends = np.zeros(len(rows.column) + 1, np.int32)
-    out = np.empty(int(lengths[rows.column].sum()), np.uint8)
-    _put_names(rows.column, rows.tables.names, rows.tables.name_ends, out, ends)
     offsets = np.zeros(len(null) + 1, np.int32)
     offsets[1 + places] = np.diff(rows.value_ends)
     offsets = np.cumsum(offsets, dtype=np.int32)
-    return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(null, False)), string_array(out, ends), values.text)
-
-
-_UNSIGNED, _SIGNED, _POSITION = range(3)
-_EXTRA: Final = (b"variable_sizes", b"extra_header", b"undecoded")
-
-
-def _field_table() -> tuple[Ints, Ints, Bytes, Ints]:
-    """For each record number (0: unknown) the first and the end of its fields; for each field its offset, size and
-    conversion; the concatenated field names, those of a type followed by :data:`_EXTRA`, and their ends."""
-    of_type = np.zeros((256, 2), np.int64)
-    fields: list[tuple[int, int, int]] = []
-    names: list[bytes] = []
-    for number in (0, *RECORD_TYPES):
-        own = (*COMMON_FIELDS, *(RECORD_TYPES[number].fields if number else ()))
-        of_type[number] = len(fields), len(fields) + len(own)
-        for field in own:
-            mode = _POSITION if field.name == "sequence_number" else _SIGNED if field.signed else _UNSIGNED
-            fields.append((field.offset, field.size, mode))
-        fields += [(0, 0, 0)] * len(_EXTRA)
-        names += [*(field.name.encode() for field in own), *_EXTRA]
-    return of_type, np.array(fields), np.frombuffer(b"".join(names), np.uint8), np.cumsum([0, *map(len, names)])
-
-
-_OF_TYPE, _FIELDS, _NAMES, _NAME_ENDS = _field_table()
-_MOST_FIELDS: Final = int((_OF_TYPE[:, 1] - _OF_TYPE[:, 0]).max())
-
-
-@kernel
-def _put_headers(
-    b: Bytes, starts: Ints, header_ends: Ints, payload_ends: Ints, number: Ints, words: Ints, row_ends: Ints,
-    little: int, map_ends: Any, names: Bytes, name_ends: Any, out: Bytes, ends: Any,
-) -> None:  # fmt: skip
-    entry, n, o = 0, 0, 0
-    for r in range(len(starts)):
-        first, last = _OF_TYPE[number[r], 0], _OF_TYPE[number[r], 1]
-        for f in range(first, last):
-            at, size, mode = starts[r] + _FIELDS[f, 0], _FIELDS[f, 1], _FIELDS[f, 2]
-            if mode == _POSITION:
-                o = put_hex(b, at, at + size, out, o, 55)
-            else:
-                o = put_integer(out, o, signed_number(b, at, size) if mode == _SIGNED else big_endian(b, at, size))
-            entry += 1
-            name_ends[entry], ends[entry] = n + _NAME_ENDS[f + 1] - _NAME_ENDS[first], o
-        words_at = starts[r] + _FIELDS[last - 1, 0] + _FIELDS[last - 1, 1]
-        words_end = words_at + SIZE_WORD * words[r]
-        if words[r]:
-            for at in range(words_at, words_end, SIZE_WORD):
-                if at > words_at:
-                    out[o] = 32
-                    o += 1
-                o = put_integer(out, o, _size_word(b, at, little))
-            entry += 1
-            last += 1
-            name_ends[entry], ends[entry] = n + _NAME_ENDS[last] - _NAME_ENDS[first], o
-        n = put_bytes(_NAMES, _NAME_ENDS[first], _NAME_ENDS[last], names, n)  # all names of a record in one copy
-        for extra in range(2):
-            before = o
-            if extra == 0:
-                o = put_hex(b, words_end, header_ends[r], out, o, 87)
-            else:
-                o = put_hex(b, row_ends[r], payload_ends[r], out, o, 87)
-            if o > before:
-                f = _OF_TYPE[number[r], 1] + 1 + extra
-                n = put_bytes(_NAMES, _NAME_ENDS[f], _NAME_ENDS[f + 1], names, n)
-                entry += 1
-                name_ends[entry], ends[entry] = n, o
-        map_ends[r + 1] = entry
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, mask=np.append(null, False)), rows.tables.names.take(pa.array(rows.column)), values.text
+    )
 
 
 def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) -> pa.Array:
     """``events.headers``: every header field by its name, in wire order (§2); the size words as ``variable_sizes``,
     undefined header bytes as ``extra_header``, undecoded payload bytes as ``undecoded``."""
-    count = len(headers.start)
-    most = (_MOST_FIELDS + len(_EXTRA)) * count
-    map_ends, (name_ends, ends) = np.zeros(count + 1, np.int32), np.zeros((2, most + 1), np.int32)
-    first, last = _OF_TYPE[headers.number].T
-    names = np.empty(int((_NAME_ENDS[last + len(_EXTRA)] - _NAME_ENDS[first]).sum()), np.uint8)
-    beyond = headers.header_end - headers.start - COMMON_HEADER + np.maximum(headers.payload_end - row_ends, 0)
-    out = np.empty(20 * _MOST_FIELDS * count + 3 * int(beyond.sum()), np.uint8)
-    _put_headers(
-        headers.buffer, headers.start, headers.header_end, headers.payload_end, headers.number, words, row_ends,
-        byte_order == "little", map_ends, names, name_ends, out, ends,
-    )  # fmt: skip
-    used = int(map_ends[-1]) + 1
-    return pa.MapArray.from_arrays(
-        pa.array(map_ends), string_array(names, name_ends[:used]), string_array(out, ends[:used])
-    )
+    batch = EventBatch(len(headers.start))
+    position = batch.pool.add(positions(headers))
+    types = _TYPE_OF[headers.number]
+    for code in np.flatnonzero(np.bincount(types)).tolist():
+        kind = _TYPES[code - 1] if code else None
+        index = np.flatnonzero(types == code)
+        start = headers.start[index]
+        fields = (*COMMON_FIELDS, *(kind.fields if kind else ()))
+        values = []
+        for one in fields:
+            if one.name == "sequence_number":
+                values.append(position[index])
+            else:
+                raw = bytes_of(headers.buffer, start + one.offset, one.size)
+                numbers = raw.view(f">{'i' if one.signed else 'u'}{one.size}")[:, 0]
+                values.append(batch.pool.add_integers(numbers.astype(np.int64)))
+        words_at = start + fields[-1].offset + fields[-1].size
+        words_end = words_at + SIZE_WORD * words[index]
+        extra = {
+            "variable_sizes": _size_words(headers.buffer, words_at, words[index], byte_order),
+            "extra_header": _hex(headers.buffer, words_end, headers.header_end[index]),
+            "undecoded": _hex(headers.buffer, row_ends[index], headers.payload_end[index]),
+        }
+        extra = {name: texts for name, texts in extra.items() if texts.null_count < len(index)}
+        values += [batch.pool.add(texts) for texts in extra.values()]
+        absent = np.zeros((len(index), len(values)), np.bool_)
+        for at, texts in enumerate(extra.values(), start=len(fields)):
+            absent[:, at] = as_array(texts.is_null())
+        names = [*(one.name for one in fields), *extra]
+        batch.entries("headers", names, np.stack(values, axis=1), index, absent)
+    return batch.maps["headers"].build()
+
+
+def _size_words(buffer: Bytes, start: Ints, count: Ints, byte_order: str) -> pa.Array:
+    """Size words with spaces between them; null for none."""
+    ends = np.append(0, np.cumsum(count))
+    at = np.repeat(start - SIZE_WORD * ends[:-1], count) + SIZE_WORD * np.arange(ends[-1])
+    numbers = bytes_of(buffer, at, SIZE_WORD).view("<u4" if byte_order == "little" else ">u4").reshape(-1)
+    lists = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), integers(numbers.astype(np.int64)))
+    return pc.if_else(pa.array(count > 0), pc.binary_join(lists, " "), pa.scalar(None, pa.string()))
+
+
+def _hex(buffer: Bytes, start: Ints, stop: Ints) -> pa.Array:
+    """Runs of bytes as hexadecimal digits; null for empty ones."""
+    rows = zip(start.tolist(), stop.tolist(), strict=True)
+    if not (stop > start).any():
+        return pa.nulls(len(start), pa.string())
+    return pa.array([buffer[first:last].tobytes().hex() or None for first, last in rows], pa.string())
 
 
 _TYPES: Final = tuple(RECORD_TYPES.values())

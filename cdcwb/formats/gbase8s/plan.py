@@ -17,6 +17,7 @@ import numpy as np
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
+from cdcwb.formats.arrays.texts import bytes_of
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import SHAPES
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, Headers, counts_of, read_headers
@@ -377,23 +378,15 @@ _EVIDENCE_ROWS: Final = 20_000
 
 
 @dataclass(slots=True)
-class Votes:
-    """The number of values that only one of two interpretations fits, by interpretation, with an example."""
-
-    first: int = 0
-    second: int = 0
-    example: str = ""
-
-
-@dataclass(slots=True)
 class Found:
-    """What the first pass finds in a split. ``order``: votes of row records whose size words fit into the payload as
-    little-endian, or as big-endian. ``prefixes``: by label, number of size words and variable column, votes of values
-    whose size word is their length plus one byte, or plus two. ``looked_at``: rows that were examined for these."""
+    """What the first pass finds in a split. ``votes``: the numbers of values that only one interpretation fits, by
+    setting and interpretation: ``order`` and the byte order in which the size words of a row fit into its payload; or a
+    label, number of size words and variable column, and the width of the prefix that agrees with the size word.
+    ``examples``: one for each of the two settings. ``looked_at``: rows that were examined for these."""
 
     schemas: list[Version] = field(default_factory=list)
-    order: Votes = field(default_factory=Votes)
-    prefixes: dict[tuple[int, int, int], Votes] = field(default_factory=dict)
+    votes: Counter[Any] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
     looked_at: int = 0
     transactions: Summary = field(default_factory=Summary)
     highest_commit: int = -1
@@ -430,28 +423,28 @@ def _location(stream: Stream, segments: Segments, headers: Headers, record: int)
 
 
 def _note_evidence(found: Found, stream: Stream, segments: Segments, headers: Headers) -> int:
+    """Votes of the row records; returns their number."""
     words = headers.header_size - ROW_HEADER
     rows = np.flatnonzero(headers.row & (words > 0) & (words % SIZE_WORD == 0))[:_EVIDENCE_ROWS]
     for count in np.unique(words[rows] // SIZE_WORD).tolist():
         some = rows[words[rows] == SIZE_WORD * count]
-        row_words = segments.buffer[
-            headers.start[some][:, None] + np.arange(ROW_HEADER, ROW_HEADER + SIZE_WORD * count)
-        ]
-        little, big = row_words.view("<u4").astype(np.int64), row_words.view(">u4").astype(np.int64)
-        payload = headers.payload_size[some]
-        fits_little, fits_big = little.sum(axis=1) <= payload, big.sum(axis=1) <= payload
-        found.order.first += int((fits_little & ~fits_big).sum())
-        found.order.second += int((fits_big & ~fits_little).sum())
-        for mask, values in ((fits_little & ~fits_big, little), (fits_big & ~fits_little, big)):
-            chosen = some[mask]
-            if len(chosen) and not found.order.example:
-                index, offset, _ = _location(stream, segments, headers, int(chosen[0]))
-                found.order.example = (
+        raw, payload = (
+            bytes_of(segments.buffer, headers.start[some] + ROW_HEADER, SIZE_WORD * count),
+            headers.payload_size[some],
+        )
+        little, big = (raw.view(kind).astype(np.int64) for kind in ("<u4", ">u4"))
+        fits = [one.sum(axis=1) <= payload for one in (little, big)]
+        for order, sizes, mask in (("little", little, fits[0] & ~fits[1]), ("big", big, fits[1] & ~fits[0])):
+            found.votes["order", order] += int(mask.sum())
+            if mask.any():
+                index, offset, _ = _location(stream, segments, headers, int(some[mask][0]))
+                both = (" ".join(map(str, one[mask][0].tolist())) for one in (little, big))
+                found.examples.setdefault(
+                    "order",
                     f"{stream.files[index].path} at offset {offset}: payload of {payload[mask][0]} bytes, size words "
-                    f"little-endian {' '.join(map(str, little[mask][0].tolist()))}, "
-                    f"big-endian {' '.join(map(str, big[mask][0].tolist()))}"
+                    "little-endian {}, big-endian {}".format(*both),
                 )
-            _note_prefixes(found, segments.buffer, headers, chosen, values[mask])
+                _note_prefixes(found, segments.buffer, headers, some[mask], sizes[mask])
     return len(rows)
 
 
@@ -463,15 +456,14 @@ def _note_prefixes(found: Found, buffer: Bytes, headers: Headers, rows: Ints, wo
         first = buffer[at].astype(np.int64)
         narrow = (size >= 1) & (first + 1 == size)
         wide = (size >= 2) & (((first << 8) | buffer[at + 1]) + 2 == size)
-        for label in np.unique(headers.label[rows]).tolist():
-            clear = (narrow ^ wide) & (headers.label[rows] == label)
-            votes = found.prefixes.setdefault((label, words.shape[1], column), Votes())
-            votes.first += int((narrow & clear).sum())
-            votes.second += int((wide & clear).sum())
-            if clear.any() and not votes.example:
-                at_first = int(np.argmax(clear))
-                value = buffer[at[at_first] : at[at_first] + 4].tobytes().hex()
-                votes.example = f"a value of {size[at_first]} bytes that begins with {value}"
+        for width, mask in ((1, narrow & ~wide), (2, wide & ~narrow)):
+            labels, times = np.unique(headers.label[rows[mask]], return_counts=True)
+            for label, number in zip(labels.tolist(), times.tolist(), strict=True):
+                key = (label, words.shape[1], column)
+                found.votes[key, width] += number
+                one = int(np.flatnonzero(mask & (headers.label[rows] == label))[0])
+                value = buffer[at[one] : at[one] + 4].tobytes().hex()
+                found.examples.setdefault(str(key), f"a value of {size[one]} bytes that begins with {value}")
 
 
 def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
@@ -540,22 +532,24 @@ def _settings(
     found: Sequence[Found], versions: list[Version], options: Options
 ) -> tuple[Settings, list[dict[str, Any]]]:
     option = "given as an option"
-    little, big, example = _counted(one.order for one in found)
+    votes = sum((one.votes for one in found), Counter[Any]())
+    examples = {name: text for one in reversed(found) for name, text in one.examples.items()}
+    little, big = votes["order", "little"], votes["order", "big"]
     order, order_shown = options.byte_order or ("big" if big > little else "little"), option
     if options.byte_order is None:
         order_shown = "no row record has size words that show it; little-endian is assumed"
         if little + big:
             order_shown = (
                 f"size words fit into the payload as little-endian only in {little} rows, as big-endian only in {big}; "
-                f"{example}"
+                + examples["order"]
             )
-    varchars = _varchars(versions)
-    votes = (counted for one in found for key, counted in sorted(one.prefixes.items()) if key in varchars)
-    narrow, wide, example = _counted(votes)
+    varchars = [key for key in sorted(_varchars(versions)) if str(key) in examples]
+    narrow, wide = (sum(votes[key, width] for key in varchars) for width in (1, 2))
     width, width_shown = options.prefix_width or (1 if narrow > wide else 2), option
     if options.prefix_width is None:
         width_shown = "no VARCHAR value shows it; two bytes are assumed"
         if narrow + wide:
+            example = examples[str(varchars[0])]
             width_shown = f"size word = length + 1 in {narrow} VARCHAR values, length + 2 in {wide}; {example}"
     chosen = "charset" in options.given
     return Settings(byte_order=order, prefix_width=width, charset=options.charset), [
@@ -563,12 +557,6 @@ def _settings(
         detected_row("prefix_width", str(width), width_shown, options.prefix_width is not None),
         detected_row("charset", options.charset, option if chosen else "the stream does not give it; assumed", chosen),
     ]
-
-
-def _counted(votes: Iterable[Votes]) -> tuple[int, int, str]:
-    every = list(votes)
-    example = next((v.example for v in every if v.example), "")
-    return sum(v.first for v in every), sum(v.second for v in every), example
 
 
 def _varchars(versions: list[Version]) -> set[tuple[int, int, int]]:

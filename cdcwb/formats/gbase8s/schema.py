@@ -374,20 +374,21 @@ def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
     file = os.fspath(path)
     try:
         content = read_text(file)
-        is_json = content.lstrip().startswith("{")
-        pairs: list[tuple[str, Any]] = json.loads(content, object_pairs_hook=list) if is_json else []
+        pairs: list[tuple[str, Any]] = []
+        if content.lstrip().startswith("{"):
+            pairs = json.loads(content, object_pairs_hook=list)
+        else:
+            for number, line in enumerate(content.splitlines(), start=1):
+                label, colon, text = line.partition(":")
+                if line.strip() and not line.lstrip().startswith("#"):
+                    if not colon:
+                        found = visible(line.strip(), 60)
+                        raise CaptureError(f"line {number}: expected `label: column list`, found {found!r}", path=file)
+                    pairs.append((label, text.strip()))
     except (OSError, UnicodeDecodeError) as error:
         raise CaptureError(f"the schema file cannot be read ({reason_of(error)})", path=file) from error
     except (ValueError, RecursionError) as error:
         raise CaptureError(f"the schema file is not JSON: {error}", path=file) from error
-    for number, line in enumerate([] if is_json else content.splitlines(), start=1):
-        label, colon, text = line.partition(":")
-        if line.strip() and not line.lstrip().startswith("#"):
-            if not colon:
-                raise CaptureError(
-                    f"line {number}: expected `label: column list`, found {visible(line.strip(), 60)!r}", path=file
-                )
-            pairs.append((label, text.strip()))
     schemas: dict[int, str] = {}
     for label, text in pairs:
         if not isinstance(text, str):
