@@ -271,30 +271,32 @@ class _Headers:
             begins |= np.array([name in self.crossing.begun for name in self.names.to_pylist()], np.bool_)
         return _outcome(begins, commits, rolls_back)
 
-    def undone(self) -> Bools:
-        """A mask of changes that a later undo reverts: one with their position, or a lower one."""
-        found = np.zeros(len(self.change), np.bool_)
+    def undo(self) -> pa.Array:
+        """For each change the lowest position of the undo records of its transaction that follow it; null for none."""
         beyond_end = [number for number, ending in self.endings.items() if ending.undo is not None]
         wanted = np.union1d(self.number[self.kind == UNDO], np.array(beyond_end, np.int64))
         some = np.flatnonzero(np.isin(self.number, wanted))
         if not len(some):
-            return found
+            return pa.nulls(len(self.change), pa.string())
         some = some[np.argsort(self.number[some], kind="stable")]
-        lowest = [self.endings.get(number, Ending()).undo for number in wanted.tolist()]
-        both = pa.concat_arrays([self.column("position").take(pa.array(some)), pa.array(lowest, pa.string())])
-        ranks = pc.rank(both, tiebreaker="dense").to_numpy().astype(np.int64)
-        never = len(both) + 1
-        beyond = np.where(as_array(pc.is_valid(both[len(some) :])), ranks[len(some) :], never)
-        place = np.full(len(self.number), -1, np.int64)
-        place[self.change] = np.arange(len(self.change))
+        later = [self.endings.get(number, Ending()).undo for number in wanted.tolist()]
+        positions = pa.concat_arrays([self.column("position").take(pa.array(some)), pa.array(later, pa.string())])
+        ranks = pc.rank(positions, tiebreaker="dense").to_numpy().astype(np.int64)
+        never = len(positions) + 1
+        ranks[as_array(positions.is_null())] = never
+        ranks[: len(some)][self.kind[some] != UNDO] = never
         starts = np.flatnonzero(np.diff(self.number[some], prepend=-1))
-        parts = zip(np.split(some, starts[1:]), np.split(ranks[: len(some)], starts[1:]), beyond.tolist(), strict=True)
+        lowest = np.full(len(self.number), never, np.int64)  # of the undo records that follow each record
+        parts = zip(
+            np.split(some, starts[1:]), np.split(ranks[: len(some)], starts[1:]), ranks[len(some) :], strict=True
+        )
         for mine, rank, least in parts:
-            undoes = np.append(np.where(self.kind[mine] == UNDO, rank, never), least)[::-1]
-            later = np.minimum.accumulate(undoes)[::-1][1:]
-            at = place[mine]
-            found[at[at >= 0]] = (later <= rank)[at >= 0]
-        return found
+            lowest[mine] = np.minimum.accumulate(np.append(rank, least)[::-1])[::-1][1:]
+        of_rank = np.full(never + 1, -1, np.int64)
+        of_rank[ranks] = np.arange(len(ranks))
+        of_rank[never] = -1
+        found = of_rank[lowest[self.change]]
+        return positions.take(pa.array(found, mask=found < 0))
 
 
 _OUTCOMES: Final = (str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN))
@@ -491,11 +493,13 @@ def open_ones(transactions: pa.RecordBatch) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """The outcome of each change."""
+    """The outcome of each change, unless it is undone: by an undo record that follows its first record, with its
+    position or a lower one. ``undo``: the lowest position of these; null for none."""
 
     outcome: pa.Array
     commit_position: pa.Array
     committed_at: pa.Array
+    undo: pa.Array
 
     @classmethod
     def of(cls, headers: _Headers) -> Became:
@@ -508,8 +512,7 @@ class Became:
             position = spliced(position, at, pa.array([one.position for one in commits.values()], pa.string()))
             time = spliced(time, at, pa.array([one.time for one in commits.values()], pa.int64()))
         outcome = pa.array(_OUTCOMES).take(pa.array(headers.outcomes()[number]))
-        outcome = pc.if_else(pa.array(headers.undone()), str(Outcome.UNDONE), outcome)
-        return cls(outcome, position.take(pa.array(number)), time.take(pa.array(number)))
+        return cls(outcome, position.take(pa.array(number)), time.take(pa.array(number)), headers.undo())
 
     @classmethod
     def delivered(cls, rows: pa.RecordBatch, committed_at: pa.Array | None = None) -> Became:
@@ -518,7 +521,8 @@ class Became:
         loaded = pc.fill_null(pc.equal(rows["operation"], str(Operation.REFRESH)), True)
         outcome = pc.if_else(loaded, pa.scalar(None, pa.string()), str(Outcome.COMMITTED))
         times = pa.nulls(rows.num_rows, model.CHANGES.field("committed_at").type)
-        return cls(outcome, pa.nulls(rows.num_rows, pa.string()), times if committed_at is None else committed_at)
+        none = pa.nulls(rows.num_rows, pa.string())
+        return cls(outcome, none, times if committed_at is None else committed_at, none)
 
 
 def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
@@ -552,7 +556,8 @@ def assembled(
     columns["changed_columns"], columns["change_source"] = _changed(columns)
     partner = halves.partner[places]
     at = pa.array(np.where(partner >= 0, np.minimum(partner, places), places))  # that of the first half
-    columns["outcome"] = became.outcome.take(at)
+    is_undone = pc.fill_null(pc.less_equal(became.undo.take(at), columns["position"]), False)
+    columns["outcome"] = pc.if_else(is_undone, str(Outcome.UNDONE), became.outcome.take(at))
     columns["commit_position"] = became.commit_position.take(at)
     columns["committed_at"] = became.committed_at.take(at)
     return pa.RecordBatch.from_arrays(

@@ -131,7 +131,7 @@ def change_of(rows: list[Row], events: list[Row]) -> Row:
     outcome, commit = became(rows, own["transaction_id"])
     undone = any(
         row["kind"] == "undo" and row["transaction_id"] == own["transaction_id"]
-        and row["offset"] > events[0]["offset"] and row["position"] <= events[0]["position"]
+        and row["offset"] > events[0]["offset"] and row["position"] <= own["position"]
         for row in rows
     )  # fmt: skip
     before = other["before"] if other else own["before"]
