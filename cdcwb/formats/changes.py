@@ -83,7 +83,7 @@ _OF_HEADERS: Final = (
     *("file_index", "offset", "length", "kind", "operation", "position", "transaction_id", "changed_at"),
     *("schema_name", "table_name"),
 )
-_HEADERS: Final = pa.schema([*map(model.EVENTS.field, _OF_HEADERS), ("user", pa.string())])
+_HEADERS: Final = pa.schema(map(model.EVENTS.field, _OF_HEADERS))
 _MICROSECONDS: Final = model.EVENTS.field("changed_at").type
 
 PARTS: Final = pa.schema(
@@ -104,6 +104,8 @@ PARTS: Final = pa.schema(
     ]
 )
 """The records of a transaction in a split."""
+
+_USERS: Final = pa.schema([("transaction_id", pa.string()), ("user", pa.string())])
 
 OfTable = tuple[str, str | None, str | None]
 """A transaction, and the schema and name of a table."""
@@ -171,11 +173,11 @@ class _Headers:
         self.change = np.flatnonzero(self.kind >= CHANGE)
 
     @classmethod
-    def read(cls, read: Read, wanted: Wanted, crossing: Crossing = NOTHING, users: bool = False) -> _Headers:
-        """Those of a split; with ``users``, the user of each transaction."""
-        columns = frozenset([*_OF_HEADERS, *(["headers"] if users else [])])
-        batches = read(replace(wanted, images=False, columns=columns))
-        return cls(pa.Table.from_batches([_narrow(batch, users) for batch in batches], _HEADERS), crossing)
+    def read(cls, read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> _Headers:
+        """Those of a split."""
+        batches = read(replace(wanted, images=False, columns=frozenset(_OF_HEADERS)))
+        rows = [batch.select(list(_OF_HEADERS)) for batch in batches]
+        return cls(pa.Table.from_batches(rows, _HEADERS), crossing)
 
     def column(self, name: str) -> pa.Array:
         """One of their columns."""
@@ -308,16 +310,6 @@ def _outcome(begins: Bools, commits: Bools, rolls_back: Bools) -> Ints:
     return found
 
 
-def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
-    """The columns of headers; with ``users``, the user of each transaction, at its begin."""
-    user = pa.nulls(batch.num_rows, pa.string())
-    if users:
-        begins = np.flatnonzero(as_array(pc.equal(batch["kind"], str(Kind.BEGIN))))
-        texts = pc.map_lookup(batch["headers"].take(pa.array(begins)), "user_id", "first")
-        user = spliced(user, begins, texts)
-    return pa.RecordBatch.from_arrays([*batch.select(list(_OF_HEADERS)).columns, user], schema=_HEADERS)
-
-
 def _locations(events: pa.RecordBatch) -> Ints:
     """A number for the location of each event."""
     index, offset = (events[name].to_numpy().astype(np.int64) for name in ("file_index", "offset"))
@@ -383,18 +375,33 @@ def _later_halves(headers: _Headers, needed: Wanted) -> Iterator[pa.RecordBatch]
 def read_transactions(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing = NOTHING) -> Named:
     """``transactions``: those of a split that are in no other one, in the order of their first records, as a batch of
     :data:`cdcwb.model.TRANSACTIONS`; and of the others, ``crossing``, their :data:`PARTS`."""
-    parts = _parts(_Headers.read(read, wanted, crossing, users=True), split)
+    parts = _parts(_Headers.read(read, wanted, crossing), split, _users(read, wanted))
     crosses = pc.is_in(parts["transaction_id"], pa.array(sorted(crossing.transactions), pa.string()))
     yield "transactions", merged(pa.Table.from_batches([parts.filter(pc.invert(crosses))]))
     if pc.any(crosses).as_py():
         yield "crossing", parts.filter(crosses)
 
 
-def _parts(headers: _Headers, split: int) -> pa.RecordBatch:
+def _users(read: Read, wanted: Wanted) -> pa.Table:
+    """The columns transaction_id and user of the begins in a split."""
+    kinds, columns = frozenset([str(Kind.BEGIN)]), frozenset(["transaction_id", "headers"])
+    parts = [
+        pa.RecordBatch.from_arrays(
+            [batch["transaction_id"], pc.map_lookup(batch["headers"], "user_id", "first")], schema=_USERS
+        )
+        for batch in read(replace(wanted, images=False, kinds=kinds, columns=columns))
+    ]
+    return pa.Table.from_batches(parts, _USERS).combine_chunks()
+
+
+def _parts(headers: _Headers, split: int, users: pa.Table | None = None) -> pa.RecordBatch:
     """The rows of :data:`PARTS` of a split."""
     count, halves, change = len(headers.names), headers.halves, headers.change
     begin, end = headers.row(BEGIN), headers.row(COMMIT, ROLLBACK, last=True)
     position, time = headers.column("position"), headers.column("changed_at")
+    user = pa.nulls(count, pa.string())
+    if users is not None:
+        user = one_chunk(users["user"]).take(pc.index_in(headers.names, one_chunk(users["transaction_id"])))
     own = np.arange(len(change))
     partner, earlier = halves.partner[: len(change)], halves.earlier[: len(change)]
     is_first = ((partner < 0) | (partner > own)) & ~earlier
@@ -414,7 +421,7 @@ def _parts(headers: _Headers, split: int) -> pa.RecordBatch:
         "begins": begin.is_valid(),
         "begin_position": position.take(begin),
         "began_at": time.take(begin),
-        "user": headers.column("user").take(begin),
+        "user": user,
         "end_position": position.take(end),
         "ended_at": time.take(end),
         "commits": pa.array(headers.have(COMMIT)),
@@ -462,7 +469,7 @@ def read_checked(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing 
     rows: list[pa.RecordBatch] = []
     for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
         yield "checked", with_problems(batch)
-        rows.append(_narrow(batch, users=False))
+        rows.append(batch.select(list(_OF_HEADERS)))
     headers = _Headers(pa.Table.from_batches(rows, _HEADERS), crossing)
     halves, count = headers.halves, len(headers.change)
     is_reversed = (headers.kind[headers.change] == AFTER) & (halves.partner[:count] > np.arange(count))

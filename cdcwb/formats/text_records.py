@@ -7,16 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import EVERYTHING, Field, Pairing, Recognition, TableRequest, Wanted
+from cdcwb.formats.event_batch import batch_of
 from cdcwb.formats.files import open_source
+from cdcwb.formats.inferred import (
+    Tables,
+    inferred_rows,
+    inferred_schema,
+    inferred_version,
+    inferred_versions,
+    merged_tables,
+    note_tables,
+)  # fmt: skip
 from cdcwb.formats.records import (
     WINDOW,
     Framing,
@@ -59,7 +69,7 @@ class _Found:
     """What the first pass finds in a split: its transactions, and the columns of each table in order of appearance."""
 
     transactions: Summary = field(default_factory=Summary)
-    tables: dict[tuple[str | None, str], dict[str, None]] = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ class _Shared:
     """What all splits need: the options of the format, and the columns of each table."""
 
     options: Mapping[str, str]
-    tables: dict[tuple[str | None, str], list[str]]
+    tables: Tables
 
 
 class TextRecords(RecordFormat):
@@ -191,21 +201,13 @@ class TextRecords(RecordFormat):
         """See :meth:`cdcwb.formats.records.RecordFormat.scan`."""
         records = np.flatnonzero(segments.record)
         rows = [self._row(segments, record, options.given) for record in records.tolist()]
-        found.transactions.then(Summary.of_events(_batch(rows, EVERYTHING)))
-        for row in rows:
-            if row.get("table_name") is not None:
-                columns = found.tables.setdefault((row.get("schema_name"), row["table_name"]), {})
-                for image in ("key", "before", "after"):
-                    columns |= dict.fromkeys(row.get(image) or ())
+        found.transactions.then(Summary.of_events(batch_of(rows, {}, EVERYTHING)))
+        note_tables(found.tables, rows)
         return len(records)
 
     def finish(self, plan: Plan, scans: Sequence[Scan], options: Options) -> list[_State]:
         """See :meth:`cdcwb.formats.records.RecordFormat.finish`."""
-        tables: dict[tuple[str | None, str], dict[str, None]] = {}
-        for scan in scans:
-            for table, columns in scan.found.tables.items():
-                tables[table] = tables.get(table, {}) | columns
-        plan.shared = _Shared(options.given, {table: list(columns) for table, columns in tables.items()})
+        plan.shared = _Shared(options.given, merged_tables(scan.found.tables for scan in scans))
         made, still_open = borders([scan.found.transactions for scan in scans])
         plan.facts["open_transactions"] = len(still_open)
         return [_State(border) for border in made]
@@ -240,41 +242,17 @@ class TextRecords(RecordFormat):
         """See :meth:`cdcwb.formats.records.RecordFormat.context`."""
         return sorted(plan.shared.options.items())
 
-    # --- tables -------------------------------------------------------------------------------------------------------
-
     def table_versions(self, plan: Plan) -> pa.Table:
         """A version of each table, with the columns that its rows have."""
-        rows = [
-            {
-                "table_version": _version(schema, name),
-                "schema_name": schema,
-                "table_name": name,
-                "columns": [{"ordinal": at, "name": column} for at, column in enumerate(columns, start=1)],
-                "origin": "inferred",
-            }
-            for (schema, name), columns in plan.shared.tables.items()
-        ]
-        return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
+        return inferred_versions(plan.shared.tables)
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :meth:`cdcwb.formats.dissector.Format.table_schema`: all columns are texts."""
-        from cdcwb.formats.requests import chosen_columns, no_table, request_schema
-
-        names = {name: f"{schema}.{name}" if schema else name for schema, name in plan.shared.tables}
-        columns = [c for (_, name), c in plan.shared.tables.items() if request.name in (name, names[name])]
-        if not columns:
-            raise no_table(request, names.values())
-        return request_schema(chosen_columns(dict.fromkeys(columns[0], pa.string()), request), request)
+        return inferred_schema(plan.shared.tables, request)
 
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """See :meth:`cdcwb.formats.dissector.Format.read_table`."""
-        schema = self.table_schema(plan, request)
-        kinds = frozenset(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)))
-        for events in self.read(plan, split, Wanted(tables=frozenset([request.name]), kinds=kinds)):
-            rows = events.to_pylist()
-            for row in rows:
-                row |= {image: None if row[image] is None else dict(row[image]) for image in ("before", "after")}
-            yield pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names} for row in rows], schema)
+        return inferred_rows(partial(self.read, plan, split), self.table_schema(plan, request), request)
 
 
 class _TextReader(Reader):
@@ -286,21 +264,11 @@ class _TextReader(Reader):
         rows = [self._form._row(segments, record, self._options) for record in records.tolist()]
         for row in rows:
             if row.get("table_name") is not None:
-                row.setdefault("table_version", _version(row.get("schema_name"), row["table_name"]))
+                row.setdefault("table_version", inferred_version(row))
             if not wanted.images:
                 row.update(before=None, after=None)
-        batch = _batch(rows, wanted)
+        batch = batch_of(rows, {}, wanted)
         return records, dict(zip(batch.schema.names, batch.columns, strict=True))
-
-
-def _version(schema: str | None, name: str) -> str:
-    return f"{schema}.{name}@1" if schema else f"{name}@1"
-
-
-def _batch(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> pa.RecordBatch:
-    from cdcwb.formats.event_batch import batch_of
-
-    return batch_of(rows, {}, wanted)
 
 
 def _tree(raw: bytes, fields: Iterable[Meaning]) -> tuple[Field, ...]:

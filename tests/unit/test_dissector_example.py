@@ -98,7 +98,32 @@ def test_it_passes_the_checks_of_every_format(installed: Path, logs: list[str]) 
     assert "events=11, changes=3, transactions=2, problems=2" in python(installed, "-c", code, *logs)
 
 
+PARCELS = """{"event":"registered","at":"2026-03-01T08:00:00Z","seq":1,"tx":"a","parcel":{"id":1,"town":"Elm"}}
+{"event":"moved","at":"2026-03-01T08:00:01Z","seq":2,"tx":"a","parcel":{"id":1,"town":"Öak"},"was":{"town":"Elm"}}
+{"event":"moved","at":"2026-03-01T08:00:02Z","seq":3,"tx":"b","parcel":{"town":null}}
+{"event":"lost","at":"2026-03-01T08:00:03Z","seq":4,"tx":"b","parcel":{"id":1,"town":"Öak"}}
+"""
+
+
+def test_a_format_of_messages_passes_too(installed: Path, tmp_path: Path) -> None:
+    topic = tmp_path / "parcels.json"
+    topic.write_text(PARCELS, encoding="utf-8")
+    facts = json.loads(cdcwb(installed, "summary", str(topic), "--json"))
+    assert (facts["format"], facts["changes_by_operation"]) == (
+        "parcel-events",
+        {"DELETE": 1, "INSERT": 1, "UPDATE": 1},
+    )
+    assert [(row["code"], row["sentence"]) for row in facts["problem_rows"][:1]] == [("malformed", "KeyError: 'id'")]
+    shown = cdcwb(installed, "inspect", str(topic), "--offset", str(PARCELS.encode().index(b'"lost"')))
+    assert "event = lost  (what happened to the parcel)" in shown
+    assert "town = Öak  (a column)" in shown
+    code = (
+        "import sys; from cdcwb.testing import check_format as c; print(c('parcel-events', sys.argv[1:], mutations=50))"
+    )
+    assert "events=4, changes=3, transactions=2" in python(installed, "-c", code, str(topic))
+
+
 def test_the_cookbook_has_the_code_that_is_tested() -> None:
     cookbook = (ROOT / "docs" / "dissectors.md").read_text(encoding="utf-8")
-    for file in ("stock_log.py", "pyproject.toml"):
+    for file in ("stock_log.py", "parcel_events.py", "pyproject.toml"):
         assert (EXAMPLE / file).read_text(encoding="utf-8").rstrip() in cookbook

@@ -382,13 +382,14 @@ def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) 
             "extra_header": _hex(headers.buffer, words_end, headers.header_end[index]),
             "undecoded": _hex(headers.buffer, row_ends[index], headers.payload_end[index]),
         }
-        extra = {name: texts for name, texts in extra.items() if texts.null_count < len(index)}
-        values += [batch.pool.add(texts) for texts in extra.values()]
-        absent = np.zeros((len(index), len(values)), np.bool_)
-        for at, texts in enumerate(extra.values(), start=len(fields)):
-            absent[:, at] = as_array(texts.is_null())
-        names = [*(one.name for one in fields), *extra]
-        batch.entries("headers", names, np.stack(values, axis=1), index, absent)
+        there = [as_array(texts.is_valid()) for texts in extra.values()]
+        patterns = sum(is_there.astype(np.int64) << at for at, is_there in enumerate(there))
+        places = np.stack([*values, *(batch.pool.add(texts) for texts in extra.values())], axis=1)
+        for pattern in np.flatnonzero(np.bincount(patterns)).tolist():
+            some = np.flatnonzero(patterns == pattern)
+            chosen = [at for at in range(places.shape[1]) if at < len(fields) or pattern >> (at - len(fields)) & 1]
+            names = [*(one.name for one in fields), *extra]
+            batch.maps["headers"].group(index[some], [names[at] for at in chosen], places[some][:, chosen])
     return batch.maps["headers"].build()
 
 

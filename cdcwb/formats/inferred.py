@@ -1,0 +1,78 @@
+"""Tables of formats whose captures do not describe them: one version of each, with the columns that its rows have, all
+of them texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cdcwb import model
+from cdcwb.formats.dissector import TableRequest, Wanted
+from cdcwb.formats.requests import chosen_columns, no_table, request_schema
+from cdcwb.model import Kind
+
+__all__ = [
+    "Tables", "inferred_rows", "inferred_schema", "inferred_version", "inferred_versions", "merged_tables",
+    "note_tables",
+]  # fmt: skip
+
+Tables = dict[tuple[str | None, str], dict[str, None]]
+"""The columns of each table (schema and name) in order of appearance."""
+
+
+def note_tables(tables: Tables, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Adds the columns of events as dictionaries, whose images are dictionaries."""
+    for row in rows:
+        if row.get("table_name") is not None:
+            columns = tables.setdefault((row.get("schema_name") or None, row["table_name"]), {})
+            for image in ("key", "before", "after"):
+                columns |= dict.fromkeys(row.get(image) or ())
+
+
+def merged_tables(found: Iterable[Tables]) -> Tables:
+    """The tables of consecutive parts of a capture."""
+    merged: Tables = {}
+    for tables in found:
+        for table, columns in tables.items():
+            merged[table] = merged.get(table, {}) | columns
+    return merged
+
+
+def inferred_version(row: Mapping[str, Any]) -> str | None:
+    """The version of the table of an event; None without a table."""
+    schema, name = row.get("schema_name"), row.get("table_name")
+    return None if name is None else f"{schema}.{name}@1" if schema else f"{name}@1"
+
+
+def inferred_versions(tables: Tables) -> pa.Table:
+    """The rows of :data:`cdcwb.model.TABLE_VERSIONS`; ``first_position`` is null."""
+    rows = []
+    for (schema, name), columns in tables.items():
+        row: dict[str, Any] = {"schema_name": schema, "table_name": name, "origin": "inferred"}
+        row["table_version"] = inferred_version(row)
+        row["columns"] = [{"ordinal": at, "name": column} for at, column in enumerate(columns, start=1)]
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
+
+
+def inferred_schema(tables: Tables, request: TableRequest) -> pa.Schema:
+    """The typed columns of a table. Raises CaptureError for an unknown table or column."""
+    names = {(schema, name): f"{schema}.{name}" if schema else name for schema, name in tables}
+    columns = [columns for table, columns in tables.items() if request.name in (table[1], names[table])]
+    if not columns:
+        raise no_table(request, names.values())
+    return request_schema(chosen_columns(dict.fromkeys(columns[0], pa.string()), request), request)
+
+
+def inferred_rows(
+    read: Callable[[Wanted], Iterator[pa.RecordBatch]], schema: pa.Schema, request: TableRequest
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a table with this schema (:func:`inferred_schema`), from events."""
+    kinds = frozenset(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)))
+    for events in read(Wanted(tables=frozenset([request.name]), kinds=kinds)):
+        rows: Sequence[dict[str, Any]] = events.to_pylist()
+        for row in rows:
+            row |= {image: None if row[image] is None else dict(row[image]) for image in ("before", "after")}
+        yield pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names} for row in rows], schema)
