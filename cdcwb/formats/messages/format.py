@@ -251,7 +251,7 @@ class MessageFormat(BaseFormat):
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
         """The plan of a capture. In mode FAILFAST raises CaptureError for the first message that cannot be decoded."""
-        checked = self.options_type.parse(options)
+        checked = self.parse_options(options)
         plan = super().plan(paths, options, run)
         if checked.mode == "FAILFAST":
             text = plan.to_text()
@@ -264,7 +264,7 @@ class MessageFormat(BaseFormat):
 
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Any:
         """The plan of rows with Kafka's columns. Raises CaptureError where there is no column ``value``."""
-        checked = self.options_type.parse(options)
+        checked = self.parse_options(options)
         if "value" not in {column.lower() for column in schema.names}:
             found = ", ".join(schema.names)
             raise CaptureError(f"expected Kafka's columns, at least `value`, found {found}", path=name)
