@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import in_turn, on_one_core, ratio
-from cdcwb.formats.arrays.maps import MapBuilder, TextPool
+from cdcwb.formats.arrays import MapBuilder, TextPool
 from cdcwb.formats.avro import Decoder, parse_schema, to_text
 
 __all__ = ["COLUMNS", "PEER", "PROMISES", "SCHEMA", "difference", "messages", "works"]

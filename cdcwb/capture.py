@@ -44,7 +44,6 @@ from cdcwb.saved import (
     write_description,
 )
 from cdcwb.small import Small, is_small, tables_of
-from cdcwb.spark.names import with_names
 from cdcwb.spark.stored import check_tables
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural, size
@@ -932,7 +931,7 @@ class Capture:
                 frame = decoded._tables.numbered()
             else:
                 frame = getattr(self if in_splits and name != "table_versions" else decoded, name)
-            yield name, with_names(frame)
+            yield name, frame
 
     @property
     def small(self) -> Small | None:
@@ -951,7 +950,7 @@ class Capture:
         if not isinstance(tables, Live) or isinstance(tables, Decoded) or tables.mode == "DROPMALFORMED":
             return self
         folder = Path(path).absolute()
-        with_names(tables.numbered()).write.parquet(str(folder))
+        tables.numbered().write.parquet(str(folder))
         return self.with_tables(Decoded(tables, folder))
 
     def with_tables(self, tables: Live) -> Self:

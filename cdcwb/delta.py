@@ -25,9 +25,8 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.planned import SPLIT
 from cdcwb.saved import delta_at, replacing, write_description
-from cdcwb.spark.names import table_label, with_names
+from cdcwb.spark.names import table_label
 from cdcwb.spark.session import check_delta
-from cdcwb.standard_input import named
 from cdcwb.tables import Continued, Decoded, Saved
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _bring_up(capture: Capture, target: Path, staging: Path) -> None:
 
         assert isinstance(tables, Continued)
         old = _latest(spark, target / "events").where(F.col(SPLIT).isin(dropped))
-        _update(old, with_names(tables.fresh()), target / "events", "events", staging)
+        _update(old, tables.fresh(), target / "events", "events", staging)
         complete = capture.with_tables(Decoded(tables, target / "events", _version(target / "events")))
         frames = ((name, frame) for name, frame in complete.frames(staging, staging) if name != "events")
     for name, frame in frames:
@@ -182,7 +181,7 @@ def _describe(capture: Capture, folder: Path, description: dict[str, Any] | None
     state = 0
     if description is not None:
         same = json.dumps([description[name] for name in ("files", "facts", "continue")])
-        if versions == description["delta"]["tables"] and same == named(json.dumps([files, facts, continuation])):
+        if versions == description["delta"]["tables"] and same == json.dumps([files, facts, continuation]):
             return
         state = description["delta"]["state"] + 1
     delta = {"state": state, "saved_at": dt.datetime.now(dt.UTC).isoformat(), "tables": versions}

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from cdcwb.formats.continued import Stamps, marks_of
 from cdcwb.formats.dissector import Format, Plan
-from cdcwb.standard_input import is_spool
 
 __all__ = ["SPLIT", "Origin", "Planned", "plain"]
 
@@ -73,6 +72,4 @@ class Planned:
             return {"not": "records that could not be parsed were left out when it was saved (mode=DROPMALFORMED)"}
         if self.origin is None:
             return {"not": "it was saved from a table of rows, not from files"}
-        if any(map(is_spool, self.origin.files)):
-            return {"not": "it was saved from standard input, which cannot be read again"}
         return {**asdict(self.origin), "splits": self.marks}

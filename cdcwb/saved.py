@@ -21,7 +21,6 @@ from cdcwb.formats.options import as_moment
 from cdcwb.formats.source import fetched, forget, is_file, is_remote, read_text, url_of
 from cdcwb.formats.uploads import delete, names_below, upload
 from cdcwb.model import TABLES
-from cdcwb.standard_input import named
 from cdcwb.writing import exchange, naming, put, remove, try_lock, write_text
 
 __all__ = [
@@ -320,9 +319,9 @@ def write_description(
     these are Delta tables; readers see the old state or the new."""
     about = {"version": VERSION, "format": format, "files": files, "facts": facts, "continue": continuation}
     if delta is None:
-        (folder / SAVED).write_text(named(json.dumps(about, indent=1)), encoding="utf-8")
+        (folder / SAVED).write_text(json.dumps(about, indent=1), encoding="utf-8")
         return
-    text = named(json.dumps(about | {"version": DELTA_VERSION, "delta": delta}, indent=1))
+    text = json.dumps(about | {"version": DELTA_VERSION, "delta": delta}, indent=1)
     (folder / STATES).mkdir(exist_ok=True)
     for file in (folder / STATES / f"{delta['state']}.json", folder / SAVED):
         write_text(file, text)

@@ -32,7 +32,6 @@ from cdcwb.formats.requests import problem_rows, select
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
-from cdcwb.standard_input import is_spool
 
 __all__ = ["AT_MOST", "Small", "is_small", "tables_of", "versions_from"]
 
@@ -59,11 +58,11 @@ def is_small(paths: Sequence[str | Path]) -> bool:
 
 def tables_of(planned: Planned) -> Small | None:
     """The tables of a capture; None if Spark has to compute them: the capture is not small, it is read with the option
-    ``images`` or ``mode`` or from standard input, halves of updates are in files that overlap (change tables), or
+    ``images`` or ``mode``, halves of updates are in files that overlap (change tables), or
     record ids fall by more than the reader looks back (event logs)."""
     form, plan = planned.format, planned.plan
     files = [entry["file"] for entry in planned.files]
-    plain = planned.mode == "PERMISSIVE" and planned.with_images and not any(map(is_spool, files))
+    plain = planned.mode == "PERMISSIVE" and planned.with_images
     if not plain or not is_small(files):
         return None
     if isinstance(form, Joining):

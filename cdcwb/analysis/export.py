@@ -39,7 +39,6 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.saved import SAVED
-from cdcwb.spark.names import with_names
 from cdcwb.spark.stored import batches_of
 from cdcwb.writing import remove, written
 
@@ -140,7 +139,7 @@ def _rows(capture: Capture, view: str) -> DataFrame:
         raise OptionError(
             f"there is no view '{view}'.{nearest(view, model.TABLES)} There are: {', '.join(model.TABLES)}."
         )
-    return with_names(ordered(capture, view))
+    return ordered(capture, view)
 
 
 def _write_text(rows: DataFrame, kind: str, parts: Path, exact: bool) -> bytes:

@@ -39,7 +39,6 @@ from cdcwb.analysis.export import (
 from cdcwb.analysis.frames import TableStore, bounds_of, from_start, part_of, spark_schema
 from cdcwb.errors import OptionError
 from cdcwb.index.columns import Ints
-from cdcwb.spark.names import with_names
 from cdcwb.spark.stored import batches_of
 from cdcwb.writing import exchange, naming, put, remove, written
 from cdcwb.xds import Decision, Settings, Snapshot
@@ -403,7 +402,7 @@ def write_published(
         _write_documents(published.documents, made, target)
         if lines is not None:
             joined, parts = stack.enter_context(written(lines)), stack.enter_context(parts_beside(lines))
-            ordered = with_names(published.decisions.orderBy("file_index", "offset"))
+            ordered = published.decisions.orderBy("file_index", "offset")
             text_lines(ordered, "jsonl").write.option("compression", "none").text(local(parts))
             join_text(parts_of(parts, lines), joined, b"")
 

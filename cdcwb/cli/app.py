@@ -23,7 +23,6 @@ from cdcwb.cli.open import open_capture
 from cdcwb.cli.pack import pack
 from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest
-from cdcwb.standard_input import remove
 
 __all__ = ["cli", "main"]
 
@@ -122,7 +121,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"cdcwb: {text}", file=sys.stderr)
         return DOWN if isinstance(failure, SourceDownError) else UNUSABLE
     finally:
-        remove()
         for number in caught:
             signal.signal(number, signal.SIG_DFL)
     if ended:  # the command has handled it

@@ -18,7 +18,6 @@ from datetime import UTC, date, datetime
 from typing import IO, Any, Final, Protocol
 
 from cdcwb.spark.tasks import running_tasks
-from cdcwb.standard_input import named
 from cdcwb.words import visible
 
 __all__ = [
@@ -45,7 +44,7 @@ QUIET_SECONDS: Final = 2.0
 def safe(text: object) -> str:
     r"""``text`` on one line with control characters, and those that reorder text, as escapes (``\x1b``,
     ``\u202e``)."""
-    return visible(named(str(text)), sys.maxsize)
+    return visible(str(text), sys.maxsize)
 
 
 def jsonable(value: Any) -> Any:
@@ -66,7 +65,7 @@ def jsonable(value: Any) -> Any:
 
 def to_json(value: Any) -> str:
     """``value`` as JSON text in Unicode that is also safe to print on a terminal."""
-    text = named(json.dumps(jsonable(value), ensure_ascii=False, indent=2, allow_nan=False))
+    text = json.dumps(jsonable(value), ensure_ascii=False, indent=2, allow_nan=False)
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
@@ -81,7 +80,7 @@ def print_lines(lines: list[str]) -> None:
     """Writes lines to standard output; the caller has escaped them (:func:`safe`)."""
     encoding = sys.stdout.encoding or "utf-8"
     for line in lines:
-        text = named(line).rstrip().encode(encoding, "backslashreplace").decode(encoding)
+        text = line.rstrip().encode(encoding, "backslashreplace").decode(encoding)
         sys.stdout.write(text + "\n")
 
 

@@ -11,7 +11,7 @@ import click
 
 from cdcwb.cli.console import print_json, print_lines, print_rows, safe
 from cdcwb.cli.failures import FINE, UNUSABLE
-from cdcwb.cli.options import as_json, format_and_options, key_values, paths, spooled
+from cdcwb.cli.options import as_json, format_and_options, key_values, no_stream, paths
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.source import info_of
 from cdcwb.words import plural
@@ -163,14 +163,13 @@ def _saved(paths: tuple[str, ...]) -> Identification | None:
 
 
 @click.command()
-@click.argument("file", type=click.Path())
+@click.argument("file", type=click.Path(), callback=no_stream)
 @click.option(
     "--offset", type=Offset(), required=True, help="Offset in the decompressed file, in bytes: 1234 or 0x4D2."
 )
 @format_and_options
 @click.option("--all", "everything", is_flag=True, help="Show long fields and values in full.")
 @as_json
-@spooled("file")
 def inspect(
     file: str, offset: int, format_name: str, pairs: tuple[tuple[str, str], ...], everything: bool, as_json: bool
 ) -> None:

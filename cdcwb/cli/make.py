@@ -23,7 +23,7 @@ from cdcwb.cli.options import (
     infer_keys_option,
     key_values,
     narrowing,
-    spooled,
+    no_stream,
     strict,
     to_folder,
 )
@@ -53,7 +53,7 @@ class _Pairs(click.Command):
 
 @click.command(cls=_Pairs)
 @click.argument("name")
-@click.argument("path", type=click.Path())
+@click.argument("path", type=click.Path(), callback=no_stream)
 @click.option(
     "--to",
     "target",
@@ -72,6 +72,7 @@ class _Pairs(click.Command):
     metavar="OTHER",
     type=click.Path(),
     multiple=True,
+    callback=no_stream,
     help="Another capture to show together with PATH, or to compare it with; may be repeated.",
 )
 @click.option(
@@ -98,7 +99,6 @@ class _Pairs(click.Command):
 @infer_keys_option
 @format_and_options
 @strict
-@spooled("path", "others")
 def report(
     name: str,
     path: str,

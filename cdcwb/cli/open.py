@@ -17,7 +17,7 @@ import click
 from cdcwb import machine
 from cdcwb.cli.console import print_lines, safe
 from cdcwb.cli.failures import FINE
-from cdcwb.cli.options import STREAM, Target, format_and_options, key_values
+from cdcwb.cli.options import Target, format_and_options, key_values, no_stream
 from cdcwb.errors import CaptureError, OptionError
 
 __all__ = ["open_capture"]
@@ -32,7 +32,7 @@ def _withdrawn(_context: click.Context, _parameter: click.Parameter, given: bool
 
 
 @click.command(name="open")
-@click.argument("path", type=click.Path())
+@click.argument("path", type=click.Path(), callback=no_stream)
 @click.argument("more", metavar="[-- JUPYTER ARGUMENTS]", nargs=-1)
 @click.option(
     "--to",
@@ -74,10 +74,6 @@ def open_capture(
     from cdcwb.report import notebook_path
     from cdcwb.views.workbook import last_part, make_workbook
 
-    if path == STREAM:
-        raise OptionError(
-            "standard input cannot be read again when the notebooks run: save it first, with cdcwb save - --to FOLDER"
-        )
     if more and not more[0].startswith("-"):
         raise OptionError(f"expected one capture, found also '{more[0]}'; arguments of JupyterLab follow --")
     options = key_values(pairs)

@@ -14,7 +14,6 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote
 from cdcwb.live import PATIENCE
-from cdcwb.standard_input import spool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +31,9 @@ __all__ = [
     "infer_keys_option",
     "key_values",
     "narrowing",
+    "no_stream",
     "overwriting",
     "paths",
-    "spooled",
     "strict",
     "time_of",
 ]
@@ -139,37 +138,17 @@ class Target(click.Path):
 
 
 def paths(command: Command) -> Command:
-    """One or several files or folders, read as one capture in the order given; ``-`` is standard input."""
-    argument = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
-    return argument(spooled("paths")(command))
+    """One or several files or folders, read as one capture in the order given."""
+    return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(), callback=no_stream)(
+        command
+    )
 
 
-def spooled(*names: str) -> Callable[[Command], Command]:
-    """The command with ``-`` in these of its arguments (a path, or several as one capture) replaced by the path of a
-    file that holds standard input.
-
-    Raises OptionError if it is there twice, or is one of several paths of a capture.
-    """
-
-    def decorated(command: Command) -> Command:
-        @wraps(command)
-        def with_files(**own: Any) -> Any:
-            values = {name: own[name] if isinstance(own[name], tuple) else (own[name],) for name in names}
-            times = sum(value.count(STREAM) for value in values.values())
-            if times > 1:
-                raise OptionError("standard input (-) is given twice; it holds one capture")
-            if times and STREAM in values.get("paths", ()) and len(values["paths"]) > 1:
-                raise OptionError("standard input (-) is one complete capture; give it without other paths")
-            path = spool() if times else STREAM
-            for name, value in values.items():
-                files = tuple(path if path_or_stream == STREAM else path_or_stream for path_or_stream in value)
-                own[name] = files if isinstance(own[name], tuple) else files[0]
-            return command(**own)
-
-        wrapped: Any = with_files
-        return wrapped
-
-    return decorated
+def no_stream(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """The path or paths. Raises OptionError for ``-``."""
+    if STREAM in (value if isinstance(value, tuple) else (value,)):
+        raise OptionError("a capture is not read from standard input (-); write it to a file and name that")
+    return value
 
 
 def format_and_options(command: Command) -> Command:

@@ -9,19 +9,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["RANGE", "Groups", "as_array", "distinct", "labels", "one_chunk"]
+from cdcwb.formats.arrays import as_array
+
+__all__ = ["RANGE", "Groups", "distinct", "labels", "one_chunk"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 RANGE: Final = pa.struct([("first", pa.int64()), ("last", pa.int64())])
 """A range of numbers."""
-
-
-def as_array(values: pa.Array) -> Bools:
-    """Truth values as numpy has them."""
-    found: Bools = values.to_numpy(zero_copy_only=False)
-    return found
 
 
 def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:

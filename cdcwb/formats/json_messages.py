@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import messages as containers
+from cdcwb.formats.arrays import batch_of, columns_of
 from cdcwb.formats.dissector import EVERYTHING, Field, Inspection, Piece, Run, RunRows, TableRequest, Wanted, run_here
-from cdcwb.formats.event_batch import batch_of, columns_of
 from cdcwb.formats.inferred import (
     Tables,
     inferred_rows,

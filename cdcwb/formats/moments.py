@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.arrays.texts import content_of
+from cdcwb.formats.arrays import content_of
 from cdcwb.formats.kernels import interpreted, kernel
 
 __all__ = [

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.arrays.texts import slices
+from cdcwb.formats.arrays import slices
 from cdcwb.formats.dissector import (
     BaseFormat,
     Field,

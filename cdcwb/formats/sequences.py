@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import content_of
+from cdcwb.formats.arrays import content_of
 from cdcwb.formats.kernels import kernel
 from cdcwb.formats.moments import DAY, MICROSECONDS, NO_DAY, days_of, digits_at, micros_of_day
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import options as opt
+from cdcwb.formats.arrays import batch_of
 from cdcwb.formats.dissector import EVERYTHING, Field, Pairing, Recognition, TableRequest, Wanted
-from cdcwb.formats.event_batch import batch_of
 from cdcwb.formats.files import open_source
 from cdcwb.formats.inferred import (
     Tables,

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb import errors, standard_input
+from cdcwb import errors
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import nearest
@@ -162,7 +162,7 @@ class Wanted:
         location = absolute(path)
         named = [str(other["path"] if isinstance(other, Mapping) else other) for other in others]
         shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
-        name = standard_input.named(joined([shown, *named]))
+        name = joined([shown, *named])
         further = tuple(
             {**other, "options": without_login(other.get("options") or {})} if isinstance(other, Mapping) else other
             for other in others
@@ -209,7 +209,7 @@ class Report:
 
     def write(self, siblings: Siblings | None = None) -> int:
         """Writes the page, and returns its size in bytes. Raises CaptureError if it cannot be written."""
-        html = standard_input.named(page(self.executed, self.about, siblings))
+        html = page(self.executed, self.about, siblings)
         write_text(self.target, html)
         return len(html.encode())
 
@@ -245,7 +245,7 @@ def make_report(
     which["headline"] = headline(notebook.stem, known)
     text = json.dumps({**which, **flat(known)}, ensure_ascii=False, indent=1, allow_nan=False)
     written = report.write(siblings)
-    write_text(target.with_suffix(".json"), standard_input.named(text) + "\n")
+    write_text(target.with_suffix(".json"), text + "\n")
     say(f"{target}: {size(written)} in {time.monotonic() - started:.0f} s")
     return report
 

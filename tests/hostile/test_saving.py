@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -244,17 +243,3 @@ def test_bookmarks_of_two_processes_are_all_kept(tmp_path: Path) -> None:
     assert [run.wait() for run in runs] == [0, 0]
     assert len(json.loads((target / "marks.json").read_text())["marks"]) == 100
     assert len(json.loads((target / "filters.json").read_text())["filters"]) == 20
-
-
-def test_a_signal_that_ends_a_command_leaves_no_temporary_files(tmp_path: Path) -> None:
-    """Standard input is copied to a temporary file; the process is ended while it waits for more."""
-    (tmp_path / "temporary").mkdir()
-    command = [sys.executable, "-m", "cdcwb.cli", "save", "-", "--to", str(tmp_path / "saved")]
-    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as run:
-        while not names(tmp_path / "temporary"):
-            assert run.poll() is None
-        run.send_signal(signal.SIGTERM)
-        assert run.wait() == 143
-    assert names(tmp_path / "temporary") == []
-    assert names(tmp_path) == ["temporary"]

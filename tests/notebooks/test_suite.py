@@ -131,20 +131,6 @@ def test_pages_speak_of_the_capture_and_not_of_what_was_kept(plain: tuple[Path, 
         assert str(made / "capture") in text.replace("<wbr>", "")
 
 
-def test_a_report_on_standard_input_names_it_and_not_its_copy(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = next(path for path in sorted((made / "capture").iterdir()) if path.is_file())
-    with file.open() as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        assert main(["report", "capture", "-", "--to", str(tmp_path / "x.html")]) == 0
-    assert capsys.readouterr().out.startswith(f"{tmp_path / 'x.html'}: ")
-    page, facts = ((tmp_path / f"x.{kind}").read_text() for kind in ("html", "json"))
-    assert json.loads(facts)["capture"] == "standard input"
-    assert "standard input" in page
-    assert "/standard-input" not in page + facts
-
-
 def test_thresholds_are_judged_over_all_reports(plain: tuple[Path, Suite]) -> None:
     _, suite = plain
     assert len(suite.judgement.broken) == 1

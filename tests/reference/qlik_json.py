@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.arrays import Ints
 from cdcwb.formats.json_values import CutOff, as_text
 from cdcwb.formats.qlik_kafka.decode import Document, Image, Parsed, Rows, read_message
 from cdcwb.formats.qlik_kafka.decode.rows import Context, read_mask

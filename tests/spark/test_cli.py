@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -345,51 +344,7 @@ def test_a_saved_capture_is_replaced_where_that_is_asked_for_and_goes_on_in_its_
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-# --- standard input and output ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def piped(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file with problems that is standard input as well."""
-    (file,) = damaged.iterdir()
-    with file.open() as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        yield file
-
-
-def test_a_summary_of_standard_input_is_that_of_the_file(capsys: pytest.CaptureFixture[str], piped: Path) -> None:
-    told = run(capsys, "summary", "-")
-    plain = run(capsys, "summary", piped)
-    assert told[0] == plain[0] == 0
-    assert told[1] == plain[1].replace(str(piped), "standard input").replace(piped.name, "standard-input")
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-@pytest.mark.parametrize("view", ["events", "problems"])
-def test_what_is_exported_of_standard_input_names_it(
-    capsys: pytest.CaptureFixture[str], piped: Path, tmp_path: Path, view: str, kind: str
-) -> None:
-    assert run(capsys, "export", "-", "--view", view, "--to", tmp_path / f"piped.{kind}")[0] == 0
-    assert run(capsys, "export", piped, "--view", view, "--to", tmp_path / f"plain.{kind}")[0] == 0
-    if kind == "parquet":
-        rows = pq.read_table(tmp_path / "plain.parquet").to_pylist()
-        wanted = [{**row, "file": row["file"] and "standard input"} for row in rows]
-        assert pq.read_table(tmp_path / "piped.parquet").to_pylist() == wanted
-    else:
-        plain = (tmp_path / f"plain.{kind}").read_text().replace(str(piped), "standard input")
-        assert (tmp_path / f"piped.{kind}").read_text() == plain
-
-
-def test_standard_input_is_saved_and_cannot_go_on(
-    capsys: pytest.CaptureFixture[str], piped: Path, tmp_path: Path
-) -> None:
-    assert run(capsys, "save", "-", "--to", tmp_path / "piped")[0] == 0
-    assert run(capsys, "save", piped, "--to", tmp_path / "plain")[0] == 0
-    told, plain = (run(capsys, "summary", tmp_path / name, "--json")[1] for name in ("piped", "plain"))
-    assert told == plain.replace(str(piped), "standard input")
-    code, _, err = run(capsys, "save", tmp_path / "piped", piped, "--to", tmp_path / "more")
-    assert code == 2
-    assert "it was saved from standard input, which cannot be read again" in err
+# --- standard output ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
@@ -403,12 +358,11 @@ def test_standard_output_has_the_data_and_nothing_else(
 
 
 def test_a_reader_of_standard_output_may_have_seen_enough(clean: Path) -> None:
-    command = f"'{sys.executable}' -m cdcwb.cli export - --view events --to - | head -1; exit ${{PIPESTATUS[0]}}"
     (file,) = clean.iterdir()
-    with file.open("rb") as stream:
-        done = subprocess.run(["bash", "-c", command], stdin=stream, capture_output=True, text=True, check=False)
+    command = f"'{sys.executable}' -m cdcwb.cli export '{file}' --view events --to - | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     (line,) = done.stdout.splitlines()
-    assert json.loads(line)["file"] == "standard input"
+    assert json.loads(line)["file"] == str(file)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.arrays.maps import lookup
+from cdcwb.formats.arrays import lookup
 from cdcwb.spark.exchange import SENT, received, send
 
 _ROWS = pa.schema([("transaction_id", pa.string()), ("tables", pa.list_(pa.string()))])

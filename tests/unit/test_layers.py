@@ -36,7 +36,7 @@ LAYERS = (
     ("planned",),
     ("formats",),
     ("model",),
-    ("standard_input", "time_axis", "writing"),
+    ("time_axis", "writing"),
     ("errors", "machine"),
     ("words",),
 )

@@ -88,7 +88,7 @@ def test_without_jupyterlab_the_path_of_the_notebook_is_the_output(
     ("arguments", "sentence"),
     [
         (["no-such-capture"], "no-such-capture"),
-        (["-"], "standard input cannot be read again when the notebooks run: save it first"),
+        (["-"], "a capture is not read from standard input (-)"),
         ([str(CAPTURE), "--page", "transaction"], "Did you mean 'transactions'?"),
         ([str(CAPTURE), "-o", "charst=gb18030"], "charset"),
     ],

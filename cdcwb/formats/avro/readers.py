@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import gather
+from cdcwb.formats.arrays import gather
 from cdcwb.formats.avro.cursors import Bools, Cursors, Ints
 from cdcwb.formats.avro.schema import (
     Array,

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays.texts import SMALL, hex_digits, small_numbers
+from cdcwb.formats.arrays import SMALL, hex_digits, small_numbers
 from cdcwb.formats.avro.schema import (
     JSON,
     MARK,

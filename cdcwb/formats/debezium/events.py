@@ -15,11 +15,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays import batch_of, columns_of
 from cdcwb.formats.avro.text import float_text
 from cdcwb.formats.debezium.layout import OPERATIONS, TIMES, UNAVAILABLE, Clock, position_of, transaction_of
 from cdcwb.formats.debezium.table import Versions, described_tables, is_of, row_type, shape_of
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.event_batch import batch_of, columns_of
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain, reader

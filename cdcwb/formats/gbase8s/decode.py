@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays.texts import bytes_of, from_matrix, hex_digits, integers
-from cdcwb.formats.event_batch import EventBatch
+from cdcwb.formats.arrays import EventBatch, as_array, bytes_of, from_matrix, hex_digits, integers
 from cdcwb.formats.gbase8s.framing import HAS_PAYLOAD, HEADER_SIZE, IS_ROW, Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.layout import (
     BEFORE_IMAGES,
@@ -46,7 +45,6 @@ from cdcwb.formats.gbase8s.values import (
     signed_number,
     value_of,
 )
-from cdcwb.formats.groups import as_array
 from cdcwb.formats.kernels import interpreted, kernel
 from cdcwb.model import Kind, Problem
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.arrays.texts import bytes_of
+from cdcwb.formats.arrays import bytes_of
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import SHAPES
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, Headers, counts_of, read_headers

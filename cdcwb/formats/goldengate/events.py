@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays.texts import from_matrix, slices
+from cdcwb.formats.arrays import EventBatch, from_matrix, slices
 from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned, Behind, assign, names_of
 from cdcwb.formats.goldengate.decode import (

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
+from cdcwb.formats.arrays import text_array
 from cdcwb.formats.dissector import EVERYTHING, Field, Recognition, Wanted
-from cdcwb.formats.event_batch import text_array
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.goldengate.decode.exports import (
     Names,

@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.maps import TextPool
+from cdcwb.formats.arrays import EventBatch, TextPool
 from cdcwb.formats.bitmask import parse
 from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned
 from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
 from cdcwb.formats.goldengate.decode.bodies import (

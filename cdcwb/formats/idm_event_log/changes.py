@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays.maps import lookup
+from cdcwb.formats.arrays import lookup
 from cdcwb.formats.changes import Named, Read
 from cdcwb.formats.changes import joined as together
 from cdcwb.formats.dissector import OF_CHANGES, Wanted

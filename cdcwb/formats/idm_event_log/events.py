@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays.maps import maps_of
-from cdcwb.formats.arrays.texts import interleaved
+from cdcwb.formats.arrays import interleaved, maps_of
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.groups import labels
 from cdcwb.formats.idm_event_log.decode import LogPart, log_parts

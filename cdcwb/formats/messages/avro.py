@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import zstandard
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays.texts import slices
+from cdcwb.formats.arrays import slices
 from cdcwb.formats.avro import Decoded, Decoder, Schema, parse_schema
 from cdcwb.formats.avro.schema import TOP, Array, Map, Node, Primitive, Record, Recursive, Union
 from cdcwb.formats.files import Source

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.arrays.texts import as_text, slices
+from cdcwb.formats.arrays import as_text, slices
 from cdcwb.formats.files import Source
 from cdcwb.formats.messages.batch import (
     FACTS,

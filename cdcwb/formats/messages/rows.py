@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, ChangedFileError
-from cdcwb.formats.arrays.maps import Ints
-from cdcwb.formats.event_batch import EventBatch
+from cdcwb.formats.arrays import EventBatch, Ints
 from cdcwb.formats.files import Source
 from cdcwb.formats.messages.batch import (
     BYTES,

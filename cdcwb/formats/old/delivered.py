@@ -18,9 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays import as_array
 from cdcwb.formats.changes import CHANGES, Became, Halves, Named, Read, assembled, ended, joined
 from cdcwb.formats.dissector import OF_CHANGES, Wanted
-from cdcwb.formats.groups import Groups, as_array
+from cdcwb.formats.groups import Groups
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.old.halves import HALVES, WHOLE, elsewhere, partners
 from cdcwb.formats.old.headers import OPEN, PATCHED, ROLLED_BACK, Patch

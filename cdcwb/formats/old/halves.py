@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.groups import as_array
+from cdcwb.formats.arrays import as_array
 from cdcwb.formats.old.protocols import Halved
 from cdcwb.model import Kind
 

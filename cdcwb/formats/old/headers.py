@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
+from cdcwb.formats.arrays import as_array
 from cdcwb.formats.changes import CHANGES, Halves, Read, files_changed
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.groups import as_array, one_chunk
+from cdcwb.formats.groups import one_chunk
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.model import Kind, Outcome
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.groups import Groups, as_array, distinct, one_chunk
+from cdcwb.formats.arrays import as_array
+from cdcwb.formats.groups import Groups, distinct, one_chunk
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.old.headers import (
     NO_PATCHES,

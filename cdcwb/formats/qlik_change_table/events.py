@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import bitmask
-from cdcwb.formats.arrays.maps import maps_of
-from cdcwb.formats.arrays.texts import interleaved
+from cdcwb.formats.arrays import interleaved, maps_of
 from cdcwb.formats.dissector import EVERYTHING, Field, Inspection, Piece, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.moments import moment as time_of

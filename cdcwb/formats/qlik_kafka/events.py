@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
-from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.arrays import EventBatch, Ints, columns_of
 from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts

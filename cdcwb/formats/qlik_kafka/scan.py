@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
-from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.arrays import Ints
 from cdcwb.formats.bitmask import Votes
 from cdcwb.formats.dissector import detected_row, problem_row
 from cdcwb.formats.messages import Messages

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays import EventBatch
 from cdcwb.formats.avro import to_text
 from cdcwb.formats.bitmask import HEX, parse
 from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.format import TableColumn
 from cdcwb.formats.messages.rows import Where

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import hex_digits, interleaved, slices
+from cdcwb.formats.arrays import hex_digits, interleaved, slices
 from cdcwb.formats.avro import to_text
 from cdcwb.formats.json_text import Element, parse
 from cdcwb.formats.json_values import as_text, parse_json

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays import batch_of, text_array
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.event_batch import batch_of, text_array
 from cdcwb.formats.goldengate.decode import Bools, Ints
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.moments import MICROSECONDS, moments

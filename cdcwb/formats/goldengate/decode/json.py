@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays import columns_of
 from cdcwb.formats.dissector import Field, Wanted
-from cdcwb.formats.event_batch import columns_of
 from cdcwb.formats.goldengate.decode.exports import (
     RESERVED,
     Event,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import bytes_of
+from cdcwb.formats.arrays import bytes_of
 from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order, readable
 from cdcwb.formats.goldengate.decode.definitions import ColumnDef
 from cdcwb.formats.goldengate.decode.grammar import wide

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdcwb.formats.arrays.texts import gather
+from cdcwb.formats.arrays import gather
 from cdcwb.formats.goldengate.decode import MISSING, Bools, Bytes, Ints, Records, Shape, System
 from cdcwb.formats.goldengate.decode.bodies import Form
 from cdcwb.formats.goldengate.decode.definitions import GUARDIAN, one_case

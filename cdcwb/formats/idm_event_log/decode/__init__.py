@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import slices
+from cdcwb.formats.arrays import slices
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.idm_event_log.decode.literals import column
 from cdcwb.formats.idm_event_log.decode.sql import Segments, SqlRows, segments

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import content_of
+from cdcwb.formats.arrays import content_of
 from cdcwb.formats.kernels import kernel
 from cdcwb.formats.moments import DAY, NO_DAY, Zone, days_of, micros_of_day, parse_zone, to_utc
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.arrays import Ints
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.decode.avro import (
     by_registry_id,

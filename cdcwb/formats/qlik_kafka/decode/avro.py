@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.arrays import Ints
 from cdcwb.formats.avro import Schema, decode_one, parse_schema, to_text
 from cdcwb.formats.avro.schema import MARK, MEMBER
 from cdcwb.formats.qlik_kafka.decode.rows import (

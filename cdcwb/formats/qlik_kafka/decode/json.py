@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.maps import Ints
-from cdcwb.formats.arrays.texts import content_of, gather
+from cdcwb.formats.arrays import Ints, content_of, gather
 from cdcwb.formats.json_spans import ARRAY, ESCAPED, KIND, NULL, OBJECT, STRING, Spans, spans_of
 from cdcwb.formats.json_text import Parts, complete_part
 from cdcwb.formats.json_values import MARK, CutOff, as_text, parse_json

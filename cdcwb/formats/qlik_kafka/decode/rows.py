@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.maps import Ints, TextPool
-from cdcwb.formats.arrays.texts import hex_digits
+from cdcwb.formats.arrays import Ints, TextPool, hex_digits
 from cdcwb.formats.avro import to_text
 from cdcwb.formats.bitmask import parse
 from cdcwb.formats.messages import Messages

@@ -1,0 +1,443 @@
+"""Arrow arrays for many records at once, without a Python object for each value: texts from matrices of characters and
+slices of a buffer, maps of text to text, and the columns of events.
+
+A string array of Arrow is bytes with the offsets of values. With alternating start and end offsets over a buffer, every
+second slot of such an array is a requested value, and the slots between are skipped. Records whose maps have the same
+keys make a group: the texts of all values are in a pool, and at the end every entry is gathered once, in record order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.dissector import EVERYTHING, Wanted
+from cdcwb.model import Problem
+
+__all__ = [
+    "SMALL",
+    "EventBatch",
+    "MapBuilder",
+    "TextPool",
+    "as_array",
+    "as_text",
+    "batch_of",
+    "bytes_of",
+    "columns_of",
+    "content_of",
+    "from_matrix",
+    "gather",
+    "hex_digits",
+    "integers",
+    "interleaved",
+    "lookup",
+    "maps_of",
+    "slices",
+    "small_numbers",
+    "text_array",
+    "text_maps",
+]
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.integer]
+Bools = npt.NDArray[np.bool_]
+
+SMALL: Final = 8192
+_HEX_UPPER: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
+_HEX_LOWER: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.uint16)
+
+
+def as_array(values: pa.Array) -> Bools:
+    """Truth values as numpy has them."""
+    found: Bools = values.to_numpy(zero_copy_only=False)
+    return found
+
+
+def slices(buffer: Bytes, start: Offsets, end: Offsets, null: Bools | None = None) -> pa.Array:
+    """The runs ``[start, end)`` of a buffer as a binary array; null where ``null`` is true.
+
+    ``start`` must not descend, and no run may overlap the next. The buffer must be shorter than 2 GiB.
+    """
+    count = len(start)
+    if count == 0:
+        return pa.array([], type=pa.binary())
+    nulls = null is not None and bool(null.any())
+    # Offsets begin at 0: Arrow 18 sends an array with another first offset with the wrong bytes.
+    first = start[0]
+    data = pa.py_buffer(np.ascontiguousarray(buffer[first : end[-1]]))
+    start, end = start - first, end - first
+    if not nulls and np.array_equal(end[:-1], start[1:]):  # nothing between them to skip
+        offsets = np.append(start, end[-1]).astype(np.int32)
+        return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), data])
+    offsets = np.empty(2 * count, dtype=np.int32)
+    offsets[0::2] = start
+    offsets[1::2] = end
+    laid = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), data])
+    wanted = np.arange(0, 2 * count, 2)
+    return laid.take(pa.array(wanted, mask=null) if nulls else pa.array(wanted))
+
+
+@lru_cache(maxsize=8)
+def _evens(count: int) -> Any:
+    return pa.py_buffer(np.arange(0, 2 * count, 2, dtype=np.int32))
+
+
+def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bools | None) -> pa.Array:
+    """The runs ``[start, end)`` of the buffer, copied out, as an array of strings or bytes.
+
+    Runs may be in any order. The array has alternating start and end offsets over the buffer, so every second slot is a
+    requested run; the last slot ends with the buffer.
+    """
+    count = len(start)
+    offsets = np.empty(2 * count + 2, dtype=np.int32)
+    # start in the lower, end in the upper half of eight bytes
+    np.bitwise_or(end << 32, start, out=offsets[: 2 * count].view(np.int64))
+    offsets[2 * count :] = len(buffer)
+    laid = pa.Array.from_buffers(kind, 2 * count + 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
+    return laid.take(
+        pa.Array.from_buffers(
+            pa.int32(),
+            count,
+            [None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little")), _evens(count)],
+        )
+    )
+
+
+def interleaved(columns: Sequence[pa.StringArray], index: Ints | None = None) -> pa.StringArray:
+    """The texts of some rows (None: of all) of these columns, one row after the other."""
+    if not columns:
+        return pa.array([], pa.string())
+    count = len(columns[0])
+    rows = np.arange(count) if index is None else index
+    chosen = (rows[:, None] + np.arange(len(columns)) * count).reshape(-1)
+    return pa.concat_arrays(columns).take(pa.array(chosen))
+
+
+def content_of(values: pa.Array) -> tuple[Bytes, Ints]:
+    """The bytes of a binary or text array, concatenated, with the start of each, and the end."""
+    if not len(values):
+        return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    _, edges, data = values.buffers()
+    offsets = np.frombuffer(edges, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    buffer = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return buffer[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def as_text(array: pa.Array) -> pa.Array:
+    """A binary array of ASCII as a string array over the same bytes."""
+    return array.view(pa.string())
+
+
+def from_matrix(characters: Bytes, start: Ints | int, end: Ints | int, null: Bools | None = None) -> pa.Array:
+    """One string per row of a matrix of ASCII characters: ``row[start:end]``; null where ``null`` is true."""
+    count, width = characters.shape
+    base = np.arange(count, dtype=np.int64) * width
+    return as_text(slices(characters.reshape(-1), base + start, base + end, null))
+
+
+def hex_digits(matrix: Bytes, *, upper: bool = False) -> Bytes:
+    """Each row of bytes as twice as many hexadecimal digits."""
+    pairs: Bytes = (_HEX_UPPER if upper else _HEX_LOWER)[matrix].view(np.uint8)
+    return pairs
+
+
+def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:
+    """The ``size`` bytes from each start, as a matrix with a row for each."""
+    if size == 0 or len(start) == 0:
+        return np.empty((len(start), size), dtype=np.uint8)
+    # one item of ``size`` bytes at every byte of the buffer, each overlapping the next
+    items = np.ndarray((len(buffer) - size + 1,), dtype=f"V{size}", buffer=buffer, strides=(1,))
+    there: Bytes = items[start].view(np.uint8).reshape(len(start), size)
+    return there
+
+
+def integers(values: Ints, null: Bools | None = None) -> pa.Array:
+    """Whole numbers as decimal text; null where ``null`` is true."""
+    there = values if null is None else np.where(null, 0, values)
+    if len(there) and there.min() >= 0 and there.max() < SMALL:
+        return small_numbers().take(pa.array(there, mask=null))
+    return pc.cast(pa.array(values, mask=null), pa.string())
+
+
+@cache  # made when first used: arrays that are made by an import would import pandas with them
+def small_numbers() -> pa.Array:
+    """The text of each number from 0 to ``SMALL``: a look-up is several times as fast as a conversion."""
+    return pc.cast(pa.array(range(SMALL)), pa.string())
+
+
+# --- maps -------------------------------------------------------------------------------------------------------------
+
+
+class TextPool:
+    """A pool of concatenated texts. It begins with the decimal texts of small numbers, each at its own index."""
+
+    def __init__(self) -> None:
+        self._arrays: list[pa.Array] = [small_numbers()]
+        self._ends = [SMALL]
+
+    def add(self, texts: pa.Array) -> Ints:
+        """Adds texts; returns their indexes."""
+        first = self._ends[-1]
+        if len(texts):
+            self._arrays.append(texts)
+            self._ends.append(first + len(texts))
+        return np.arange(first, self._ends[-1])
+
+    def add_integers(self, values: Ints) -> Ints:
+        """The index of the decimal text of each number."""
+        if len(values) and (int(values.min()) < 0 or int(values.max()) >= SMALL):
+            return self.add(integers(values))
+        return values
+
+    def gather(self, places: npt.NDArray[np.int32]) -> pa.Array:
+        """The texts at some indexes; without a copy if these are exactly texts that were added together."""
+        if not len(places):
+            return pa.array([], pa.string())
+        first = bisect_right(self._ends, int(places.min()))
+        last = bisect_right(self._ends, int(places.max()))
+        start = self._ends[first - 1] if first else 0
+        arrays = self._arrays[first : last + 1]
+        texts = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        if len(places) == len(texts) and _begins_at_zero(texts):
+            every = np.arange(start, start + len(places), dtype=np.int32)
+            if np.array_equal(places, every):
+                return texts
+        return texts.take(pa.array(places - np.int32(start)))
+
+
+def _begins_at_zero(texts: pa.StringArray) -> bool:
+    """Whether the offsets of an array's texts begin at 0; Arrow 18 sends others incorrectly."""
+    return texts.offset == 0 and int(np.frombuffer(texts.buffers()[1], np.int32, 1)[0]) == 0
+
+
+class MapBuilder:
+    """The maps of ``count`` records, with values from ``pool``; null for a record without a group."""
+
+    def __init__(self, count: int, pool: TextPool) -> None:
+        self._group_of = np.zeros(count, dtype=np.int64)
+        self._pool = pool
+        self._keys: list[list[bytes]] = [[]]
+        self._members: list[tuple[Ints, npt.NDArray[np.integer]]] = []
+
+    def group(self, records: Ints, keys: Sequence[str], values: npt.NDArray[np.integer]) -> None:
+        """Records with these keys; ``values`` has a row for each, with the indexes of its values."""
+        self._group_of[records] = len(self._keys)
+        self._keys.append([key.encode() for key in keys])
+        self._members.append((records, values))
+
+    def build(self) -> pa.Array:
+        """The maps, in record order."""
+        sizes = np.array([len(keys) for keys in self._keys])
+        offsets = np.zeros(len(self._group_of) + 1, dtype=np.int32)
+        np.cumsum(sizes[self._group_of], out=offsets[1:])
+        lengths, places = np.empty((2, int(offsets[-1])), dtype=np.int32)
+        for keys, (records, values) in zip(self._keys[1:], self._members, strict=True):
+            if keys and len(records):
+                of_keys = np.array([[len(key) for key in keys]], dtype=np.int32)
+                _rows_at(lengths, len(keys))[offsets[records]] = _rows_at(of_keys, len(keys))
+                _rows_at(places, len(keys))[offsets[records]] = _rows_at(values.astype(np.int32), len(keys), len(keys))
+        return pa.MapArray.from_arrays(
+            pa.array(offsets, mask=np.append(self._group_of == 0, False)),
+            self._key_texts(lengths),
+            self._pool.gather(places),
+        )
+
+    def _key_texts(self, lengths: npt.NDArray[np.int32]) -> pa.Array:
+        """The keys of all entries: those of a record are copied together, and split by their lengths."""
+        groups = self._group_of[self._group_of > 0]
+        joined = pa.array([b"".join(keys) for keys in self._keys], pa.binary()).take(pa.array(groups))
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+        np.cumsum(lengths, out=offsets[1:])
+        return pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(offsets), joined.buffers()[2]])
+
+
+def _rows_at(numbers: npt.NDArray[np.int32], width: int, step: int = 1) -> npt.NDArray[np.void]:
+    """Runs of ``width`` numbers as one item each, from every ``step``-th number on, to copy them together."""
+    count = (numbers.size - width) // step + 1
+    return np.ndarray((count,), dtype=f"V{4 * width}", buffer=numbers, strides=(4 * step,))
+
+
+def maps_of(keys: Sequence[str], values: pa.StringArray, chosen: npt.NDArray[np.bool_]) -> pa.MapArray:
+    """Maps with the same keys for the ``chosen`` records, null for the others; ``values`` are in record order."""
+    count, size = int(np.count_nonzero(chosen)), len(keys)
+    offsets = np.zeros(len(chosen) + 1, dtype=np.int32)
+    np.cumsum(chosen * size, out=offsets[1:])
+    joined = "".join(keys).encode()
+    ends = np.cumsum([len(key.encode()) for key in keys], dtype=np.int64)
+    edges = np.zeros(count * size + 1, dtype=np.int32)
+    edges[1:] = (np.arange(count)[:, None] * len(joined) + ends).reshape(-1)
+    texts = pa.Array.from_buffers(pa.string(), count * size, [None, pa.py_buffer(edges), pa.py_buffer(joined * count)])
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(~chosen, False)), texts, values)
+
+
+def lookup(maps: pa.MapArray, key: str) -> pa.Array:
+    """The value of a key in each map, null for none; several times as fast as Arrow's where all have the same keys in
+    the same order."""
+    offsets = maps.offsets.to_numpy()
+    size = int(offsets[1] - offsets[0]) if len(maps) else 0
+    if size and (np.diff(offsets) == size).all():
+        first = maps.keys.slice(offsets[0], size).to_pylist()
+        at = pa.array(offsets[:-1] + (first.index(key) if key in first else 0))
+        if pc.all(pc.equal(maps.keys.take(at), key)).as_py():
+            return maps.items.take(at)
+    return pc.map_lookup(maps, key, "first")
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+_MAPS: Final = ("key", "before", "after", "headers")
+
+
+class EventBatch:
+    """The events of ``count`` records, filled column by column for any of them; other values are null, and so are
+    columns that are not ``wanted`` (None: all are)."""
+
+    def __init__(self, count: int, wanted: Wanted | None = None) -> None:
+        self.count = count
+        self.wanted = wanted or EVERYTHING
+        self.pool = TextPool()
+        self.maps = {name: MapBuilder(count, self.pool) for name in _MAPS}
+        self._columns: dict[str, list[tuple[Ints | None, pa.Array]]] = {}
+        self._problems: dict[int, list[dict[str, str]]] = {}
+
+    def put(self, name: str, values: pa.Array, index: Ints | None = None) -> None:
+        """The values of a column for the records ``index`` (None: for all); of a map column, all of its maps."""
+        if len(values) and self.wanted.needs(name):
+            self._columns.setdefault(name, []).append((index, values))
+
+    def constant(self, name: str, value: Any, index: Ints | None = None) -> None:
+        """One value of a column for the records ``index`` (None: for all)."""
+        if value is not None and self.wanted.needs(name):
+            count = self.count if index is None else len(index)
+            self.put(name, pa.repeat(pa.scalar(value, model.EVENTS.field(name).type), count), index)
+
+    def texts(
+        self,
+        name: str,
+        keys: Sequence[str],
+        columns: Sequence[pa.StringArray],
+        index: Ints,
+        absent: Bools | None = None,
+    ) -> None:
+        """A map column: for the records ``index`` these keys, with an array of values for each; see :meth:`entries`."""
+        if len(index) and self.wanted.needs(name):
+            places = [self.pool.add(column) for column in columns]
+            stacked = np.stack(places, axis=1) if places else np.empty((len(index), 0), np.int64)
+            self.entries(name, keys, stacked, index, absent)
+
+    def entries(self, name: str, keys: Sequence[str], places: Ints, index: Ints, absent: Bools | None) -> None:
+        """A map column: for the records ``index`` these keys, with the indexes of their values in the pool, a row for
+        each record. If ``absent`` (of the same shape) is true, the record lacks the key."""
+        if not self.wanted.needs(name):
+            return
+        if absent is None or not absent.any():
+            self.maps[name].group(index, keys, places)
+            return
+        patterns, pattern = np.unique(np.packbits(absent, axis=1), axis=0, return_inverse=True)
+        pattern = pattern.reshape(-1)
+        for at in range(len(patterns)):
+            members = np.flatnonzero(pattern == at)
+            there = np.flatnonzero(~absent[members[0]])
+            named = [keys[column] for column in there.tolist()]
+            self.maps[name].group(index[members], named, places[np.ix_(members, there)])
+
+    def problem(self, record: int, code: Problem, detail: str) -> None:
+        """A problem of one record."""
+        self._problems.setdefault(record, []).append({"code": str(code), "detail": detail})
+
+    def build(self, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """The batch, with exactly the columns of :data:`cdcwb.model.EVENTS`, or some of them."""
+        schema = model.EVENTS if columns is None else pa.schema([model.EVENTS.field(name) for name in columns])
+        arrays = []
+        for field in schema:
+            if field.name in self.maps and field.name not in self._columns:
+                arrays.append(self.maps[field.name].build())
+            elif field.name == "problems":
+                arrays.append(self._all_problems(field.type))
+            else:
+                arrays.append(_gathered(self._columns.get(field.name, ()), field.type, self.count))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _all_problems(self, kind: pa.DataType) -> pa.Array:
+        if not self._problems:
+            return pa.nulls(self.count, kind)
+        return pa.array([self._problems.get(record) for record in range(self.count)], kind)
+
+
+def _gathered(parts: Sequence[tuple[Ints | None, pa.Array]], kind: pa.DataType, count: int) -> pa.Array:
+    """The values of all parts, each at its records; null for the others."""
+    if len(parts) == 1 and (parts[0][0] is None or len(parts[0][1]) == count):
+        return _typed(parts[0][1], kind)  # a part's records ascend, so a part with all records needs no reordering
+    places = np.full(count, -1, dtype=np.int64)
+    first = 0
+    for index, values in parts:
+        places[slice(None) if index is None else index] = np.arange(first, first + len(values))
+        first += len(values)
+    if not first:
+        return pa.nulls(count, kind)
+    joined = pa.concat_arrays([_typed(values, kind) for _, values in parts])
+    missing = places < 0
+    return joined.take(pa.array(places, mask=missing) if missing.any() else pa.array(places))
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if values.type == kind else values.cast(kind)
+
+
+def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]:
+    """The facts of a container about its messages, by their names in headers; without facts that no message has."""
+    return {f"kafka.{name}": texts for name, texts in facts.items() if texts.null_count < len(texts)}
+
+
+# --- from rows ------------------------------------------------------------------------------------------------------
+
+
+def batch_of(rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
+    """A batch of :data:`cdcwb.model.EVENTS` from events as dictionaries; a column that a dictionary lacks is null, and
+    so are columns that are not ``wanted``. ``given``: columns that are in no dictionary, each as an array or as the
+    value of all events."""
+    arrays: list[pa.Array] = []
+    for field in model.EVENTS:
+        name, kind = field.name, field.type
+        if not wanted.needs(name):
+            arrays.append(pa.nulls(len(rows), kind))
+        elif name in given:
+            value = given[name]
+            is_array = isinstance(value, pa.Array)
+            arrays.append(_typed(value, kind) if is_array else pa.repeat(pa.scalar(value, kind), len(rows)))
+        else:
+            values = [row.get(name) for row in rows]
+            make = text_maps if name in _MAPS else text_array if pa.types.is_string(kind) else None
+            arrays.append(pa.array(values, kind) if make is None else make(values))
+    return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+
+
+def text_maps(maps: Sequence[Mapping[str, str | None] | None]) -> pa.MapArray:
+    """Dictionaries of texts as maps; None is null."""
+    offsets = np.zeros(len(maps) + 1, dtype=np.int32)
+    np.cumsum([0 if one is None else len(one) for one in maps], out=offsets[1:])
+    missing = np.array([*(one is None for one in maps), False])
+    keys = text_array([key for one in maps if one for key in one])
+    items = text_array([text for one in maps if one for text in one.values()])
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=missing), keys, items)
+
+
+def text_array(texts: Sequence[str | None]) -> pa.StringArray:
+    """Texts as an array; a lone surrogate becomes a question mark."""
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([None if text is None else text.encode("utf-8", "replace").decode() for text in texts])
