@@ -38,6 +38,7 @@ __all__ = [
     "hex_digits",
     "integers",
     "interleaved",
+    "labels",
     "lookup",
     "maps_of",
     "slices",
@@ -63,6 +64,11 @@ def as_array(values: pa.Array) -> Bools:
     """Truth values as numpy has them."""
     found: Bools = values.to_numpy(zero_copy_only=False)
     return found
+
+
+def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:
+    """``schema.table``, or ``table`` without a schema; null without a table."""
+    return pc.coalesce(pc.binary_join_element_wise(schemas, tables, "."), tables)
 
 
 def slices(buffer: Bytes, start: Offsets, end: Offsets, null: Bools | None = None) -> pa.Array:

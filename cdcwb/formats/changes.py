@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays import as_array
+from cdcwb.formats.arrays import as_array, labels
 from cdcwb.formats.bitmask import disagreement
 from cdcwb.formats.dissector import OF_CHANGES, Wanted
-from cdcwb.formats.groups import Groups, distinct, labels, one_chunk
+from cdcwb.formats.groups import Groups, distinct, one_chunk
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.transactions import (
     AFTER,

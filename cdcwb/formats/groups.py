@@ -11,18 +11,13 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
 
-__all__ = ["RANGE", "Groups", "distinct", "labels", "one_chunk"]
+__all__ = ["RANGE", "Groups", "distinct", "one_chunk"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 RANGE: Final = pa.struct([("first", pa.int64()), ("last", pa.int64())])
 """A range of numbers."""
-
-
-def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:
-    """``schema.table``, or ``table`` without a schema; null without a table."""
-    return pc.coalesce(pc.binary_join_element_wise(schemas, tables, "."), tables)
 
 
 def distinct(number: Ints, texts: pa.Array, count: int, weights: Ints | None = None) -> tuple[pa.Array, pa.Array, Ints]:

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
+from cdcwb.formats.arrays import labels
 from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.groups import labels
 from cdcwb.formats.options import nearest
 from cdcwb.model import Kind, Problem
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import interleaved, maps_of
+from cdcwb.formats.arrays import interleaved, labels, maps_of
 from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.groups import labels
 from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
 from cdcwb.formats.idm_event_log.decode.keys import KeyColumn, TableKeyError, correct, parse_column
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, numbers_of, parse_times, ranges, xml_unfit

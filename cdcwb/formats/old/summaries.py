@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import as_array
+from cdcwb.formats.arrays import as_array, labels
 from cdcwb.formats.changes import CHANGES, Read
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.groups import RANGE, Groups, labels, one_chunk
+from cdcwb.formats.groups import RANGE, Groups, one_chunk
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.old.halves import WHOLE, elsewhere, partners
 from cdcwb.formats.old.headers import NO_PATCH, Headers, Patch

@@ -19,10 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import as_array
+from cdcwb.formats.arrays import as_array, labels
 from cdcwb.formats.changes import CHANGES, Became, Named, Read, assembled, files_changed, joined, spliced, with_columns
 from cdcwb.formats.dissector import OF_CHANGES, Wanted
-from cdcwb.formats.groups import labels
 from cdcwb.formats.old.delivered import read_ends, read_with_ends
 from cdcwb.formats.old.headers import (
     LOCATION,
