@@ -387,7 +387,9 @@ def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) 
             some = np.flatnonzero(patterns == pattern)
             chosen = [at for at in range(places.shape[1]) if at < len(fields) or pattern >> (at - len(fields)) & 1]
             names = [*(one.name for one in fields), *extra]
-            batch.maps["headers"].group(index[some], [names[at] for at in chosen], places[some][:, chosen])
+            batch.maps["headers"].group(
+                index[some], [names[at] for at in chosen], places[np.ix_(some, np.array(chosen))]
+            )
     return batch.maps["headers"].build()
 
 

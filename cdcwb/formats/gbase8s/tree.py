@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -98,20 +98,18 @@ class _Tree:
         number = self.number(COMMON_FIELDS[3])
         extra = self.first(Problem.HEADER_SIZE, Problem.UNKNOWN_RECORD_TYPE)
         unowned = "bytes that follow the end given by header and payload size"
-        payload = self.payload()
-        parts = (
+        children = (
             self.common_header(),
             self.specific_header(),
             self.size_words(),
-            self.leaf("extra header", self.words_end, self.header_end, None, "header bytes of unknown meaning", extra),
-            payload,
-            self.leaf("trailing bytes", self.payload_end, len(self.record), None, unowned, Problem.MALFORMED),
+            self.node("extra header", self.words_end, self.header_end, None, "header bytes of unknown meaning", extra),
+            self.payload(),
+            self.node("trailing bytes", self.payload_end, len(self.record), None, unowned, Problem.MALFORMED),
         )
-        # an empty row is shown if it has a problem
-        children = tuple(part for part in parts if part.length or (part is payload and payload.problem))
         meaning = RECORD_TYPES[number].meaning if number in RECORD_TYPES else "a record of an unknown type"
-        problem = self.first(Problem.TRUNCATED)
-        return self.node(record_name(number), 0, len(self.record), None, meaning, children, problem)
+        return self.node(
+            record_name(number), 0, len(self.record), None, meaning, self.first(Problem.TRUNCATED), children
+        )
 
     def first(self, *codes: Problem) -> Problem | None:
         """The first problem of the record that is one of ``codes``."""
@@ -123,17 +121,14 @@ class _Tree:
         return int.from_bytes(raw, "big", signed=field.signed)
 
     def node(
-        self, name: str, start: int, stop: int, value: str | None, meaning: str,
-        children: tuple[Field, ...], problem: Problem | None = None,
+        self, name: str, start: int, stop: int, value: str | None, meaning: str, problem: Problem | None = None,
+        children: Iterable[Field] = (),
     ) -> Field:  # fmt: skip
-        """A node with children."""
-        return Field(name, start, stop - start, self.record[start:stop], value, meaning, children, problem)
-
-    def leaf(
-        self, name: str, start: int, stop: int, value: str | None, meaning: str, problem: Problem | None = None
-    ) -> Field:
-        """A node without children."""
-        return self.node(name, start, stop, value, meaning, (), problem)
+        """A node, with those of its ``children`` that have bytes, and an empty payload with a problem."""
+        inner = tuple(
+            child for child in children if child.length or (child.name in ("row", "column list") and child.problem)
+        )
+        return Field(name, start, stop - start, self.record[start:stop], value, meaning, inner, problem)
 
     # --- headers ------------------------------------------------------------------------------------------------------
 
@@ -146,19 +141,18 @@ class _Tree:
             (scheme, f"{SCHEME} is the only known scheme", Problem.PACKET_SCHEME),
             (number, record_name(number), Problem.UNKNOWN_RECORD_TYPE),
         )
-        children = tuple(
-            self.leaf(f.name, f.offset, f.offset + f.size, str(value), meaning, self.first(code))
+        children = (
+            self.node(f.name, f.offset, f.offset + f.size, str(value), meaning, self.first(code))
             for f, (value, meaning, code) in zip(COMMON_FIELDS, meanings, strict=True)
         )
         meaning = "four big-endian integers at the beginning of every record"
-        return self.node("common header", 0, COMMON_HEADER, None, meaning, children)
+        return self.node("common header", 0, COMMON_HEADER, None, meaning, children=children)
 
     def specific_header(self) -> Field:
         """The fields of the record's type."""
-        fields = () if self.kind is None else self.kind.fields
-        children = tuple(self.header_field(field) for field in fields)
+        children = map(self.header_field, () if self.kind is None else self.kind.fields)
         meaning = "the fields of this record type"
-        return self.node("specific header", COMMON_HEADER, self.words_at, None, meaning, children)
+        return self.node("specific header", COMMON_HEADER, self.words_at, None, meaning, children=children)
 
     def header_field(self, field: HeaderField) -> Field:
         """One field of the record's type."""
@@ -173,24 +167,21 @@ class _Tree:
             problem = Problem.SOURCE_ERROR
         elif field.name in ("start_time", "commit_time"):
             problem = self.first(Problem.TIME_RANGE)
-            shown = "outside the years 1 to 9999"
-            if problem is None:
-                shown = (_EPOCH + timedelta(seconds=value)).isoformat().replace("+00:00", "Z")
-            meaning += shown
-        return self.leaf(field.name, field.offset, field.offset + field.size, text, meaning, problem)
+            time = None if problem else (_EPOCH + timedelta(seconds=value)).isoformat().replace("+00:00", "Z")
+            meaning += time or "outside the years 1 to 9999"
+        return self.node(field.name, field.offset, field.offset + field.size, text, meaning, problem)
 
     def size_words(self) -> Field:
         """The size words, one for each variable-length column."""
         columns = [c for c in self.schema.columns if not c.fixed] if self.schema and self.schema.decodable else []
-        order, children = self.settings.byte_order, []
+        little, children = self.settings.byte_order == "little", []
         for number, start in enumerate(range(self.words_at, self.words_end, SIZE_WORD)):
             name = columns[number].name if number < len(columns) else f"variable-length column {number + 1}"
-            raw = self.record[start : start + SIZE_WORD]
-            word = str(int.from_bytes(raw, "little" if order == "little" else "big"))
-            meaning = f"{order}-endian: bytes of {name} in the row, including its length prefix"
-            children.append(self.leaf(f"size of {name}", start, start + SIZE_WORD, word, meaning))
+            word = int.from_bytes(self.record[start : start + SIZE_WORD], "little" if little else "big")
+            meaning = f"{self.settings.byte_order}-endian: bytes of {name} in the row, including its length prefix"
+            children.append(self.node(f"size of {name}", start, start + SIZE_WORD, str(word), meaning))
         meaning = "one number for each variable-length column, in the byte order of the server"
-        return self.node("size words", self.words_at, self.words_end, None, meaning, tuple(children))
+        return self.node("size words", self.words_at, self.words_end, None, meaning, children=children)
 
     # --- payload ------------------------------------------------------------------------------------------------------
 
@@ -199,12 +190,12 @@ class _Tree:
         start, stop = self.header_end, self.payload_end
         if self.kind is None or not self.kind.has_payload:
             problem = self.first(Problem.UNEXPECTED_PAYLOAD)
-            return self.leaf("payload", start, stop, None, "payload of unknown meaning", problem)
+            return self.node("payload", start, stop, None, "payload of unknown meaning", problem)
         if self.rows is None:
             return self.column_list(start, stop)
         if self.schema is None:
             meaning = "a row without a known table schema"
-            return self.leaf("row", start, stop, self.record[start:stop].hex(), meaning, Problem.NO_SCHEMA)
+            return self.node("row", start, stop, self.record[start:stop].hex(), meaning, Problem.NO_SCHEMA)
         return self.row(start, stop, self.schema, self.rows)
 
     def row(self, start: int, stop: int, schema: TableSchema, rows: Rows) -> Field:
@@ -218,13 +209,13 @@ class _Tree:
         end = int(rows.end[0])
         if end < stop:
             code, sentence = of_row[-1]
-            children.append(self.leaf("undecoded", end, stop, self.record[end:stop].hex(), sentence, code))
+            children.append(self.node("undecoded", end, stop, self.record[end:stop].hex(), sentence, code))
         meaning = f"row of table {schema.label}, schema version {schema.version}: fixed-length columns, then the others"
         if of_row:
             meaning = "; ".join(sentence for _, sentence in of_row)
         missing = any("number of size words" in text for _, text in self.problems)
         problem = Problem.SIZE_WORDS if missing else of_row[0][0] if of_row else None
-        return self.node("row", start, stop, None, meaning, tuple(children), problem)
+        return self.node("row", start, stop, None, meaning, problem, children)
 
     def column(self, v: int, rows: Rows) -> Field:
         """One value."""
@@ -236,10 +227,10 @@ class _Tree:
             meaning = f"{column.type}: {value.detail}"
         elif value.text is None:
             meaning = f"{column.type}: NULL"
-        children = () if column.fixed else self.variable_parts(column, start, stop, value)
-        return self.node(column.name, start, stop, value.text, meaning, children, value.problem)
+        children = [] if column.fixed else self.variable_parts(column, start, stop, value)
+        return self.node(column.name, start, stop, value.text, meaning, value.problem, children)
 
-    def variable_parts(self, column: Column, start: int, stop: int, value: Value) -> tuple[Field, ...]:
+    def variable_parts(self, column: Column, start: int, stop: int, value: Value) -> list[Field]:
         """The length prefix, the flag of an LVARCHAR, and the data (§4.2)."""
         width = prefix_width(column, self.settings)
         edges = [("length", min(start + width, stop), "big-endian: bytes that follow")]
@@ -247,10 +238,10 @@ class _Tree:
             edges.append(("flag", min(start + width + 1, stop), "00, or 01 for NULL; the length counts it"))
         parts, at = [], start
         for name, end, meaning in edges:
-            parts.append(self.leaf(name, at, end, str(int.from_bytes(self.record[at:end], "big")), meaning))
+            parts.append(self.node(name, at, end, str(int.from_bytes(self.record[at:end], "big")), meaning))
             at = end
-        parts.append(self.leaf("text", at, stop, value.text, f"text in {self.settings.charset}", value.problem))
-        return tuple(part for part in parts if part.length)
+        parts.append(self.node("text", at, stop, value.text, f"text in {self.settings.charset}", value.problem))
+        return parts
 
     def column_list(self, start: int, stop: int) -> Field:
         """The text of a TABSCHEM."""
@@ -258,16 +249,16 @@ class _Tree:
         end = start + len(raw.rstrip(b"\0"))
         garbled = None if text_codec(raw, charset) else Problem.CHARSET
         children = (
-            self.leaf(
+            self.node(
                 "text", start, end, schema_text(raw, charset), "column names and types as in CREATE TABLE", garbled
             ),
-            self.leaf("terminator", end, stop, None, "the NUL that ends the text; payload_size includes it"),
+            self.node("terminator", end, stop, None, "the NUL that ends the text; payload_size includes it"),
         )
         schema = schema_of(self.record, settings=self.settings)
         problem, meaning = None, "column list of the table"
         if schema is not None and schema.problems:
             problem, meaning = schema.problems[0]
-        return self.node("column list", start, stop, None, meaning, tuple(c for c in children if c.length), problem)
+        return self.node("column list", start, stop, None, meaning, problem, children)
 
 
 _MEANINGS: Final[dict[str, Callable[[int], str]]] = {
