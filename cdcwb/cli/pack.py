@@ -89,6 +89,13 @@ def _collect(lib: Path) -> None:
             target.symlink_to(source)
 
 
+def _of_formats() -> Iterator[str]:
+    """The names of the packages that have formats."""
+    from cdcwb.formats import FORMATS
+
+    yield from (entry.dist.name for entry in FORMATS.values() if entry.dist is not None)
+
+
 def _dependencies(root: str) -> Iterator[Distribution]:
     """A package and its dependencies, without those that come with Spark. Raises MissingDependencyError."""
     from importlib.metadata import PackageNotFoundError, distribution
@@ -98,7 +105,7 @@ def _dependencies(root: str) -> Iterator[Distribution]:
 
     done: set[tuple[str, str]] = set()
     seen = {canonicalize_name(name) for name in _OF_SPARK}
-    waiting = [Requirement(root)]
+    waiting = [Requirement(name) for name in {root: None, **dict.fromkeys(_of_formats())}]
     while waiting:
         wanted = waiting.pop()
         name = canonicalize_name(wanted.name)

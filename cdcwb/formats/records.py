@@ -382,7 +382,7 @@ class RecordFormat(BaseFormat):
         states = self.finish(plan, scans, options)
         for (_, stop, closes), scan, state in zip(cuts, scans, states, strict=True):
             # damage may be resolved by the rest of the stream; complete records are final
-            reach = -1 if scan.first_malformed is not None else scan.end + HEADER
+            reach = -1 if scan.first_malformed is not None else scan.end + _LOOK_AHEAD
             plan.splits.append(Split(scan.start, stop, closes, reach, state))
         return plan
 
@@ -579,7 +579,7 @@ class RecordFormat(BaseFormat):
         return Inspection(path, offset, length, record, tree, {"kind": kind, "reason": reason}, reason), is_complete
 
 
-HEADER: Final = 16
+_LOOK_AHEAD: Final = 16
 """Bytes that follow a record and may decide about it."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,13 +49,22 @@ from cdcwb.formats.kernels import interpreted, kernel
 from cdcwb.model import Kind, Problem
 
 __all__ = [
-    "DEFAULTS", "ROW_HEADER", "SCHEMA_RECORD", "Headers", "Problems", "Rows", "Tables", "columns_of", "counts_of",
-    "event", "is_time", "lay_out",
-    "names_of", "one_record", "positions", "problems_of", "read_headers", "schema_of",
+    "DEFAULTS", "ROW_HEADER", "SCHEMA_RECORD", "Headers", "Problems", "Remark", "Rows", "Tables", "columns_of",
+    "counts_of", "event", "is_time", "lay_out", "names_of", "one_record", "positions", "problems_of",
+    "read_headers", "schema_of",
 ]  # fmt: skip
 
-Problems = list[tuple[Problem, str]]
-"""Codes and sentences, in the order in which they are reported."""
+
+class Remark(NamedTuple):
+    """A problem of a record, and the field that it is about (empty: the record)."""
+
+    code: Problem
+    sentence: str
+    field: str = ""
+
+
+Problems = list[Remark]
+"""Problems in the order in which they are reported."""
 
 DEFAULTS: Final = Settings()
 ROW_HEADER: Final = RECORD_TYPES[40].header_size
@@ -486,7 +495,7 @@ def columns_of(
         problems[r] = problems_of(headers, r, settings)
     index = np.full(count, -1, dtype=np.int64)
     index[list(problems)] = np.where(list(map(bool, problems.values())), np.arange(len(problems)), -1)
-    texts = [[{"code": str(code), "detail": text} for code, text in found] for found in problems.values()]
+    texts = [[{"code": str(one.code), "detail": one.sentence} for one in found] for found in problems.values()]
     lists = pa.array(texts, model.EVENTS.field("problems").type)
     columns["problems"] = lists.take(pa.array(index, mask=index < 0))
     if header_map:
@@ -577,18 +586,18 @@ def problems_of(
             continue
         if 1 << bit == _LENGTH:
             code = Problem.TRUNCATED if facts["found"] < facts["expected"] else Problem.MALFORMED
-            problems.append((code, f"expected a record of {facts['expected']} bytes, found {facts['found']}"))
+            problems.append(Remark(code, f"expected a record of {facts['expected']} bytes, found {facts['found']}"))
         elif 1 << bit == _SCHEMA and rows is not None:
             schema = rows.tables.schemas[rows.schema[r]]
             code, sentence = schema.problems[-1]
-            problems.append((code, f"table schema {schema.label}@{schema.version}: {sentence}"))
+            problems.append(Remark(code, f"table schema {schema.label}@{schema.version}: {sentence}", "row"))
         elif 1 << bit == _SCHEMA:
             problems += _problems_of_schema(headers, r, settings)
         elif 1 << bit == _VALUE and rows is not None and values is not None:
             problems += _problems_of_values(rows, r, values, settings)
         else:
-            code, sentence = _SENTENCES[1 << bit]
-            problems.append((code, sentence.format(**facts)))
+            remark = _SENTENCES[1 << bit]
+            problems.append(remark._replace(sentence=remark.sentence.format(**facts)))
     return problems
 
 
@@ -629,7 +638,8 @@ def _problems_of_values(rows: Rows, r: int, values: Values, settings: Settings) 
         column = rows.tables.columns[rows.column[v]]
         value = value_of(column, rows.headers.buffer[rows.start[v] : rows.stop[v]].tobytes(), values, v, settings)
         if value.problem is not None:
-            problems.append((value.problem, f"column {column.ordinal} {column.name}: {value.detail}"))
+            sentence = f"column {column.ordinal} {column.name}: {value.detail}"
+            problems.append(Remark(value.problem, sentence, f"column {column.ordinal}"))
     return problems
 
 
@@ -637,25 +647,29 @@ def _problems_of_schema(headers: Headers, r: int, settings: Settings) -> Problem
     problems: Problems = []
     if text_codec(headers.payload(r), settings.charset) is None:
         tried = " or ".join(dict.fromkeys(("utf-8", settings.charset)))
-        problems.append((Problem.CHARSET, f"expected a schema text in {tried}, found other bytes"))
-    return problems + list(_schema_in(headers, r, 1, settings).problems)
+        problems.append(Remark(Problem.CHARSET, f"expected a schema text in {tried}, found other bytes", "column list"))
+    return problems + [Remark(*found, "column list") for found in _schema_in(headers, r, 1, settings).problems]
 
 
 _SENTENCES: Final = {
-    _SCHEME: (Problem.PACKET_SCHEME, "expected packetization scheme 66, found {scheme}"),
-    _UNKNOWN: (Problem.UNKNOWN_RECORD_TYPE, "expected a known record number, found {number}"),
-    _SHORT: (Problem.HEADER_SIZE, "expected a header of at least {least} bytes, found {header}"),
-    _LONG: (Problem.HEADER_SIZE, "expected a header of {full} bytes, found {header}"),
-    _NO_WORDS: (Problem.SIZE_WORDS, "expected {variable} as the number of size words, found {words}"),
-    _PAYLOAD: (Problem.UNEXPECTED_PAYLOAD, "expected no payload, found {payload} bytes"),
-    _FLAGS: (Problem.RESERVED_FLAGS, "expected flags {allowed}, found 0x{flags:08X}"),
-    _ERROR: (Problem.SOURCE_ERROR, "{error}; {session}"),
-    _TIME: (Problem.TIME_RANGE, "expected a time of the years 1 to 9999, found {seconds} Unix seconds"),
-    _NO_SCHEMA: (Problem.NO_SCHEMA, "no table schema of label {label} precedes this row"),
-    _WORDS: (Problem.SIZE_WORDS, "expected a row of {by_words} bytes by its size words, found {row}"),
-    _ROW_END: (Problem.ROW_SIZE,
-        "expected {needed} for column {ordinal} {column} at byte {decoded} of the row, found {rest}",
+    _SCHEME: Remark(Problem.PACKET_SCHEME, "expected packetization scheme 66, found {scheme}", "packetization_scheme"),
+    _UNKNOWN: Remark(Problem.UNKNOWN_RECORD_TYPE, "expected a known record number, found {number}", "record_number"),
+    _SHORT: Remark(Problem.HEADER_SIZE, "expected a header of at least {least} bytes, found {header}", "header_size"),
+    _LONG: Remark(Problem.HEADER_SIZE, "expected a header of {full} bytes, found {header}", "header_size"),
+    _NO_WORDS: Remark(
+        Problem.SIZE_WORDS, "expected {variable} as the number of size words, found {words}", "size words"
     ),
-    _LEFT_OVER: (Problem.ROW_SIZE, "expected a row of {decoded} bytes, found {row}"),
-}  # fmt: skip
-"""The code and sentence of each status bit of a record."""
+    _PAYLOAD: Remark(Problem.UNEXPECTED_PAYLOAD, "expected no payload, found {payload} bytes", "payload_size"),
+    _FLAGS: Remark(Problem.RESERVED_FLAGS, "expected flags {allowed}, found 0x{flags:08X}", "flags"),
+    _ERROR: Remark(Problem.SOURCE_ERROR, "{error}; {session}", "error_code"),
+    _TIME: Remark(Problem.TIME_RANGE, "expected a time of the years 1 to 9999, found {seconds} Unix seconds", "time"),
+    _NO_SCHEMA: Remark(Problem.NO_SCHEMA, "no table schema of label {label} precedes this row", "row"),
+    _WORDS: Remark(Problem.SIZE_WORDS, "expected a row of {by_words} bytes by its size words, found {row}", "row"),
+    _ROW_END: Remark(
+        Problem.ROW_SIZE,
+        "expected {needed} for column {ordinal} {column} at byte {decoded} of the row, found {rest}",
+        "row",
+    ),
+    _LEFT_OVER: Remark(Problem.ROW_SIZE, "expected a row of {decoded} bytes, found {row}", "row"),
+}
+"""The problem of each status bit of a record."""

@@ -96,7 +96,7 @@ class _Tree:
     def tree(self) -> Field:
         """The record."""
         number = self.number(COMMON_FIELDS[3])
-        extra = self.first(Problem.HEADER_SIZE, Problem.UNKNOWN_RECORD_TYPE)
+        extra = self.first("header_size", "record_number")
         unowned = "bytes that follow the end given by header and payload size"
         children = (
             self.common_header(),
@@ -107,13 +107,12 @@ class _Tree:
             self.node("trailing bytes", self.payload_end, len(self.record), None, unowned, Problem.MALFORMED),
         )
         meaning = RECORD_TYPES[number].meaning if number in RECORD_TYPES else "a record of an unknown type"
-        return self.node(
-            record_name(number), 0, len(self.record), None, meaning, self.first(Problem.TRUNCATED), children
-        )
+        cut = next((one.code for one in self.problems if one.code == Problem.TRUNCATED), None)
+        return self.node(record_name(number), 0, len(self.record), None, meaning, cut, children)
 
-    def first(self, *codes: Problem) -> Problem | None:
-        """The first problem of the record that is one of ``codes``."""
-        return next((code for code, _ in self.problems if code in codes), None)
+    def first(self, *fields: str) -> Problem | None:
+        """The first problem of these fields."""
+        return next((one.code for one in self.problems if one.field in fields), None)
 
     def number(self, field: HeaderField) -> int:
         """The value of a header field."""
@@ -136,14 +135,14 @@ class _Tree:
         """The first 16 bytes."""
         header, payload, scheme, number = (self.number(field) for field in COMMON_FIELDS)
         meanings = (
-            (header, "size of the header in bytes, size words included", Problem.HEADER_SIZE),
-            (payload, "size of the payload in bytes", Problem.UNEXPECTED_PAYLOAD),
-            (scheme, f"{SCHEME} is the only known scheme", Problem.PACKET_SCHEME),
-            (number, record_name(number), Problem.UNKNOWN_RECORD_TYPE),
+            (header, "size of the header in bytes, size words included"),
+            (payload, "size of the payload in bytes"),
+            (scheme, f"{SCHEME} is the only known scheme"),
+            (number, record_name(number)),
         )
         children = (
-            self.node(f.name, f.offset, f.offset + f.size, str(value), meaning, self.first(code))
-            for f, (value, meaning, code) in zip(COMMON_FIELDS, meanings, strict=True)
+            self.node(f.name, f.offset, f.offset + f.size, str(value), meaning, self.first(f.name))
+            for f, (value, meaning) in zip(COMMON_FIELDS, meanings, strict=True)
         )
         meaning = "four big-endian integers at the beginning of every record"
         return self.node("common header", 0, COMMON_HEADER, None, meaning, children=children)
@@ -160,13 +159,13 @@ class _Tree:
         text = f"{value:016X}" if field.name == "sequence_number" else str(value)
         meaning, problem = _MEANINGS[field.name](value), None
         if field.name == "flags":
-            problem = self.first(Problem.RESERVED_FLAGS)
+            problem = self.first("flags")
             if self.kind is RECORD_TYPES[202] and value & SESSION_INVALID:
                 meaning = "the session is lost and can only be closed"
         elif field.name == "error_code":
             problem = Problem.SOURCE_ERROR
         elif field.name in ("start_time", "commit_time"):
-            problem = self.first(Problem.TIME_RANGE)
+            problem = self.first("time")
             time = None if problem else (_EPOCH + timedelta(seconds=value)).isoformat().replace("+00:00", "Z")
             meaning += time or "outside the years 1 to 9999"
         return self.node(field.name, field.offset, field.offset + field.size, text, meaning, problem)
@@ -189,7 +188,7 @@ class _Tree:
         """The payload."""
         start, stop = self.header_end, self.payload_end
         if self.kind is None or not self.kind.has_payload:
-            problem = self.first(Problem.UNEXPECTED_PAYLOAD)
+            problem = self.first("payload_size")
             return self.node("payload", start, stop, None, "payload of unknown meaning", problem)
         if self.rows is None:
             return self.column_list(start, stop)
@@ -201,21 +200,15 @@ class _Tree:
     def row(self, start: int, stop: int, schema: TableSchema, rows: Rows) -> Field:
         """The columns of a row."""
         children = [self.column(v, rows) for v in range(len(rows.column))]
-        codes = (Problem.SIZE_WORDS, Problem.ROW_SIZE, *(code for code, _ in schema.problems))
-        of_row = [
-            (code, text) for code, text in self.problems
-            if code in codes and not text.startswith("column ") and "number of size words" not in text
-        ]  # fmt: skip
+        of_row = [one for one in self.problems if one.field == "row"]
         end = int(rows.end[0])
         if end < stop:
-            code, sentence = of_row[-1]
-            children.append(self.node("undecoded", end, stop, self.record[end:stop].hex(), sentence, code))
+            cause = of_row[-1]
+            children.append(self.node("undecoded", end, stop, self.record[end:stop].hex(), cause.sentence, cause.code))
         meaning = f"row of table {schema.label}, schema version {schema.version}: fixed-length columns, then the others"
         if of_row:
-            meaning = "; ".join(sentence for _, sentence in of_row)
-        missing = any("number of size words" in text for _, text in self.problems)
-        problem = Problem.SIZE_WORDS if missing else of_row[0][0] if of_row else None
-        return self.node("row", start, stop, None, meaning, problem, children)
+            meaning = "; ".join(one.sentence for one in of_row)
+        return self.node("row", start, stop, None, meaning, self.first("size words") or self.first("row"), children)
 
     def column(self, v: int, rows: Rows) -> Field:
         """One value."""
