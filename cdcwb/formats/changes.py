@@ -114,13 +114,15 @@ OfTable = tuple[str, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What a split needs to know of others. ``open_before``: the transactions that are open at its start, ``begun``
-    those of them whose begin is there. ``endings``: how those continue that are open at its end (position as text, time
-    in µs since 1970 UTC). ``before``, ``after``: the last run of changes of a transaction and table before the split,
-    and the first one after it. ``read_on`` reads the events that follow the split."""
+    """What a split needs to know of others. ``open_before``: the transactions that are open at its start; ``begun``:
+    those of them whose begin is there; ``open_after``: those that are open at its end, if another split follows.
+    ``endings``: the end and the undo records that follow (positions as text, times in µs since 1970 UTC). ``before``,
+    ``after``: the last run of changes of a transaction and table before the split, and the first one after it.
+    ``read_on`` reads the events that follow the split."""
 
     open_before: frozenset[str] = frozenset()
     begun: frozenset[str] = frozenset()
+    open_after: frozenset[str] = frozenset()
     endings: Mapping[str, Ending] = field(default_factory=dict)
     before: Mapping[OfTable, Run] = field(default_factory=dict)
     after: Mapping[OfTable, Run] = field(default_factory=dict)
@@ -129,7 +131,7 @@ class Crossing:
     @property
     def transactions(self) -> frozenset[str]:
         """Those that other splits have too, or may have."""
-        return self.open_before.union(self.endings)
+        return self.open_before | self.open_after
 
 
 NOTHING: Final = Crossing()

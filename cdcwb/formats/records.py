@@ -498,6 +498,7 @@ class RecordFormat(BaseFormat):
         return Crossing(
             frozenset(border.open_before.values()),
             border.begun,
+            frozenset(after.values()),
             {name: self.ending(one) for name, one in border.endings.items()},
             {(border.open_before[key], *label(table)): run for (key, table), run in border.before.items()},
             {(after[key], *label(table)): run for (key, table), run in border.after.items()},

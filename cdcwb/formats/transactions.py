@@ -3,8 +3,7 @@ that cross their borders. Transactions interleave, and their ids may be reused.
 
 The records of a split are summarised (:class:`Summary`), windows of it are merged, and so are splits. From the
 summaries of all splits follow their borders (:func:`borders`): the names of the transactions that are open at its
-start, how those continue that are open at its end, and the changes nearest to it, with which halves of updates may be
-paired.
+start, how those continue that are open at its end, and the halves of updates that continue beyond it.
 """
 
 from __future__ import annotations
@@ -113,6 +112,9 @@ class Ending(NamedTuple):
     position: Any = None
     time: Any = None
     undo: Any = None
+
+
+_NOTHING: Final = Ending()
 
 
 class Run(NamedTuple):
@@ -286,8 +288,8 @@ def run_starts(kinds: Ints, group: Ints) -> Ints:
 class Border:
     """What a split needs to know of the transactions in others. ``open_before``: the names of those that are open at
     its start, by id; ``begun``: those whose begin is there. ``endings``: how those continue that are open at its end,
-    by name. ``before``, ``after``: the last run of changes before the split and the first one after it, by id and
-    table, of transactions with records on both sides."""
+    by name, where an end or an undo record follows. ``before``, ``after``: the last run of changes before the split and
+    the first one after it, by id and table, of transactions with records on both sides."""
 
     open_before: dict[Key, str] = field(default_factory=dict)
     begun: frozenset[str] = frozenset()
@@ -314,7 +316,9 @@ def borders(summaries: Sequence[Summary]) -> tuple[list[Border], dict[Key, str]]
     later: dict[Key, _Head] = {}  # what follows of those that are open after the split
     open_after = still_open
     for one, border in zip(reversed(summaries), reversed(made), strict=True):
-        border.endings = {name: later[key].ending if key in later else Ending() for key, name in open_after.items()}
+        border.endings = {
+            open_after[key]: later[key].ending for key in open_after.keys() & later if later[key].ending != _NOTHING
+        }
         border.after = {
             (key, table): runs.first for key in open_after.keys() & later for table, runs in later[key].runs.items()
         }

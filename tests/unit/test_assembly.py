@@ -243,6 +243,7 @@ def crossing(rows: list[Row], first: int, last: int, size: int) -> Crossing:
     return Crossing(
         frozenset(open_at(rows, first)),
         frozenset(name for name in open_at(rows, first) if "~" not in name),
+        frozenset(open_at(rows, last)),
         endings,
         {key: Run(CODES[mine[-1]["kind"]], len(runs_of(mine)[-1])) for key, mine in before.items()},
         {key: Run(CODES[mine[0]["kind"]], len(runs_of(mine)[0])) for key, mine in after.items()},
