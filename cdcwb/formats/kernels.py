@@ -140,7 +140,7 @@ def forget_unused(days: int = 30) -> None:
 
 @cache  # once in a process
 def _announce() -> None:
-    """Tells whoever waits at a terminal why."""
+    """A line at a terminal, so that the wait has a reason."""
     if sys.stderr.isatty():
         sys.stderr.write("cdcwb: compiling the loops of the decoders for this machine, once: about 20 s a format …\n")
 
