@@ -496,9 +496,13 @@ class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
     @staticmethod
     @cache
     def _found() -> dict[str, importlib.metadata.EntryPoint]:
-        found = list(importlib.metadata.entry_points(group=_GROUP))
-        found.sort(key=lambda entry: not entry.value.startswith("cdcwb."))
-        return {entry.name: entry for entry in found}
+        # importlib.metadata.entry_points looks at one distribution of a name only: an egg-info that an old installation
+        # left in a checkout would hide the installed one
+        of_all = (entry for one in importlib.metadata.distributions() for entry in one.entry_points)
+        found = {entry.name: entry for entry in of_all if entry.group == _GROUP}
+        if not found:
+            raise CaptureError("no format is installed: install cdcwb again, in a checkout with pip install -e .")
+        return dict(sorted(found.items(), key=lambda one: not one[1].value.startswith("cdcwb.")))
 
     def __getitem__(self, name: str) -> importlib.metadata.EntryPoint:
         return self._found()[name]
