@@ -498,8 +498,10 @@ class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
     def _found() -> dict[str, importlib.metadata.EntryPoint]:
         # importlib.metadata.entry_points looks at one distribution of a name only: an egg-info that an old installation
         # left in a checkout would hide the installed one
-        of_all = (entry for one in importlib.metadata.distributions() for entry in one.entry_points)
-        found = {entry.name: entry for entry in of_all if entry.group == _GROUP}
+        found: dict[str, importlib.metadata.EntryPoint] = {}
+        for distribution in importlib.metadata.distributions():
+            for entry in distribution.entry_points.select(group=_GROUP):
+                found.setdefault(entry.name, entry)
         if not found:
             raise CaptureError("no format is installed: install cdcwb again, in a checkout with pip install -e .")
         return dict(sorted(found.items(), key=lambda one: not one[1].value.startswith("cdcwb.")))
