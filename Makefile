@@ -13,7 +13,7 @@ DUCKDB := .venv-duckdb
 LIVE_JARS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cdcwb/live-jars
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-CHECK := $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+CHECK := $(BIN)/ruff check --no-cache && $(BIN)/ruff format --check && $(BIN)/mypy
 # Tests with Spark run in two processes, a file in one of them, each with a JVM of its own. Those with reports come
 # first and run in the same one (tests/conftest.py): they take longest, and share a process for their reports.
 IN_TWO := --numprocesses 2 --dist loadfile

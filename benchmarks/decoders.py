@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.gbase8s.first_pass import make_plan
 
 from benchmarks.construct_gbase8s import ROWS, records
 from cdcwb import model
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.gbase8s.decode import event, schema_of
 from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.layout import RECORD_TYPES, Settings

@@ -20,11 +20,11 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from cdcwb.formats.dissector import EVERYTHING, Wanted
 
 from benchmarks.captures import CACHE
 from benchmarks.measure import in_turn
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.goldengate.decode import Printed, Records
 from cdcwb.formats.goldengate.decode.printed import boundary, scan
 from cdcwb.formats.goldengate.layout import GUESS

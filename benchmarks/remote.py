@@ -19,12 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cdcwb.formats.dissector import EVERYTHING, Format
-
 import cdcwb_synth as synth
 from benchmarks.captures import CACHE
 from cdcwb.capture import check_capture
 from cdcwb.formats import FORMATS, source
+from cdcwb.formats.dissector import EVERYTHING, Format
 from cdcwb.formats.files import list_files
 from cdcwb.formats.old.findings import sections
 from tests.s3_server import ENVIRONMENT, Server, serving, upload

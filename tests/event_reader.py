@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from cdcwb.formats.dissector import Wanted
 
 from cdcwb import model
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.requests import select
 
 __all__ = ["reader"]

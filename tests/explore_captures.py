@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from cdcwb.formats.dissector import EVERYTHING
 
 from cdcwb import model
 from cdcwb.explore.model import Explorer
 from cdcwb.formats import choose, list_files
+from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.model import Problem
 from cdcwb.saved import SAVED
 

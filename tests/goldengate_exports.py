@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from cdcwb.formats.dissector import EVERYTHING, Wanted
 
 from cdcwb import model
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.goldengate import exports
 
 __all__ = ["rows", "table_of"]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from cdcwb.formats.dissector import EVERYTHING, Wanted
 
 from cdcwb import model
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 

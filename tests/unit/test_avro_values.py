@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import Field
 
 from cdcwb.errors import MalformedRecordError, OptionError, TruncatedRecordError
 from cdcwb.formats.avro import Decoder, anatomy, decode_one, parse_schema, to_text
 from cdcwb.formats.avro.walk import MOST_BLANK, MOST_NESTED
+from cdcwb.formats.dissector import Field
 from cdcwb.model import Problem
 
 UTC = dt.UTC

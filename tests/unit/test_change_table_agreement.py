@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, Field, Wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import EVERYTHING, Field, Wanted
 from cdcwb.formats.qlik_change_table.decode import iter_parts
 from cdcwb.formats.qlik_change_table.events import context_of, dissect
 from cdcwb.formats.qlik_change_table.plan import Plan

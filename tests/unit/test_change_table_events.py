@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from cdcwb.formats.dissector import Wanted
 
 from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats.dissector import Wanted
 from tests.local import ledger, plan_of, read
 
 FORMAT = "qlik-change-table"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, TableRequest
 
 from cdcwb.formats import get_format, identify, inspect
+from cdcwb.formats.dissector import EVERYTHING, TableRequest
 from tests.local import ledger, plan_of, read
 
 pytestmark = pytest.mark.samples

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, Field, RowFormat, TableRequest, Wanted
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, inspect
+from cdcwb.formats.dissector import EVERYTHING, Field, RowFormat, TableRequest, Wanted
 from cdcwb.formats.qlik_change_table.probing import Column
 from cdcwb.formats.qlik_change_table.table import arrow_type, common_type, typed
 from tests.local import plan_of, read

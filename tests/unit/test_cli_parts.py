@@ -7,7 +7,6 @@ import json
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
-from cdcwb.formats.dissector import Field
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from cdcwb.cli.failures import sentence
 from cdcwb.cli.look import field_json, tree_lines
 from cdcwb.cli.options import key_values, time_of
 from cdcwb.errors import OptionError
+from cdcwb.formats.dissector import Field
 
 
 @pytest.mark.parametrize(

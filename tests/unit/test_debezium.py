@@ -10,10 +10,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from cdcwb.formats.dissector import TableRequest
 
 from cdcwb.errors import CaptureError, UnknownFormatError
 from cdcwb.formats import get_format, identify, inspect
+from cdcwb.formats.dissector import TableRequest
 from cdcwb.model import Operation
 from tests.debezium import POSTGRESQL, SOURCES, change, connect, events, line, one, struct, wrapped
 from tests.local import plan_of

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from cdcwb.formats.dissector import Field
 
 from cdcwb import xds
 from cdcwb.explore.records import Record
 from cdcwb.explore.views import COPIES, as_hex, as_json, change_of, redo, undo
+from cdcwb.formats.dissector import Field
 from cdcwb.model import EVENTS
 
 HOSTILE = "O'Neil\"; DROP TABLE x; --"

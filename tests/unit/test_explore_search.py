@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cdcwb.formats.dissector import TableRequest
 
 from cdcwb.explore.filters import FilterError, parse, value_name
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.search import _READ, Search
 from cdcwb.explore.values import holds, kind_of_type
 from cdcwb.formats import choose, list_files
+from cdcwb.formats.dissector import TableRequest
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS
 from tests.explore_captures import DATA, saved

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, Wanted
 
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.gbase8s.events import Versions
 from cdcwb_synth.mutate import KINDS, mutate
 from tests.local import ledger, plan_of, read

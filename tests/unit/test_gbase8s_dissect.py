@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdcwb.formats.dissector import Field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.gbase8s.decode import event, schema_of
 from cdcwb.formats.gbase8s.layout import Settings, explain_error
 from cdcwb.formats.gbase8s.schema import TableSchema, table_schema
@@ -29,9 +29,7 @@ def record(number: int, header: str, payload: str = "", *, scheme: int = 66, ext
 def schema_for(
     text: str, fixed_bytes: int | None = None, fixed: int | None = None, variable: int | None = None
 ) -> TableSchema:
-    return table_schema(
-        7, 2, text, fixed_bytes=fixed_bytes, fixed_columns=fixed, variable_columns=variable, origin="record"
-    )
+    return table_schema(7, 2, text, (fixed_bytes, fixed, variable), "record")
 
 
 ROW = "0000001C00AA5050 00000019 00000007 00000000"  # LSN 28:0xaa5050, transaction 25, label 7, no flags

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import Wanted
 
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.gbase8s.plan import OPTIONS, Options
 from tests import wire
 from tests.local import ledger, plan_of, read

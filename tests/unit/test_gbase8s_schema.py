@@ -29,9 +29,7 @@ def column(type_: str) -> Column:
 
 
 def schema(text: str, fixed_bytes: int | None, fixed: int | None, variable: int | None) -> Any:
-    return table_schema(
-        7, 1, text, fixed_bytes=fixed_bytes, fixed_columns=fixed, variable_columns=variable, origin="record"
-    )
+    return table_schema(7, 1, text, (fixed_bytes, fixed, variable), "record")
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import TableRequest
 
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
+from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.gbase8s.table import read_table, typed_schema
 from tests import wire
 from tests.local import plan_of, read

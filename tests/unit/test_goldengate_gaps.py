@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from cdcwb.formats.dissector import Wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
 from cdcwb.formats.continued import stamps_of
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.goldengate.plan import Part, planning
 from cdcwb_synth import generate

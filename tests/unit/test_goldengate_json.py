@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import TableRequest, Wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode.exports import names_of
 from cdcwb.formats.goldengate.decode.json import find_literal

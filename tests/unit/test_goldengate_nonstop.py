@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import TableRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.goldengate import inspect_record
 from cdcwb.formats.goldengate.table import column_types, typed_rows
 from cdcwb.formats.goldengate.tree import dissect

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdcwb.formats.dissector import Wanted
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import identify
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.goldengate.decode import MISSING
 from cdcwb.formats.goldengate.decode.definitions import parse_defgen
 from cdcwb.formats.goldengate.plan import OPTIONS, Options, Plan

@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import Field, Wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import MalformedRecordError
+from cdcwb.formats.dissector import Field, Wanted
 from cdcwb.formats.goldengate import inspect_record
 from cdcwb_synth import generate
 from tests.goldengate_text import HEX, IMAGE, LINE, NAME, RECORD, USER_BLOCKS, USER_HEX, USER_LINES

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, TableRequest, get_format
 
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats.dissector import EVERYTHING, TableRequest, get_format
 from tests.local import read
 
 WHERE = {"file", "file_index", "offset", "length", "offset_unit", "raw", "headers"}

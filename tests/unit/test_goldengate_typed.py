@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import TableRequest
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.goldengate.table import typed_texts
 from cdcwb_synth import generate
 from tests.local import plan_of, read

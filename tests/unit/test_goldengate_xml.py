@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import TableRequest, Wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode import xml as xml_records
 from cdcwb.formats.goldengate.decode.xml import What, boundaries, parse_element, pieces

@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, TableRequest, Wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import EVERYTHING, TableRequest, Wanted
 from cdcwb.formats.idm_event_log import IdmEventLog, first_pass
 from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
 from cdcwb.formats.idm_event_log.plan import Plan

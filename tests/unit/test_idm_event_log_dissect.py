@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from cdcwb.formats.dissector import Field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.idm_event_log.events import Source
 from cdcwb.formats.idm_event_log.inspect import Cell, dissect
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES

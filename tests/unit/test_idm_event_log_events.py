@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import Wanted
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdcwb import model
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.idm_event_log.events import Source, split_name, split_names, to_events
 from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
 from cdcwb.model import OffsetUnit, Problem

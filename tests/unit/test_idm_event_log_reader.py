@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, TableRequest, Wanted
 
 from cdcwb import model
 from cdcwb.formats import get_format, identify, inspect
+from cdcwb.formats.dissector import EVERYTHING, TableRequest, Wanted
 from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb_synth.mutate import mutate
 from tests.event_logs import CONTAINERS, as_csv, as_jsonl, as_sql, rows, write

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdcwb.formats.dissector import run_here
 
 import cdcwb_synth as synth
 from cdcwb import capture
 from cdcwb.capture import planner
 from cdcwb.formats import FORMATS
+from cdcwb.formats.dissector import run_here
 from cdcwb.formats.files import list_files
 
 ONE_FILE: dict[str, dict[str, Any]] = {

@@ -18,10 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import EVERYTHING
 
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.continued import Divided, divide, marks_of, stamps_of
+from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.files import list_files
 from cdcwb_synth import generate
 

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from cdcwb.formats.dissector import Field, Wanted
 
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, messages
+from cdcwb.formats.dissector import Field, Wanted
 from cdcwb.formats.qlik_kafka import tree as trees
 from cdcwb.formats.qlik_kafka.versions import Version
 from cdcwb_synth.mutate import mutate

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import Wanted
 
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.messages import from_arrow
 from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik_kafka import decode

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdcwb.formats.dissector import Field
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cdcwb.formats.bitmask import DISAGREE
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_spans import LEVELS
 from cdcwb.formats.json_text import MOST_ELEMENTS, parse
 from cdcwb.formats.json_values import CutOff

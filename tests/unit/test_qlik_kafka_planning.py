@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import Wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import Wanted
 from tests.kafka import (
     AFTER,
     BEFORE,

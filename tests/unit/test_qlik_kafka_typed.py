@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import TableRequest
 
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.avro import to_text
+from cdcwb.formats.dissector import TableRequest
 from tests.kafka import (
     AFTER,
     BEFORE,

@@ -7,9 +7,9 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from cdcwb.formats.dissector import Field
 
 from cdcwb.analysis.lesson import FORMATS, open_lesson
+from cdcwb.formats.dissector import Field
 from cdcwb.report.show import MOST_BYTES, MOST_FIELDS, parts, record_html
 
 DATA = Path(__file__).parents[2] / "data"

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, TableRequest, run_here
 
 import cdcwb_synth as synth
 from cdcwb.capture import check_capture
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import EVERYTHING, TableRequest, run_here
 from cdcwb.formats.files import list_files
 from tests.local import plan_of, read
 

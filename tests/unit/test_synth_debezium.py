@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, TableRequest
 
 from cdcwb.formats import get_format, identify
+from cdcwb.formats.dissector import EVERYTHING, TableRequest
 from cdcwb.model import Kind
 from cdcwb_synth import SynthError, generate
 from tests.local import plan_of, read

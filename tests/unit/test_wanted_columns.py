@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.dissector import EVERYTHING, Plan, Wanted
 
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import EVERYTHING, Plan, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import event_columns
 from cdcwb_synth import generate

@@ -34,7 +34,7 @@ from cdcwb.formats.gbase8s.layout import (
     explain_error,
     record_name,
 )
-from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema, text_codec
+from cdcwb.formats.gbase8s.schema import Counts, TableSchema, schema_text, table_schema, text_codec
 from cdcwb.formats.gbase8s.values import (
     BAD,
     Values,
@@ -529,16 +529,12 @@ def schema_of(record: bytes, version: int = 1, settings: Settings = DEFAULTS) ->
 
 
 def _schema_in(headers: Headers, r: int, version: int, settings: Settings) -> TableSchema:
-    size, fixed, variable = counts_of(headers, r)
-    return table_schema(
-        int(headers.label[r]), version, schema_text(headers.payload(r), settings.charset),
-        fixed_bytes=size, fixed_columns=fixed, variable_columns=variable, origin="record",
-    )  # fmt: skip
+    text = schema_text(headers.payload(r), settings.charset)
+    return table_schema(int(headers.label[r]), version, text, counts_of(headers, r), "record")
 
 
-def counts_of(headers: Headers, r: int) -> tuple[int, int, int]:
-    """The bytes of the fixed-length columns, and the numbers of fixed and of variable columns, of a TABSCHEM record
-    (§2)."""
+def counts_of(headers: Headers, r: int) -> Counts:
+    """The counts of a TABSCHEM record."""
     size, fixed, variable = headers.buffer[headers.start[r] + 24 :][:12].view(">u4").tolist()
     return size, fixed, variable
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.gbase8s.decode import Headers, Tables, columns_of, counts_of, read_headers
 from cdcwb.formats.gbase8s.layout import RECORD_TYPES
-from cdcwb.formats.gbase8s.plan import KIND_OF, NO_COUNTS, Shared, State, Version
-from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema
+from cdcwb.formats.gbase8s.plan import KIND_OF, Shared, State, Version
+from cdcwb.formats.gbase8s.schema import NO_COUNTS, TableSchema, schema_text, table_schema
 from cdcwb.formats.records import Bools, Ints, Reader, Segments
 from cdcwb.formats.transactions import Found, assign
 from cdcwb.model import Kind
@@ -118,16 +118,8 @@ class Versions:
         """The version with a number, or None. Its text is parsed on first use, since a split may need few."""
         key = (label, number)
         if key not in self._schemas and key in self._versions:
-            schema_text = self._versions[key]
-            size, fixed, variable = schema_text.counts
-            self._schemas[key] = table_schema(
-                *key,
-                schema_text.text,
-                fixed_bytes=size,
-                fixed_columns=fixed,
-                variable_columns=variable,
-                origin=schema_text.origin,
-            )
+            known = self._versions[key]
+            self._schemas[key] = table_schema(*key, known.text, known.counts, known.origin)
         return self._schemas.get(key)
 
     def names(self, label: int) -> tuple[str | None, str]:

@@ -38,18 +38,9 @@ from cdcwb.formats.records import GAP_PIECE, WINDOW, Reason, Segments, Stream, c
 from cdcwb.model import Problem
 
 __all__ = [
-    "KEY",
-    "STRONG",
-    "Edges",
-    "Reads",
-    "find_start",
-    "header_at",
-    "inferred_reads",
-    "iter_segments",
-    "record_end",
-    "repeats",
-    "strong_starts",
-]
+    "KEY", "STRONG", "Edges", "Reads", "find_start", "header_at", "inferred_reads", "iter_segments", "record_end",
+    "repeats", "strong_starts",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

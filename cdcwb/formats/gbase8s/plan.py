@@ -23,14 +23,14 @@ from cdcwb.formats.files import SHAPES
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, Headers, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import KEY, STRONG, Edges, Reads, header_at, inferred_reads, iter_segments, repeats
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, SIZE_WORD, ColumnKind, Settings
-from cdcwb.formats.gbase8s.schema import SchemaTextError, parse_columns, read_side_file, schema_text
+from cdcwb.formats.gbase8s.schema import NO_COUNTS, Counts, SchemaTextError, parse_columns, read_side_file, schema_text
 from cdcwb.formats.records import Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
 from cdcwb.formats.transactions import COMMIT, KINDS, Border, Summary, borders
 from cdcwb.words import plural
 
 __all__ = [
-    "INFERRED", "KIND_OF", "NO_COUNTS", "OPTIONS", "Found", "Options", "Shared", "State", "Version", "capture_files",
+    "INFERRED", "KIND_OF", "OPTIONS", "Found", "Options", "Shared", "State", "Version", "capture_files",
     "detect", "finish", "labels_files", "scan", "segments_of",
 ]  # fmt: skip
 
@@ -339,20 +339,17 @@ def _stale(found: Iterable[Segments]) -> int:
 
 @dataclass(slots=True)
 class Version:
-    """One schema text of one label. ``counts``: fixed bytes, fixed and variable columns by the header, None for a side
-    file. ``file_index``, ``offset``, ``length``: the location of its TABSCHEM in the decompressed file; -1: none."""
+    """One schema text of one label. ``file_index``, ``offset``, ``length``: the location of its TABSCHEM in the
+    decompressed file; -1: none."""
 
     label: int
     number: int
     text: str
-    counts: tuple[int | None, int | None, int | None]
+    counts: Counts
     origin: str
     file_index: int = -1
     offset: int = -1
     length: int = -1
-
-
-NO_COUNTS: Final = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)

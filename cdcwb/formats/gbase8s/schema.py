@@ -21,7 +21,8 @@ from cdcwb.model import Problem
 from cdcwb.words import plural, unique_names, visible
 
 __all__ = [
-    "SchemaTextError", "TableSchema", "parse_columns", "read_side_file", "schema_text", "table_schema", "text_codec",
+    "NO_COUNTS", "Counts", "SchemaTextError", "TableSchema", "parse_columns", "read_side_file", "schema_text",
+    "table_schema", "text_codec",
 ]  # fmt: skip
 
 
@@ -141,7 +142,7 @@ _TOKENS: Final = re.compile(
 )
 _NAMES: Final = ("word", "quoted")
 _CONSTRAINTS: Final = frozenset(
-    [
+    (
         "not",
         "null",
         "default",
@@ -153,7 +154,7 @@ _CONSTRAINTS: Final = frozenset(
         "constraint",
         "collate",
         "comment",
-    ]
+    )
 )
 """Words that end a column's type; the following ones have no influence on its bytes."""
 
@@ -317,15 +318,18 @@ def _fit_sizes(columns: tuple[Column, ...], fixed_bytes: int) -> tuple[tuple[Col
     return columns, f"fixed-length columns take {takes} by the text, {fixed_bytes} by the header", False
 
 
-def table_schema(
-    label: int, version: int, text: str, *,
-    fixed_bytes: int | None, fixed_columns: int | None, variable_columns: int | None, origin: str,
-) -> TableSchema:  # fmt: skip
-    """A table schema from its text, checked against the header of its TABSCHEM record (§2, §5).
+Counts = tuple[int | None, int | None, int | None]
+"""Bytes of the fixed-length columns, numbers of fixed and of variable columns, by the header of a TABSCHEM record
+(§2)."""
 
-    ``fixed_bytes``, ``fixed_columns`` and ``variable_columns`` are the header's; with None (a side file) they are
-    computed. Never raises: errors become problems.
-    """
+NO_COUNTS: Final = (None, None, None)
+"""The counts of a side file."""
+
+
+def table_schema(label: int, version: int, text: str, counts: Counts, origin: str) -> TableSchema:
+    """A table schema from its text, checked against the header of its TABSCHEM record (§2, §5). What ``counts`` lack is
+    computed. Never raises: errors become problems."""
+    fixed_bytes, fixed_columns, variable_columns = counts
     problems: list[tuple[Problem, str]] = []
     columns: tuple[Column, ...] = ()
     decodable = 0

@@ -43,15 +43,8 @@ def _schema_of(record: bytes, anatomy: Anatomy, version: int, settings: Settings
         return None
     header = anatomy.header
     text = schema_text(record[anatomy.header_end : anatomy.payload_end], settings.charset)
-    return table_schema(
-        header["user_data"],
-        version,
-        text,
-        fixed_bytes=header["fixed_length_bytes"],
-        fixed_columns=header["fixed_columns"],
-        variable_columns=header["variable_columns"],
-        origin="record",
-    )
+    counts = header["fixed_length_bytes"], header["fixed_columns"], header["variable_columns"]
+    return table_schema(header["user_data"], version, text, counts, "record")
 
 
 def event(record: bytes, schema: TableSchema | None = None, settings: Settings = DEFAULTS) -> dict[str, object]:
