@@ -80,13 +80,26 @@ def _collect(lib: Path) -> None:
         shutil.copytree(own / name, lib / name, ignore=shutil.ignore_patterns("__pycache__"))
     (lib / "sitecustomize.py").write_text(_AT_START, encoding="utf-8")
     for package in _dependencies("cdcwb"):
-        is_own = package.name == "cdcwb"
+        if package.name == "cdcwb":
+            _add_metadata(package, lib / "cdcwb.dist-info")
+            continue
         for file in package.files or ():
             source, target = Path(str(file.locate())), lib / file
-            if ".." in file.parts or not source.is_file() or (is_own and not file.parts[0].endswith(".dist-info")):
-                continue  # commands, deleted files, and copied files
+            if ".." in file.parts or not source.is_file():
+                continue  # commands, and deleted files
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(source)
+
+
+def _add_metadata(package: Distribution, folder: Path) -> None:
+    """Writes the metadata of cdcwb: in a checkout it may be that of an old installation, without formats."""
+    from cdcwb.formats import FORMATS
+
+    folder.mkdir()
+    text = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
+    (folder / "METADATA").write_text(text, encoding="utf-8")
+    own = (f"{name} = {one.value}" for name, one in FORMATS.items() if one.dist and one.dist.name == package.name)
+    (folder / "entry_points.txt").write_text("\n".join(["[cdcwb.formats]", *own, ""]), encoding="utf-8")
 
 
 def _of_formats() -> Iterator[str]:
