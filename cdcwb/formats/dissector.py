@@ -488,10 +488,13 @@ def detected_row(setting: str, value: str, evidence: str, overridden: bool, scop
 # --- formats by name --------------------------------------------------------------------------------------------------
 
 _GROUP: Final = "cdcwb.formats"
+_EARLY: Final = "cdcwb.formats.early"
+"""The group of the formats that a few bytes of a capture show, repeated in it: they are asked first what a capture is."""
 
 
 class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
-    """The entry points of the installed formats, by name: those of cdcwb first, in their order."""
+    """The entry points of the installed formats, by name: those of the group for early ones first, then those of cdcwb,
+    each in the order of their names."""
 
     @staticmethod
     @cache
@@ -499,12 +502,16 @@ class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
         # importlib.metadata.entry_points looks at one distribution of a name only: an egg-info that an old installation
         # left in a checkout would hide the installed one
         found: dict[str, importlib.metadata.EntryPoint] = {}
+        early: set[str] = set()
         for distribution in importlib.metadata.distributions():
-            for entry in distribution.entry_points.select(group=_GROUP):
+            entries = distribution.entry_points
+            early |= entries.select(group=_EARLY).names
+            for entry in entries.select(group=_GROUP):
                 found.setdefault(entry.name, entry)
         if not found:
             raise CaptureError("no format is installed: install cdcwb again, in a checkout with pip install -e .")
-        return dict(sorted(found.items(), key=lambda one: not one[1].value.startswith("cdcwb.")))
+        order = sorted(found, key=lambda name: (name not in early, not found[name].value.startswith("cdcwb."), name))
+        return {name: found[name] for name in order}
 
     def __getitem__(self, name: str) -> importlib.metadata.EntryPoint:
         return self._found()[name]
