@@ -489,7 +489,7 @@ def detected_row(setting: str, value: str, evidence: str, overridden: bool, scop
 
 _GROUP: Final = "cdcwb.formats"
 _EARLY: Final = "cdcwb.formats.early"
-"""The group of the formats that a few bytes of a capture show, repeated in it: they are asked first what a capture is."""
+"""The group of formats that know their captures by a few bytes: they are asked first what a capture is."""
 
 
 class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
