@@ -90,9 +90,9 @@ def slices(buffer: Bytes, start: Offsets, end: Offsets, null: Bools | None = Non
     offsets = np.empty(2 * count, dtype=np.int32)
     offsets[0::2] = start
     offsets[1::2] = end
-    laid = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), data])
+    slots = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), data])
     wanted = np.arange(0, 2 * count, 2)
-    return laid.take(pa.array(wanted, mask=null) if nulls else pa.array(wanted))
+    return slots.take(pa.array(wanted, mask=null) if nulls else pa.array(wanted))
 
 
 @lru_cache(maxsize=8)
@@ -111,8 +111,8 @@ def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bool
     # start in the lower, end in the upper half of eight bytes
     np.bitwise_or(end << 32, start, out=offsets[: 2 * count].view(np.int64))
     offsets[2 * count :] = len(buffer)
-    laid = pa.Array.from_buffers(kind, 2 * count + 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
-    return laid.take(
+    slots = pa.Array.from_buffers(kind, 2 * count + 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
+    return slots.take(
         pa.Array.from_buffers(
             pa.int32(),
             count,

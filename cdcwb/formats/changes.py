@@ -31,11 +31,11 @@ from cdcwb.formats.transactions import (
     BEGIN,
     CHANGE,
     COMMIT,
-    KINDS,
     ROLLBACK,
     UNDO,
     Ending,
     Run,
+    codes_of,
     run_starts,
 )  # fmt: skip
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
@@ -171,8 +171,7 @@ class _Headers:
         named = self.column("transaction_id").dictionary_encode()
         self.names: pa.Array = named.dictionary
         self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        codes = pc.index_in(self.column("kind"), pa.array([str(kind) for kind in KINDS]))
-        self.kind: Ints = pc.fill_null(pc.add(codes, 1), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        self.kind = codes_of(self.column("kind"))
         self.change = np.flatnonzero(self.kind >= CHANGE)
 
     @classmethod
@@ -378,7 +377,11 @@ def _later_halves(headers: _Headers, needed: Wanted) -> Iterator[pa.RecordBatch]
 def read_transactions(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing = NOTHING) -> Named:
     """``transactions``: those of a split that are in no other one, in the order of their first records, as a batch of
     :data:`cdcwb.model.TRANSACTIONS`; and of the others, ``crossing``, their :data:`PARTS`."""
-    parts = _parts(_Headers.read(read, wanted, crossing), split, _users(read, wanted))
+    yield from _divided(_parts(_Headers.read(read, wanted, crossing), split, _users(read, wanted)), crossing)
+
+
+def _divided(parts: pa.RecordBatch, crossing: Crossing) -> Named:
+    """The transactions of a split: ``transactions`` that are in no other one, and the parts of the others."""
     crosses = pc.is_in(parts["transaction_id"], pa.array(sorted(crossing.transactions), pa.string()))
     yield "transactions", merged(pa.Table.from_batches([parts.filter(pc.invert(crosses))]))
     if pc.any(crosses).as_py():
@@ -478,10 +481,8 @@ def read_checked(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing 
     is_reversed = (headers.kind[headers.change] == AFTER) & (halves.partner[:count] > np.arange(count))
     if halves.alone.any() or is_reversed.any():  # rare enough to read the split once more
         yield from (("changes", changes) for changes in read_changes(read, replace(wanted, images=False), crossing))
-    parts = _parts(headers, split).filter(pa.array(headers.outcomes() == _OUTCOMES.index(Outcome.OPEN)))
-    crosses = pc.is_in(parts["transaction_id"], pa.array(sorted(crossing.transactions), pa.string()))
-    yield "transactions", merged(pa.Table.from_batches([parts.filter(pc.invert(crosses))]))
-    yield "crossing", parts.filter(crosses)
+    is_open = headers.outcomes() == _OUTCOMES.index(Outcome.OPEN)
+    yield from _divided(_parts(headers, split).filter(pa.array(is_open)), crossing)
 
 
 def open_ones(transactions: pa.RecordBatch) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from cdcwb.words import visible
 __all__ = [
     "INFLATE_LIMIT",
     "MODES",
+    "SHARED",
     "as_bool",
     "as_choice",
     "as_list",
@@ -141,6 +142,14 @@ def as_whole(name: str, value: Any, least: int) -> int:
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i)?B?|B)?", re.IGNORECASE)
 INFLATE_LIMIT: Final = "bytes that a compressed file, or what is compressed in it, may inflate to, such as 64GB"
 """The description of the option ``inflate_limit``."""
+
+SHARED: Final = {
+    "inflate_limit": INFLATE_LIMIT,
+    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "images": "false: headers only",
+    "keys": "key columns: schema.table:c1+c2",
+}
+"""The description of the options that formats share."""
 
 
 def as_size(name: str, value: Any) -> int:

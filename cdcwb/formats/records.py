@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from cdcwb.formats.transactions import Ending
 
 __all__ = [
-    "GAP_PIECE", "HEAD", "WINDOW", "FileEntry", "Framing", "Places", "Plan", "Reader", "Reason", "RecordFormat", "Scan",
-    "Segments", "Split", "Stream", "cut_gaps",
+    "GAP_PIECE", "HEAD", "SPLIT_SIZE", "WINDOW", "FileEntry", "Framing", "Places", "Plan", "Reader", "Reason",
+    "RecordFormat", "Scan", "Segments", "Split", "Stream", "cut_gaps",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -68,6 +68,9 @@ restarts after each of them."""
 
 _CHUNK: Final = 32_768  # segments in an Arrow batch
 _SPLIT_SIZES: Final = (8 << 20, 32 << 20)
+SPLIT_SIZE: Final = "bytes of a large file that one task reads (a quarter of it, from {} to {})".format(*_SPLIT_SIZES)
+"""The description of the option ``split_size``."""
+
 _MANY_FILES: Final = 64
 _TOGETHER: Final = 4 << 20  # bytes of small files that one task reads
 _MOST_OPEN: Final = 64  # files of a stream that are open at once; many systems allow a process 1,024

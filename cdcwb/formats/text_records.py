@@ -28,6 +28,7 @@ from cdcwb.formats.inferred import (
     note_tables,
 )  # fmt: skip
 from cdcwb.formats.records import (
+    SPLIT_SIZE,
     WINDOW,
     Framing,
     Ints,
@@ -123,18 +124,7 @@ class TextRecords(RecordFormat):
     @property
     def options(self) -> Mapping[str, str]:  # type: ignore[override]
         """The description of every option."""
-        return {
-            **self.own_options,
-            "split_size": "bytes of a large file that one task reads (a quarter of it, from 8388608 to 33554432)",
-            "inflate_limit": opt.INFLATE_LIMIT,
-            "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
-            "images": "false: headers only",
-            "keys": "key columns: schema.table:c1+c2",
-        }
-
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """See :meth:`cdcwb.formats.dissector.Format.check_options`."""
-        self.parse_options(options)
+        return {**self.own_options, "split_size": SPLIT_SIZE, **opt.SHARED}
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
         """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""

@@ -22,7 +22,7 @@ from cdcwb.model import Kind
 
 __all__ = [
     "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "OTHER", "ROLLBACK", "UNDO", "Border", "Ending", "Found",
-    "Run", "Summary", "assign", "borders", "run_starts",
+    "Run", "Summary", "assign", "borders", "codes_of", "run_starts",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -34,6 +34,13 @@ Table = Hashable
 OTHER, BEGIN, COMMIT, ROLLBACK, UNDO, CHANGE, BEFORE, AFTER = range(8)
 KINDS: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.CHANGE, Kind.BEFORE, Kind.AFTER)
 """The kinds of events with the codes 1 to 7; the code of all others is 0."""
+_KINDS: Final = pa.array([str(kind) for kind in KINDS])
+
+
+def codes_of(kinds: pa.Array) -> Ints:
+    """The code of each kind."""
+    codes: Ints = pc.fill_null(pc.add(pc.index_in(kinds, _KINDS), 1), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,15 +239,14 @@ class Summary:
         """That of events in capture order, whose transaction ids are texts that are not reused: the names of
         transactions. Tables are pairs of schema and table."""
         events = events.filter(pc.is_valid(events["transaction_id"]))
-        codes = pc.index_in(events["kind"], pa.array([str(kind) for kind in KINDS]))
-        kinds = pc.fill_null(pc.add(codes, 1), 0).to_numpy().astype(np.int64)
         named = events["transaction_id"].dictionary_encode()
         labels = list(zip(*(events[name].to_pylist() for name in ("schema_name", "table_name")), strict=True))
         known = {label: number for number, label in enumerate(dict.fromkeys(labels))}
         tables = np.array([known[label] for label in labels], np.int64)
         positions = np.array(events["position"].to_pylist(), object)
         times = pc.fill_null(events["changed_at"].cast(pa.int64()), -1).to_numpy()
-        found = cls.of(kinds, named.indices.to_numpy().astype(np.int64), tables, positions, times, is_reused=False)
+        numbers = named.indices.to_numpy().astype(np.int64)
+        found = cls.of(codes_of(events["kind"]), numbers, tables, positions, times, is_reused=False)
         ids, pairs = named.dictionary.to_pylist(), list(known)
 
         def outer(runs: Outer) -> Outer:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.gbase8s.decode import Headers, Tables, columns_of, counts_of, read_headers
+from cdcwb.formats.gbase8s.decode import SCHEMA_RECORD, Headers, Tables, columns_of, counts_of, read_headers
 from cdcwb.formats.gbase8s.layout import RECORD_TYPES
 from cdcwb.formats.gbase8s.plan import KIND_OF, Shared, State, Version
 from cdcwb.formats.gbase8s.schema import NO_COUNTS, TableSchema, schema_text, table_schema
@@ -23,7 +23,7 @@ __all__ = ["RecordReader", "Records", "Versions"]
 
 _KINDS: Final = {0: Kind.CONTROL, **{number: kind.kind for number, kind in RECORD_TYPES.items()}}
 _TIMED: Final = (1, 2)
-_LABELLED: Final = (119, 200)
+_TRUNCATE: Final = 119
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class RecordReader(Reader):
         found = self.advance(segments, records)
         keep = np.flatnonzero(self.matching(found, wanted))
         headers, version, transaction = found.headers.take(keep), found.version[keep], found.transaction[keep]
-        labelled = headers.row | np.isin(headers.number, _LABELLED)
+        labelled = headers.row | np.isin(headers.number, (_TRUNCATE, SCHEMA_RECORD))
         names = self.versions.name_arrays(headers.label, version, labelled)
         return records[keep], {
             "transaction_id": pa.array(found.names, pa.string()).take(pa.array(transaction, mask=transaction < 0)),
@@ -135,7 +135,7 @@ class Versions:
         """The number of the version in force at each row, TRUNCATE and TABSCHEM record; 0 for none."""
         out = np.zeros(len(headers.start), dtype=np.int64)
         opened: dict[int, tuple[list[int], list[int]]] = {}
-        for record in np.flatnonzero(headers.number == 200).tolist():
+        for record in np.flatnonzero(headers.number == SCHEMA_RECORD).tolist():
             label = int(headers.label[record])
             text, counts = schema_text(headers.payload(record), self._charset), counts_of(headers, record)
             same = (v.number for v in self._by_text.get((label, text), ()) if v.counts in (counts, NO_COUNTS))
@@ -143,7 +143,7 @@ class Versions:
             places, numbers = opened.setdefault(label, ([-1], [self._in_force.get(label, 0)]))
             places.append(record)
             numbers.append(int(out[record]))
-        uses = np.flatnonzero(headers.row | (headers.number == 119))
+        uses = np.flatnonzero(headers.row | (headers.number == _TRUNCATE))
         labels, index = distinct(headers.label[uses])
         for at, table_label in enumerate(labels.tolist()):
             some = uses[index == at]

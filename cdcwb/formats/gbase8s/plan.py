@@ -24,7 +24,7 @@ from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, Headers, cou
 from cdcwb.formats.gbase8s.framing import KEY, STRONG, Edges, Reads, header_at, inferred_reads, iter_segments, repeats
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, SIZE_WORD, ColumnKind, Settings
 from cdcwb.formats.gbase8s.schema import NO_COUNTS, Counts, SchemaTextError, parse_columns, read_side_file, schema_text
-from cdcwb.formats.records import Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
+from cdcwb.formats.records import SPLIT_SIZE, Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
 from cdcwb.formats.transactions import COMMIT, KINDS, Border, Summary, borders
 from cdcwb.words import plural
@@ -49,11 +49,8 @@ OPTIONS: Final[dict[str, str]] = {
     "labels": "table names of labels: 111=schema.table,112=…, a JSON file, a dictionary, none, or auto: the file "
     "NAME.labels.json in the folder of the capture's file or folder NAME",
     "schemas": "file with the table schemas whose TABSCHEM records are missing: JSON, or lines `111: c1 integer, …`",
-    "split_size": "bytes of a large file that one task reads (a quarter of it, from 8388608 to 33554432)",
-    "inflate_limit": opt.INFLATE_LIMIT,
-    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
-    "images": "false: headers only",
-    "keys": "key columns: schema.table:c1+c2",
+    "split_size": SPLIT_SIZE,
+    **opt.SHARED,
 }
 """The description of every option of the format."""
 

@@ -42,10 +42,7 @@ __all__ = [
 MESSAGE_OPTIONS: Final[dict[str, str]] = {
     **OPTIONS,
     "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",
-    "inflate_limit": opt.INFLATE_LIMIT,
-    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
-    "images": "false: headers only",
-    "keys": "key columns: schema.table:c1+c2",
+    **opt.SHARED,
 }
 """The options that every format of messages has, and what they mean."""
 

@@ -271,11 +271,6 @@ class Headers:
         """Those of transactions among the narrow rows of a split."""
         return cls(events.filter(pc.is_valid(events["transaction_id"])), patch)
 
-    def of_transactions(self, names: frozenset[str], others: bool = False) -> Headers:
-        """The headers of these transactions only, or of all ``others``, without a patch."""
-        chosen = as_array(pc.is_in(self.names, pa.array(sorted(names), pa.string()))) ^ others
-        return Headers(self.events.filter(pa.array(chosen[self.number])))
-
     def column(self, name: str) -> pa.Array:
         """One of their columns."""
         return one_chunk(self.events[name])

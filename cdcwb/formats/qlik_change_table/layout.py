@@ -374,10 +374,7 @@ OPTIONS: Final[dict[str, str]] = {
     "escape": "escape before a quote within quotes: auto, none, or the character",
     "null": "the text of NULL, without quotes: auto, empty, or the text",
     "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
-    "inflate_limit": opt.INFLATE_LIMIT,
-    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
-    "images": "false: headers only",
-    "keys": "key columns: schema.table:c1+c2",
+    **opt.SHARED,
 }
 """The description of every option of the format."""
 

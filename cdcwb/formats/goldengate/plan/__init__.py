@@ -170,10 +170,7 @@ OPTIONS: Final[dict[str, str]] = {
     "trail_sequence": "number of the first trail file, if the capture does not give it",
     "shape": "of the files: auto, logdump, json, xml",
     "split_size": "bytes of a large file that one task reads (33554432)",
-    "inflate_limit": opt.INFLATE_LIMIT,
-    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
-    "images": "false: headers only",
-    "keys": "key columns: schema.table:c1+c2",
+    **opt.SHARED,
     **{name: meaning for name, meaning in OF_EXPORTS.items() if name != "split_size"},
 }
 """The description of every option of the format."""
