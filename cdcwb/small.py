@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.changes import CHANGES, PARTS, Read, finished, merged, read_changes, read_transactions
+from cdcwb.formats.changes import CHANGES, Read, collected, finished
 from cdcwb.formats.dissector import EVERYTHING, Assembling, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.groups import Groups
@@ -154,11 +154,7 @@ class Small:
             yield from self._assembler.changes(wanted)
             return
         for split in self._splits:
-            if isinstance(form, Joining):
-                found = form.read_changes(plan, split, wanted)
-            else:
-                found = read_changes(partial(form.read, plan, split), wanted, form.crossing(plan, split))
-            for batch in found:
+            for batch in form.read_changes(plan, split, wanted):
                 yield finished(batch, self._planned.keys, form.compressed_updates)
 
     @cached_property
@@ -186,15 +182,8 @@ class Small:
         """One row per transaction."""
         form, plan = self._format, self._plan
         if isinstance(form, Assembling):
-            parts: list[pa.RecordBatch] = []
-            for split in self._splits:
-                read, crossing = partial(form.read, plan, split), form.crossing(plan, split)
-                for name, rows in read_transactions(read, Wanted(images=False), split, crossing):
-                    if name == "transactions":
-                        yield rows
-                    else:
-                        parts.append(rows)
-            yield merged(pa.Table.from_batches(parts, PARTS))
+            found = (form.read_transactions(plan, split, Wanted(images=False)) for split in self._splits)
+            yield from collected(chain.from_iterable(found), form.merged)
         elif not isinstance(self._format, Joining):
             yield summarised(self.parts()).select(model.TRANSACTIONS.names)
 

@@ -121,7 +121,7 @@ class Live(Planned, _InSession):
 
     @property
     def assembles_in_splits(self) -> bool:
-        """Whether changes and transactions are assembled in the splits (:mod:`cdcwb.formats.changes`)."""
+        """Whether changes and transactions are assembled in the splits."""
         return type(self) is Live and isinstance(self.format, Assembling)
 
     @property
@@ -234,10 +234,9 @@ class Live(Planned, _InSession):
             return conform(self._summaries(), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), lambda: self.changes(False), self.format)
-        form, splits = cast(Assembling, self.format), range(len(self.plan.splits))
-        if not any(form.crossing(self.plan, split).transactions for split in splits):
+        if not cast(Assembling, self.format).crosses(self.plan):
             return self._read(part="transactions", images="false", mode=self.mode)
-        return joined_transactions(self._sent("transactions", images=False))
+        return joined_transactions(self._sent("transactions", images=False), self.format)
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""

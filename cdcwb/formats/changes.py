@@ -48,9 +48,11 @@ __all__ = [
     "Became",
     "Crossing",
     "Halves",
+    "Headers",
     "Named",
     "Read",
     "assembled",
+    "collected",
     "ended",
     "files_changed",
     "finished",
@@ -161,11 +163,11 @@ class Halves:
     later: Sequence[OfTable] = ()
 
 
-class _Headers:
+class Headers:
     """The headers of the transactions of a split. ``kind``: codes of kinds; ``number``: the index of their transaction
     in ``names``; ``change``: the events of changes."""
 
-    def __init__(self, events: pa.Table, crossing: Crossing) -> None:
+    def __init__(self, events: pa.Table, crossing: Crossing = NOTHING) -> None:
         self.events = events.filter(pc.is_valid(events["transaction_id"])).combine_chunks()
         self.crossing = crossing
         named = self.column("transaction_id").dictionary_encode()
@@ -175,7 +177,7 @@ class _Headers:
         self.change = np.flatnonzero(self.kind >= CHANGE)
 
     @classmethod
-    def read(cls, read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> _Headers:
+    def read(cls, read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Headers:
         """Those of a split."""
         batches = read(replace(wanted, images=False, columns=frozenset(_OF_HEADERS)))
         rows = [batch.select(list(_OF_HEADERS)) for batch in batches]
@@ -325,7 +327,7 @@ def _locations(events: pa.RecordBatch) -> Ints:
 def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Iterator[pa.RecordBatch]:
     """The changes that begin in a split, in the order of the last of their records, as batches of
     :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
-    headers = _Headers.read(read, wanted, crossing)
+    headers = Headers.read(read, wanted, crossing)
     if not len(headers.change):
         return
     halves, became = headers.halves, Became.of(headers)
@@ -353,7 +355,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> It
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
 
 
-def _later_halves(headers: _Headers, needed: Wanted) -> Iterator[pa.RecordBatch]:
+def _later_halves(headers: Headers, needed: Wanted) -> Iterator[pa.RecordBatch]:
     """The halves in later splits that belong to those of this one, in order: the next change of their transaction
     and table."""
     wanted = {key: number for number, key in enumerate(headers.halves.later)}
@@ -377,7 +379,7 @@ def _later_halves(headers: _Headers, needed: Wanted) -> Iterator[pa.RecordBatch]
 def read_transactions(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing = NOTHING) -> Named:
     """``transactions``: those of a split that are in no other one, in the order of their first records, as a batch of
     :data:`cdcwb.model.TRANSACTIONS`; and of the others, ``crossing``, their :data:`PARTS`."""
-    yield from _divided(_parts(_Headers.read(read, wanted, crossing), split, _users(read, wanted)), crossing)
+    yield from _divided(_parts(Headers.read(read, wanted, crossing), split, _users(read, wanted)), crossing)
 
 
 def _divided(parts: pa.RecordBatch, crossing: Crossing) -> Named:
@@ -400,7 +402,7 @@ def _users(read: Read, wanted: Wanted) -> pa.Table:
     return pa.Table.from_batches(parts, _USERS).combine_chunks()
 
 
-def _parts(headers: _Headers, split: int, users: pa.Table | None = None) -> pa.RecordBatch:
+def _parts(headers: Headers, split: int, users: pa.Table | None = None) -> pa.RecordBatch:
     """The rows of :data:`PARTS` of a split."""
     count, halves, change = len(headers.names), headers.halves, headers.change
     begin, end = headers.row(BEGIN), headers.row(COMMIT, ROLLBACK, last=True)
@@ -468,6 +470,19 @@ def merged(parts: pa.Table) -> pa.RecordBatch:
     )
 
 
+def collected(found: Named, merge: Callable[[pa.Table], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All transactions of a capture, from those of its splits (:func:`read_transactions`); ``merge`` merges the parts
+    of those that are in several."""
+    parts: list[pa.RecordBatch] = []
+    for name, rows in found:
+        if name == "transactions":
+            yield rows
+        else:
+            parts.append(rows)
+    if parts:
+        yield merge(pa.Table.from_batches(parts)).select(model.TRANSACTIONS.names)
+
+
 def read_checked(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing = NOTHING) -> Named:
     """What one pass over a split shows: ``checked``, the events with problems; ``changes``, if halves of updates have
     problems; and ``transactions`` and ``crossing`` (:func:`read_transactions`) of those without begin or end."""
@@ -476,7 +491,7 @@ def read_checked(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing 
     for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
         yield "checked", with_problems(batch)
         rows.append(batch.select(list(_OF_HEADERS)))
-    headers = _Headers(pa.Table.from_batches(rows, _HEADERS), crossing)
+    headers = Headers(pa.Table.from_batches(rows, _HEADERS), crossing)
     halves, count = headers.halves, len(headers.change)
     is_reversed = (headers.kind[headers.change] == AFTER) & (halves.partner[:count] > np.arange(count))
     if halves.alone.any() or is_reversed.any():  # rare enough to read the split once more
@@ -513,7 +528,7 @@ class Became:
     undo: pa.Array
 
     @classmethod
-    def of(cls, headers: _Headers) -> Became:
+    def of(cls, headers: Headers) -> Became:
         """For the changes among headers."""
         number, commit = headers.number[headers.change], headers.row(COMMIT, last=True)
         position, time = (headers.column(name).take(commit) for name in ("position", "changed_at"))

@@ -434,11 +434,39 @@ class Portioning(Protocol):
 
 @runtime_checkable
 class Assembling(Protocol):
-    """A format whose stream has begins and ends, and whose changes and transactions are assembled in its splits
-    (:mod:`cdcwb.formats.changes`): its plan has what splits need to know of others."""
+    """A format whose changes and transactions are assembled in its splits: its plan has what splits need to know of
+    others. ``read`` reads the events of a split; None: :meth:`Format.read` does."""
 
-    def crossing(self, plan: Any, split: int) -> Any:
-        """What a split needs to know of others: a :class:`cdcwb.formats.changes.Crossing`."""
+    def crosses(self, plan: Any) -> bool:
+        """Whether several splits may have a transaction of the same id."""
+        ...
+
+    def read_changes(self, plan: Any, split: int, wanted: Wanted, read: Any = None) -> Iterator[pa.RecordBatch]:
+        """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
+        ...
+
+    def read_transactions(
+        self, plan: Any, split: int, wanted: Wanted, read: Any = None
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """``transactions``: those of a split that no other one has, as batches of :data:`cdcwb.model.TRANSACTIONS`;
+        and ``crossing``: the parts of the others in this split, in a schema of the format."""
+        ...
+
+    def read_checked(
+        self, plan: Any, split: int, wanted: Wanted, read: Any = None
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """What one pass over a split shows: ``checked``, the events with problems; ``changes`` that have problems which
+        none of their events has; and ``transactions``, as :meth:`merged` returns them, and ``crossing``, all those that
+        may be incomplete."""
+        ...
+
+    def merged(self, parts: pa.Table) -> pa.RecordBatch:
+        """The transactions of the parts ``crossing`` of all splits: the columns of :data:`cdcwb.model.TRANSACTIONS`,
+        and others of the format."""
+        ...
+
+    def incomplete(self, transactions: pa.RecordBatch) -> list[dict[str, Any]]:
+        """The transactions without begin or end among these, as rows of :data:`cdcwb.model.PROBLEMS`."""
         ...
 
 

@@ -41,7 +41,7 @@ from cdcwb.formats.source import folders_of, same_file
 from cdcwb.model import Kind, OffsetUnit, Problem
 
 if TYPE_CHECKING:
-    from cdcwb.formats.changes import Crossing
+    from cdcwb.formats.changes import Crossing, Named, Read
     from cdcwb.formats.transactions import Ending
 
 __all__ = [
@@ -507,6 +507,44 @@ class RecordFormat(BaseFormat):
             {(after[key], *label(table)): run for (key, table), run in border.after.items()},
             partial(self.read_on, plan, split),
         )
+
+    # --- changes and transactions (:class:`cdcwb.formats.dissector.Assembling`) ---------------------------------------
+
+    def crosses(self, plan: Plan) -> bool:
+        """Whether several splits have records of one transaction."""
+        return any(self.crossing(plan, split).transactions for split in range(len(plan.splits)))
+
+    def read_changes(
+        self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.changes.read_changes`."""
+        from cdcwb.formats.changes import read_changes
+
+        return read_changes(read or partial(self.read, plan, split), wanted, self.crossing(plan, split))
+
+    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None) -> Named:
+        """See :func:`cdcwb.formats.changes.read_transactions`."""
+        from cdcwb.formats.changes import read_transactions
+
+        return read_transactions(read or partial(self.read, plan, split), wanted, split, self.crossing(plan, split))
+
+    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None) -> Named:
+        """See :func:`cdcwb.formats.changes.read_checked`."""
+        from cdcwb.formats.changes import read_checked
+
+        return read_checked(read or partial(self.read, plan, split), wanted, split, self.crossing(plan, split))
+
+    def merged(self, parts: pa.Table) -> pa.RecordBatch:
+        """See :func:`cdcwb.formats.changes.merged`."""
+        from cdcwb.formats.changes import merged
+
+        return merged(parts)
+
+    def incomplete(self, transactions: pa.RecordBatch) -> list[dict[str, Any]]:
+        """See :func:`cdcwb.formats.changes.open_ones`."""
+        from cdcwb.formats.changes import open_ones
+
+        return open_ones(transactions)
 
     # --- one record ---------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import contextlib
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
 from cdcwb.formats import get_format
-from cdcwb.formats.changes import CHANGES, PARTS, Read, merged
-from cdcwb.formats.dissector import OF_CHANGES, Format, Pairing, Wanted
+from cdcwb.formats.changes import CHANGES, Read, collected
+from cdcwb.formats.dissector import OF_CHANGES, Assembling, Format, Pairing, Wanted
 from cdcwb.formats.old.assembler import Assembler
 from cdcwb.formats.old.findings import EVENTS, OF_EVENTS, PROBLEMS, across, find, key_of
 from cdcwb.formats.old.halves import HALVES
@@ -63,18 +63,13 @@ def assemble_transactions(headers: DataFrame, changes: Callable[[], DataFrame], 
     return conform(committed.summaries(parts, committed.parts_of(changes())), "transactions")
 
 
-def joined_transactions(sent: DataFrame) -> DataFrame:
+def joined_transactions(sent: DataFrame, form: Format) -> DataFrame:
     """``transactions`` from those of splits and the parts of those in several
-    (:func:`cdcwb.formats.changes.read_transactions`), which were sent as batches."""
+    (:meth:`cdcwb.formats.dissector.Assembling.read_transactions`), which were sent as batches."""
+    name = form.name
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts: list[pa.RecordBatch] = []
-        for name, rows in exchange.received(batches):
-            if name == "transactions":
-                yield rows
-            else:
-                parts.append(rows)
-        yield merged(pa.Table.from_batches(parts, PARTS))
+        yield from collected(exchange.received(batches), cast(Assembling, get_format(name)).merged)
 
     return exchange.together(sent).mapInArrow(work, from_arrow_schema(model.TRANSACTIONS))
 

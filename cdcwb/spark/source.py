@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.changes import Named, finished, read_changes, read_transactions
+from cdcwb.formats.changes import Named, finished
 from cdcwb.formats.dissector import Assembling, Format, Plan, Portioning, RowFormat, TableRequest, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
@@ -71,8 +71,8 @@ READER_OPTIONS = (
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
 has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
 :func:`cdcwb.spark.packing.packed_schema`. ``part`` is the part of a split that is read instead of its events: the
-``changes`` that begin in it, or its ``transactions`` (:mod:`cdcwb.formats.changes`); the changes that it has
-``delivered``, the halves of updates whose other half may be ``elsewhere``, the ``ends`` of transactions, or their
+``changes`` that begin in it, or its ``transactions`` (:class:`cdcwb.formats.dissector.Assembling`); the changes that it
+has ``delivered``, the halves of updates whose other half may be ``elsewhere``, the ``ends`` of transactions, or their
 ``counted`` numbers (:mod:`cdcwb.formats.old.delivered`); the changes of a ``trail`` that begin in it, the events of
 transactions that are assembled ``apart``, its ``trail_parts``, or its ``sections`` (:mod:`cdcwb.formats.old.trail`);
 the changes that are ``joined`` from neighbouring rows (:class:`cdcwb.formats.old.protocols.Joining`); or its
@@ -212,7 +212,7 @@ class Reader(DataSourceReader):
         if part == "ends_here":
             return ((part, batch) for batch in read_ends_here(read, self.wanted, split))
         if part == "transactions" and isinstance(fmt, Assembling):
-            return read_transactions(read, self.wanted, split, fmt.crossing(plan, split))
+            return fmt.read_transactions(plan, split, self.wanted, read)
         return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, events, split, patch)))
 
     def _batches(self, fmt: Format, plan: Plan, events: Events, split: int, patch: Patch) -> Iterator[pa.RecordBatch]:
@@ -227,7 +227,7 @@ class Reader(DataSourceReader):
         if part in _OF_TRAILS and isinstance(fmt, Trailing):
             return _OF_TRAILS[part](read, self.wanted, patch)
         if part == "changes" and isinstance(fmt, Assembling):
-            return read_changes(read, self.wanted, fmt.crossing(plan, split))
+            return fmt.read_changes(plan, split, self.wanted, read)
         if part == "ended":
             return read_with_ends(read, self.wanted, partial(read_delivered, wanted=self.wanted), patch)
         if part in _DELIVERED:

@@ -25,7 +25,7 @@ from cdcwb.formats.changes import (
 from cdcwb.formats.dissector import EVERYTHING, Format, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.old.delivered import ENDS, read_delivered, read_ends
-from cdcwb.formats.old.protocols import Halved, Halving, Trailing
+from cdcwb.formats.old.protocols import Halved, Halving, reads_trail
 from cdcwb.formats.old.summaries import PARTS, read_parts
 from cdcwb.formats.old.trail import read_trail_changes
 from cdcwb.formats.requests import problem_rows
@@ -45,7 +45,7 @@ class Assembler:
 
     def __init__(self, form: Format, keys: Mapping[str, Sequence[str]], sources: Sequence[tuple[Read, Halved]]) -> None:
         self._format, self._keys, self._sources = form, keys, sources
-        self._is_trail = isinstance(form, Trailing)
+        self._is_trail = reads_trail(form)
 
     def _read(self, wanted: Wanted) -> Batches:
         for read, _ in self._sources:

@@ -13,15 +13,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read, open_ones, read_checked
-from cdcwb.formats.changes import merged as merged_transactions
+from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read
 from cdcwb.formats.dissector import Assembling, Format, Wanted
 from cdcwb.formats.old.assembler import Assembler
 from cdcwb.formats.old.clock import frozen_times, merged, of_sequences
 from cdcwb.formats.old.delivered import read_checked_pairs
 from cdcwb.formats.old.halves import WHOLE, elsewhere
 from cdcwb.formats.old.headers import NO_PATCH, Patch
-from cdcwb.formats.old.protocols import Halved, Halving, Joining, Trailing
+from cdcwb.formats.old.protocols import Halved, Halving, Joining, Trailing, reads_trail
 from cdcwb.formats.old.summaries import OF_PARTS, incomplete, read_parts, summarised
 from cdcwb.formats.old.trail import read_trail_checked, read_trail_sections
 from cdcwb.formats.requests import problem_rows, select, with_problems
@@ -74,8 +73,7 @@ def find(form: Format, plan: Any, split: int | None, read: Read, wanted: Wanted,
     elif isinstance(form, Trailing):
         found = read_trail_checked(read, replace(wanted, columns=frozenset(OF_EVENTS)), patch)
     elif isinstance(form, Assembling):
-        columns = frozenset(OF_EVENTS)
-        found = read_checked(read, replace(wanted, columns=columns), split, form.crossing(plan, split))
+        found = form.read_checked(plan, split, replace(wanted, columns=frozenset(OF_EVENTS)), read)
     else:
         found = _of_delivered(form, read, wanted, form.halved(plan, split) if isinstance(form, Halving) else WHOLE)
     for name, rows in found:
@@ -83,8 +81,8 @@ def find(form: Format, plan: Any, split: int | None, read: Read, wanted: Wanted,
             yield PROBLEMS, problem_rows(rows)
         elif name == "changes":
             yield PROBLEMS, problem_rows(rows, ONLY_ASSEMBLED)
-        elif name == "transactions":
-            yield PROBLEMS, pa.RecordBatch.from_pylist(open_ones(rows), model.PROBLEMS)
+        elif name == "transactions" and isinstance(form, Assembling):
+            yield PROBLEMS, pa.RecordBatch.from_pylist(form.incomplete(rows), model.PROBLEMS)
         else:
             yield name, rows
 
@@ -102,7 +100,7 @@ def _of_rows(form: Format, read: Read, wanted: Wanted) -> Named:
 
 def _of_delivered(form: Format, read: Read, wanted: Wanted, halved: Halved) -> Named:
     """Those of committed changes. ``halved``: of halves of updates that are paired by position."""
-    is_trail = isinstance(form, Trailing)
+    is_trail = reads_trail(form)
     names = [*OF_PARTS, *(["headers"] if is_trail else [])]
     narrow: list[pa.RecordBatch] = []
     shared: list[pa.RecordBatch] = []
@@ -141,6 +139,6 @@ def across(form: Format, found: Mapping[str, pa.Table], events: Read) -> Iterato
         yield problem_rows(form.key_spellings(found["spellings"]))
     if isinstance(form, (Halving, Trailing)):
         yield from Assembler(form, {}, [(events, Halved())]).problems()
-    if "crossing" in found:
-        rows += open_ones(merged_transactions(found["crossing"]))
+    if "crossing" in found and isinstance(form, Assembling):
+        rows += form.incomplete(form.merged(found["crossing"]))
     yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)

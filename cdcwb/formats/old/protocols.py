@@ -9,9 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.dissector import Format, Pairing, Wanted
 
-__all__ = ["Halved", "Halving", "Joining", "Trailing"]
+__all__ = ["Halved", "Halving", "Joining", "Trailing", "reads_trail"]
+
+
+def reads_trail(form: Format) -> bool:
+    """Whether the stream of a format is a trail."""
+    return form.pairing is Pairing.TRANSACTION and not form.commits
 
 
 @runtime_checkable
