@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdcwb.formats.old.trail import outcomes
+from cdcwb.formats.trail import outcomes
 
 
 def change(operation: str, key: int | None, undoes: bool = False, **more: Any) -> dict[str, Any]:

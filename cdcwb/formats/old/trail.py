@@ -9,9 +9,9 @@ their change, are assembled from the rows of all splits, by the same function (:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +36,10 @@ from cdcwb.formats.old.headers import (
 from cdcwb.formats.old.sections import APART, sections_of
 from cdcwb.formats.old.summaries import OF_ENDS, OF_PARTS, read_parts
 from cdcwb.formats.requests import having, select, with_problems
-from cdcwb.model import Kind, Operation, Outcome, Problem
+from cdcwb.formats.trail import Change, outcomes
+from cdcwb.model import Kind, Problem
 
-__all__ = ["outcomes", "read_apart", "read_trail", "read_trail_changes", "read_trail_checked", "read_trail_sections"]
+__all__ = ["read_apart", "read_trail", "read_trail_changes", "read_trail_checked", "read_trail_sections"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -223,14 +224,6 @@ def _named(transactions: pa.Array, names: pa.Array) -> pa.Array:
 _FLAG: Final = "UndoFlag"
 """The header that is 1 if a record undoes an earlier one."""
 
-_OPPOSITE: Final = {
-    str(Operation.INSERT): str(Operation.DELETE),
-    str(Operation.DELETE): str(Operation.INSERT),
-    str(Operation.UPDATE): str(Operation.UPDATE),
-}
-
-Change = Mapping[str, Any]
-
 
 def _with_outcomes(changes: pa.RecordBatch) -> pa.RecordBatch:
     """Changes with the outcomes of those that undo others or are undone."""
@@ -259,38 +252,3 @@ def _with_outcomes(changes: pa.RecordBatch) -> pa.RecordBatch:
 def _undoes(headers: pa.MapArray) -> pa.Array:
     """Whether records undo earlier ones."""
     return pc.fill_null(pc.equal(pc.map_lookup(headers, _FLAG, "first"), "1"), False)
-
-
-def outcomes(changes: Sequence[Change]) -> dict[int, str]:
-    """The changes of a transaction, in log order, that undo others (``undo``) or are undone: index -> outcome. Images
-    and keys are dictionaries; ``table`` is the name of the table. A change with ``undoes`` undoes the latest preceding
-    change of the same table that is not undone yet, with the opposite operation and the same row: the same key if both
-    have one, else images that agree in all common columns.
-    """
-    found: dict[int, str] = {}
-    for at, change in enumerate(changes):
-        if not change["undoes"]:
-            continue
-        found[at] = str(Outcome.UNDO)
-        wanted = _OPPOSITE.get(change["operation"])
-        for earlier in range(at - 1, -1, -1):
-            other = changes[earlier]
-            if (
-                earlier not in found
-                and other["operation"] == wanted
-                and other["table"] == change["table"]
-                and _same_row(other, change)
-            ):
-                found[earlier] = str(Outcome.UNDONE)
-                break
-    return found
-
-
-def _same_row(done: Change, undoing: Change) -> bool:
-    if done["key"] is not None and undoing["key"] is not None:
-        return bool(done["key"] == undoing["key"])
-    pairs = [(done["after"], undoing["before"]), (done["before"], undoing["after"])]
-    shared = [(one, other, one.keys() & other.keys()) for one, other in pairs if one is not None and other is not None]
-    return any(names for _, _, names in shared) and all(
-        one[name] == other[name] for one, other, names in shared for name in names
-    )

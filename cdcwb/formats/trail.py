@@ -1,0 +1,467 @@
+"""Assembles changes and transactions of a trail where its events are read: a stream of committed work without begins
+and ends, in which the records of a transaction are consecutive (docs/formats/goldengate.md §5.6 and §6). A split begins
+where no transaction is open, so none needs to know of others.
+
+The events of a split are read once, in windows that end where nothing is open. Halves of updates are paired by their
+order. Fragments are among the source events of the change that they continue. A record may undo an earlier change of
+its transaction. The last record of a transaction is its commit. What a reader gives, besides the location, kind, table
+and images of its events: ``transaction_id``, ``position``, ``changed_at``, ``last_in_transaction`` and
+``commit_position`` (of the last record of a transaction), and the headers ``TransInd``, ``UndoFlag`` and ``continues``
+(of a fragment: the position of the record that it continues, or ``file_index:offset``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.arrays import as_array, labels, lookup
+from cdcwb.formats.changes import CHANGES, Became, Headers, Named, Read, assembled, spliced, with_columns
+from cdcwb.formats.dissector import OF_CHANGES, Wanted
+from cdcwb.formats.groups import Groups
+from cdcwb.formats.records import Plan, RecordFormat
+from cdcwb.formats.requests import having, select, with_problems, without
+from cdcwb.formats.transactions import AFTER
+from cdcwb.model import Completeness, Kind, Operation, Outcome, Problem
+
+__all__ = [
+    "SUMMARIES", "TrailFormat", "incomplete", "merged", "outcomes", "read_trail_changes", "read_trail_checked",
+    "read_trail_transactions",
+]  # fmt: skip
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_SHOWN: Final = {
+    "is_placed": "records show their place in the transaction",
+    "begins": "its first record is there",
+    "last": "its last record, or its rollback, is there",
+    "gaps": "a gap is reported at one of its records",
+    "rolls_back": "it has a rollback",
+}
+SUMMARIES: Final = pa.schema(
+    [
+        *model.TRANSACTIONS,
+        ("labels", pa.list_(pa.string())),  # the tables of all its records
+        *(pa.field(name, pa.bool_(), metadata={"comment": meaning}) for name, meaning in _SHOWN.items()),
+    ]
+)
+"""Transactions, of a split or of a capture, with what their records show."""
+
+_OF_PARTS: Final = (
+    *("file_index", "offset", "length", "kind", "operation", "position", "commit_position", "transaction_id"),
+    *("last_in_transaction", "changed_at", "schema_name", "table_name", "headers", "problems"),
+)
+_OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "change_source")
+_FIRST: Final = ("0", "3")  # TransInd of a transaction's first record
+_LACKS: Final = {
+    str(Completeness.NO_BEGIN): Problem.NO_BEGIN,
+    str(Completeness.NO_END): Problem.OPEN_TRANSACTION,
+}
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """The records of transactions and changes among some events. ``rows``: their row; ``starts``: whether one begins
+    a transaction; ``end``: the transaction of the last one, and whether it is closed.
+
+    A record in no transaction is one by itself, with the fragments and the after half that follow it."""
+
+    rows: Ints
+    starts: Bools
+    end: tuple[str | None, bool] | None
+
+    @classmethod
+    def of(cls, events: pa.RecordBatch, before: tuple[str | None, bool] | None = None) -> _Sequence:
+        """Those of events that follow ``before``, the end of others; None: nothing precedes them."""
+        names, kinds = events["transaction_id"], events["kind"]
+        rows = np.flatnonzero(as_array(names.is_valid()) | _are(kinds, *CHANGES, Kind.FRAGMENT))
+        if not len(rows):
+            return cls(rows, np.zeros(0, np.bool_), before)
+        names, kinds = names.take(pa.array(rows)), kinds.take(pa.array(rows))
+        code = pc.fill_null(names.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+        closed = as_array(pc.fill_null(events["last_in_transaction"], False))[rows]
+        same, follows_end = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
+        same[1:], follows_end[1:] = code[1:] == code[:-1], closed[:-1]
+        if before is not None:
+            same[0], follows_end[0] = names[0].as_py() == before[0], before[1]
+        starts = ~same | (~_are(kinds, Kind.FRAGMENT, Kind.AFTER) & ((code < 0) | follows_end))
+        return cls(rows, starts, (names[-1].as_py(), bool(closed[-1])))
+
+
+def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same events in batches that end where no transaction is open."""
+    open_rows: list[pa.RecordBatch] = []
+    end = None
+    for events in batches:
+        found = _Sequence.of(events, end)
+        firsts, end = found.rows[found.starts], found.end
+        if len(firsts):
+            yield from _joined([*open_rows, events.slice(0, firsts[-1])])
+            open_rows = [events.slice(firsts[-1])]
+        elif len(found.rows):
+            open_rows.append(events)
+    yield from _joined(open_rows)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    batches = [rows for rows in batches if rows.num_rows]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
+
+
+def _are(kinds: pa.Array, *some: str) -> Bools:
+    return as_array(pc.is_in(kinds, pa.array([str(kind) for kind in some])))
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def read_trail_changes(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The changes of a split in the order of the last of their records, as batches of :data:`cdcwb.model.CHANGES`.
+    ``read`` reads the events of the split. A full load (REFRESH) is in no transaction, and has no outcome. Without
+    images, undone changes are not found."""
+    for rows in _windows(read(replace(wanted, columns=frozenset(OF_CHANGES)))):
+        window = _Window(rows)
+        if len(window.change):
+            yield window.changes(np.flatnonzero(window.is_done))
+
+
+class _Window:
+    """Events of complete transactions. ``row``: their records of transactions and changes; ``number``: that of the
+    transaction of each; ``change``: the rows of changes. Changes are numbered in this order."""
+
+    def __init__(self, events: pa.RecordBatch) -> None:
+        self.events = events
+        found = _Sequence.of(events)
+        self.row, self.number = found.rows, np.cumsum(found.starts) - 1
+        number = np.full(events.num_rows, -1, np.int64)
+        number[self.row] = self.number
+        columns = {name: events[name] for name in ("kind", "schema_name", "table_name")}
+        headers = Headers(pa.table({"transaction_id": pa.array(number, mask=number < 0), **columns}))
+        self.change: Ints = self.row[headers.change]
+        self.of = self.number[headers.change]
+        self.halves = headers.halves
+        own, partner = np.arange(len(self.change)), self.halves.partner
+        self.is_done: Bools = partner < own
+        self.is_wrong: Bools = self.is_done & self.halves.alone
+        second = np.flatnonzero(self.is_done & (partner >= 0))
+        self.is_wrong[second] |= headers.kind[headers.change][partner[second]] == AFTER
+
+    def changes(self, done: Ints) -> pa.RecordBatch:
+        """The changes whose last records are those of the changes ``done``."""
+        partner = self.halves.partner[done]
+        other = np.where(partner >= 0, self.change[partner], -1)
+        changes = assembled(self.events, self.change[done], other, self.halves, self._became(), done)
+        return self._with_outcomes(self._with_fragments(changes, done), done)
+
+    def _last(self, rows: pa.Array) -> pa.Array:
+        """For each change the last of these rows that is in its transaction; null for none."""
+        valid = as_array(pc.and_(rows, self.events["transaction_id"].is_valid()))[self.row]
+        found = np.full(len(self.row), -1, np.int64)
+        found[self.number[valid]] = self.row[valid]
+        return pa.array(found[self.of], mask=found[self.of] < 0)
+
+    def _became(self) -> Became:
+        events, operation = self.events, self.events["operation"].take(pa.array(self.change))
+        loaded = pc.fill_null(pc.equal(operation, str(Operation.REFRESH)), True)
+        outcome = pc.if_else(loaded, pa.scalar(None, pa.string()), str(Outcome.COMMITTED))
+        rolls_back = self._last(pa.array(_are(events["kind"], Kind.ROLLBACK)))
+        is_last = pc.and_(pc.fill_null(events["last_in_transaction"], False), events["changed_at"].is_valid())
+        return Became(
+            pc.if_else(rolls_back.is_valid(), str(Outcome.ROLLED_BACK), outcome),
+            events["commit_position"].take(self._last(events["commit_position"].is_valid())),
+            events["changed_at"].take(self._last(is_last)),
+            pa.nulls(len(self.change), pa.string()),
+        )
+
+    def _with_fragments(self, changes: pa.RecordBatch, done: Ints) -> pa.RecordBatch:
+        """Changes with the fragments that continue their events among their source events."""
+        events = self.events
+        is_fragment = _are(events["kind"], Kind.FRAGMENT)[self.row]
+        if not is_fragment.any():
+            return changes
+        fragment, of = self.row[is_fragment], self.number[is_fragment]
+        heads = np.flatnonzero(np.isin(self.of, of))
+        head = events.take(pa.array(self.change[heads]))
+        location = pc.binary_join_element_wise(
+            *(head[name].cast(pa.string()) for name in ("file_index", "offset")), ":"
+        )
+        is_second = pa.array(having(head["problems"], Problem.SAME_POSITION))
+        names = pc.if_else(is_second, location, pc.coalesce(head["position"], location))
+        continued = lookup(events["headers"].take(pa.array(fragment)), "continues")
+        found = pc.index_in(_numbered(of, continued), _numbered(self.of[heads], names), skip_nulls=True)
+        known = as_array(found.is_valid())
+        fragment, head_of = fragment[known], heads[found.drop_null().to_numpy()]
+        # the source events of each change are its halves in capture order; fragments follow the half they continue
+        lists = changes["source_events"]
+        both = np.stack([self.halves.partner[done], done], axis=1).reshape(-1)
+        half = both[both >= 0]
+        at = np.full(len(self.change), -1, np.int64)
+        at[half] = np.arange(len(half))
+        fragment, at_head = fragment[at[head_of] >= 0], at[head_of][at[head_of] >= 0]
+        order = np.argsort(np.append(np.arange(len(half)), at_head), kind="stable")
+        fields = [
+            pa.concat_arrays([values, events[one.name].take(pa.array(fragment)).cast(one.type)]).take(pa.array(order))
+            for one, values in zip(model.SOURCE_EVENT, pc.list_flatten(lists).flatten(), strict=True)
+        ]
+        parents = pc.list_parent_indices(lists).to_numpy()
+        sizes = np.bincount(np.append(parents, parents[at_head]), minlength=len(lists))
+        offsets = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
+        sources = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(fields, fields=list(model.SOURCE_EVENT)))
+        return with_columns(changes, {"source_events": sources})
+
+    def _with_outcomes(self, changes: pa.RecordBatch, done: Ints) -> pa.RecordBatch:
+        """Changes with the outcomes of those that undo others or are undone."""
+        undoes = as_array(pc.fill_null(pc.equal(lookup(changes["headers"], "UndoFlag"), "1"), False))
+        undoes &= as_array(changes["transaction_id"].is_valid())
+        if not undoes.any():
+            return changes
+        at = np.flatnonzero(np.isin(self.of[done], self.of[done[undoes]]))
+        some = changes.take(pa.array(at))
+        images = ("key", "before", "after")
+        rows = some.select(["file_index", "offset", "position", "operation", *images]).to_pylist()
+        tables = labels(some["schema_name"], some["table_name"]).to_pylist()
+        each: dict[int, list[Change]] = defaultdict(list)
+        for number, row, table in zip(at.tolist(), rows, tables, strict=True):
+            maps = {name: None if row[name] is None else dict(row[name]) for name in images}
+            one = {**row, **maps, "table": table, "undoes": bool(undoes[number]), "number": number}
+            each[int(self.of[done[number]])].append(one)
+        found: dict[int, str] = {}
+        for mine in each.values():
+            mine.sort(key=lambda one: (one["position"] is None, one["position"], one["file_index"], one["offset"]))
+            found |= {mine[index]["number"]: outcome for index, outcome in outcomes(mine).items()}
+        outcome = spliced(changes["outcome"], np.array(list(found)), pa.array(found.values(), pa.string()))
+        return with_columns(changes, {"outcome": outcome})
+
+    def transactions(self) -> pa.RecordBatch:
+        """Its transactions, as a batch of :data:`SUMMARIES`."""
+        events = self.events
+        counts = np.zeros(events.num_rows, np.bool_)
+        counts[self.change] = self.halves.partner <= np.arange(len(self.change))  # the first half does not
+        records = pa.table({name: events[name] for name in _OF_PARTS}).append_column("counts", pa.array(counts))
+        records = records.filter(events["transaction_id"].is_valid())
+        if not records.num_rows:
+            return pa.RecordBatch.from_pylist([], SUMMARIES)
+        groups = Groups(records)
+        rolls_back = groups.are(Kind.ROLLBACK)
+        is_last = as_array(pc.fill_null(groups.column("last_in_transaction"), False)) | rolls_back
+        is_placed = groups.some(as_array(groups.column("last_in_transaction").is_valid()))
+        position, label = groups.column("position"), labels(groups.column("schema_name"), groups.column("table_name"))
+        operation = groups.column("operation", as_array(groups.column("counts")))
+        of_change = pc.if_else(operation.is_valid(), label, pa.scalar(None, pa.string()))
+        operations, of_changes, times = groups.distinct(operation)
+        columns = {
+            "transaction_id": groups.names,
+            "begin_position": groups.least(position),
+            "end_position": pc.coalesce(
+                groups.greatest(groups.column("commit_position")),
+                groups.greatest(groups.column("position", rolls_back)),
+                pc.if_else(is_placed, pa.scalar(None, pa.string()), groups.greatest(position)),
+            ),
+            "began_at": groups.least(groups.column("changed_at")),
+            "ended_at": groups.greatest(groups.column("changed_at", is_last)),
+            "changes": pa.MapArray.from_arrays(of_changes, operations, pa.array(times)),
+            "tables": _list(groups.distinct(of_change)),
+            "bytes": groups.sum(groups.column("length")),
+            "labels": _list(groups.distinct(label)),
+            "is_placed": is_placed,
+            "begins": groups.some(as_array(pc.is_in(lookup(groups.column("headers"), "TransInd"), pa.array(_FIRST)))),
+            "last": groups.some(is_last),
+            "gaps": groups.some(having(groups.column("problems"), Problem.GAP)),
+            "rolls_back": groups.some(rolls_back),
+        }
+        return _summaries(columns)
+
+
+def _numbered(numbers: Ints, names: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(pa.array(numbers).cast(pa.string()), names, " ")
+
+
+_OPPOSITE: Final = {
+    str(Operation.INSERT): str(Operation.DELETE),
+    str(Operation.DELETE): str(Operation.INSERT),
+    str(Operation.UPDATE): str(Operation.UPDATE),
+}
+
+Change = Mapping[str, Any]
+
+
+def outcomes(changes: Sequence[Change]) -> dict[int, str]:
+    """The changes of a transaction, in log order, that undo others (``undo``) or are undone: index -> outcome. Images
+    and keys are dictionaries; ``table`` is the name of the table. A change with ``undoes`` undoes the latest preceding
+    change of the same table that is not undone yet, with the opposite operation and the same row: the same key if both
+    have one, else images that agree in all common columns.
+    """
+    found: dict[int, str] = {}
+    for at, change in enumerate(changes):
+        if not change["undoes"]:
+            continue
+        found[at] = str(Outcome.UNDO)
+        wanted = _OPPOSITE.get(change["operation"])
+        for earlier in range(at - 1, -1, -1):
+            other = changes[earlier]
+            if (
+                earlier not in found
+                and other["operation"] == wanted
+                and other["table"] == change["table"]
+                and _same_row(other, change)
+            ):
+                found[earlier] = str(Outcome.UNDONE)
+                break
+    return found
+
+
+def _same_row(done: Change, undoing: Change) -> bool:
+    if done["key"] is not None and undoing["key"] is not None:
+        return bool(done["key"] == undoing["key"])
+    pairs = [(done["after"], undoing["before"]), (done["before"], undoing["after"])]
+    shared = [(one, other, one.keys() & other.keys()) for one, other in pairs if one is not None and other is not None]
+    return any(names for _, _, names in shared) and all(
+        one[name] == other[name] for one, other, names in shared for name in names
+    )
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def read_trail_transactions(read: Read, wanted: Wanted, crosses: bool = False) -> Named:
+    """``transactions``: those of a split in the order of their first records, as a batch of
+    :data:`cdcwb.model.TRANSACTIONS`. ``crosses``: other splits may have transactions with the same ids, which are one;
+    then they are ``crossing``, as a batch of :data:`SUMMARIES`, to be merged with those of other splits
+    (:func:`merged`)."""
+    needed = replace(wanted, images=False, columns=frozenset(_OF_PARTS))
+    for name, found in _named((_Window(rows).transactions() for rows in _windows(read(needed))), crosses):
+        yield name, found.select(model.TRANSACTIONS.names) if name == "transactions" else found
+
+
+def _named(windows: Iterable[pa.RecordBatch], crosses: bool) -> Named:
+    """The transactions of all windows of a split."""
+    found = merged(pa.Table.from_batches(windows, SUMMARIES))
+    if found.num_rows:
+        yield "crossing" if crosses else "transactions", found
+
+
+def _summaries(columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """Rows of :data:`SUMMARIES` from these columns and what they show."""
+    lacks = [~as_array(columns[name]) for name in ("is_placed", "begins", "last")]
+    states = (Completeness.UNKNOWN, Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
+    found = np.select([*lacks, as_array(columns["gaps"])], list(map(str, states)), str(Completeness.COMPLETE))
+    columns["completeness"] = pa.array(found.tolist(), pa.string())
+    columns["outcome"] = pc.if_else(columns["rolls_back"], str(Outcome.ROLLED_BACK), str(Outcome.COMMITTED))
+    columns["user"] = pa.nulls(len(found), pa.string())
+    return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in SUMMARIES], schema=SUMMARIES)
+
+
+def merged(parts: pa.Table) -> pa.RecordBatch:
+    """The transactions of all these rows (:data:`SUMMARIES`), each once, in the order of their first rows. One is
+    complete if its first and last records are there, and no gap is reported between them; unknown if no record shows
+    its place."""
+    if not parts.num_rows:
+        return pa.RecordBatch.from_pylist([], SUMMARIES)
+    groups = Groups(parts)
+    operations, of_changes, times = groups.in_lists(groups.column("changes"))
+    columns = {
+        "transaction_id": groups.names,
+        **{name: groups.least(groups.column(name)) for name in ("begin_position", "began_at")},
+        **{name: groups.greatest(groups.column(name)) for name in ("end_position", "ended_at")},
+        **{name: groups.some(as_array(groups.column(name))) for name in _SHOWN},
+        **{name: _list(groups.in_lists(groups.column(name))) for name in ("tables", "labels")},
+        "changes": pa.MapArray.from_arrays(of_changes, operations, pa.array(times)),
+        "bytes": groups.sum(groups.column("bytes")),
+    }
+    return _summaries(columns)
+
+
+def _list(found: tuple[pa.Array, pa.Array, Ints]) -> pa.Array:
+    return pa.ListArray.from_arrays(found[1], found[0])
+
+
+# --- problems ---------------------------------------------------------------------------------------------------------
+
+
+def read_trail_checked(read: Read, wanted: Wanted, crosses: bool = False) -> Named:
+    """What one pass over a split shows: ``checked``, the events with problems; ``changes``, those whose halves have
+    problems; and ``transactions``, as batches of :data:`SUMMARIES`, or ``crossing``, as those of
+    :func:`read_trail_transactions`."""
+    columns = None if wanted.columns is None else wanted.columns.union(_OF_PARTS)
+    checked: list[pa.RecordBatch] = []
+
+    def events() -> Iterator[pa.RecordBatch]:
+        for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
+            checked.append(with_problems(batch))
+            yield from select(without(batch, "raw", *_OF_IMAGES), wanted)
+
+    found: list[pa.RecordBatch] = []
+    for rows in _windows(events()):
+        yield from (("checked", one) for one in checked)
+        checked.clear()
+        window = _Window(rows)
+        found.append(window.transactions())
+        if window.is_wrong.any():
+            yield "changes", window.changes(np.flatnonzero(window.is_wrong))
+    yield from (("checked", one) for one in checked)
+    yield from _named(found, crosses)
+
+
+def incomplete(transactions: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The transactions (:data:`SUMMARIES`) without begin or end, as rows of :data:`cdcwb.model.PROBLEMS`. Gaps are
+    problems of the adjacent events."""
+    rows = []
+    lacking = pc.is_in(transactions["completeness"], pa.array(list(_LACKS)))
+    for row in transactions.filter(lacking).to_pylist():
+        code = _LACKS[row["completeness"]]
+        lacks = [end for end, is_there in (("begin", row["begins"]), ("end", row["last"])) if not is_there]
+        problem = {
+            "severity": str(code.severity),
+            "code": str(code),
+            "sentence": "; ".join(f"the {end} of this transaction is not in the capture" for end in lacks),
+            "transaction_id": row["transaction_id"],
+            "table": row["labels"][0] if len(row["labels"]) == 1 else None,
+        }
+        rows.append(problem)
+    return rows
+
+
+# --- the format -------------------------------------------------------------------------------------------------------
+
+
+class TrailFormat(RecordFormat):
+    """A format of records whose stream is a trail. The fact ``undo_records`` of its plan is the number of records that
+    undo earlier ones."""
+
+    merged = staticmethod(merged)
+    incomplete = staticmethod(incomplete)
+
+    def crosses(self, plan: Plan) -> bool:
+        """See :meth:`cdcwb.formats.dissector.Assembling.crosses`. No transaction is in two splits, but one of another
+        trail may have the same id."""
+        return len(plan.splits) > 1
+
+    def read_changes(
+        self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See :meth:`cdcwb.formats.dissector.Assembling.read_changes`."""
+        needs_images = not wanted.images and bool(plan.facts.get("undo_records"))  # these find what they undo by images
+        needed = replace(wanted, images=wanted.images or needs_images)
+        for changes in read_trail_changes(read or partial(self.read, plan, split), needed):
+            yield without(changes, *_OF_IMAGES) if needs_images else changes
+
+    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None) -> Named:
+        """See :meth:`cdcwb.formats.dissector.Assembling.read_transactions`."""
+        return read_trail_transactions(read or partial(self.read, plan, split), wanted, self.crosses(plan))
+
+    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None) -> Named:
+        """See :meth:`cdcwb.formats.dissector.Assembling.read_checked`."""
+        return read_trail_checked(read or partial(self.read, plan, split), wanted, self.crosses(plan))
