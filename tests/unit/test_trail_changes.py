@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -387,3 +389,37 @@ def test_a_small_capture_of_a_trail_format_has_the_same_tables(images: bool, tmp
     assert {"undo", "undone", "rolled_back"} <= {row["outcome"] for row in found}
     assert new.table("transactions") == old.table("transactions")
     assert in_order(new.table("problems").to_pylist()) == in_order(old.table("problems").to_pylist())
+
+
+class Cut(Trail):
+    """The same in splits that begin with the first record of a transaction."""
+
+    def __init__(self, plan: Any, splits: int) -> None:
+        events = pa.Table.from_batches(GOLDENGATE.read(plan, 0, EVERYTHING)).combine_chunks()
+        places = [dict(headers or ()).get("TransInd") for headers in events["headers"].to_pylist()]
+        starts = [
+            row
+            for row, (place, name) in enumerate(zip(places, events["transaction_id"].to_pylist(), strict=True))
+            if place in ("0", "3") and name is not None
+        ]
+        edges = [0, *starts[1 :: max(1, len(starts) // splits)], events.num_rows]
+        self.splits = [events.slice(first, stop - first) for first, stop in pairwise(edges)]
+
+    def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        for batch in self.splits[split].to_batches(max_chunksize=50):
+            yield from select(batch, wanted)
+
+
+def test_tables_do_not_depend_on_the_number_of_splits(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"lobs": True, "undo": 0.4, "abends": 1, "updates": "pairs"}
+    synth.generate("goldengate", changes=300, seed=9, to=tmp_path, overwrite=True, **options)
+    plan = plan_of_one_split(list((tmp_path / "capture").iterdir()))
+    form = Cut(plan, 5)
+    of_many = copy.copy(plan)
+    of_many.splits = [*form.splits]
+    many, one = (Small(Planned(*both, [], True, "PERMISSIVE", {})) for both in ((form, of_many), (Trail(), plan)))
+    assert len(form.splits) > 4
+    assert form.crosses(of_many)
+    for name in ("changes", "transactions"):
+        assert many.table(name) == one.table(name)
+    assert in_order(many.table("problems").to_pylist()) == in_order(one.table("problems").to_pylist())
