@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format
+from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
 from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.dissector import Format, Plan, Recognition, Run, TableRequest, detected_row
 from cdcwb.formats.files import list_files
@@ -257,7 +257,7 @@ def _check_topics(url: str, format: str, options: dict[str, Any]) -> TopicReadin
     settings = kafka_settings(options.pop("client_config", None))
     points = as_point(options.pop("start", "earliest"), "start"), as_point(options.pop("end", "latest"), "end")
     if format != "auto":
-        check_options(get_format(format), options)
+        check_options(row_format(format), options)
     with connected(topics, settings) as client:
         _, found_partitions = partitions(client)
         return TopicReading(topics, ranges(client, found_partitions, *points), points, settings, format, options)
@@ -295,7 +295,7 @@ def _check_database(url: str, format: str, options: dict[str, Any]) -> DatabaseR
     )
     address.driver(settings)
     if format != "auto":
-        check_options(get_format(format), options)
+        check_options(row_format(format), options)
     return DatabaseReading(address, table, points, column, settings, format, options)
 
 
@@ -440,7 +440,7 @@ def _check_continued(
 def _check_same(name: str, continuation: dict[str, Any], format: str, options: dict[str, Any]) -> None:
     """Raises OptionError if the format or an option differs from those of the saved capture. The schemas of a registry
     are compared, not its location."""
-    if format not in ("auto", name):
+    if format not in ("auto", name, continuation["format"]):
         raise OptionError(
             f"the capture was saved as {name}; files cannot be appended to it as {format}: load all files at once"
         )

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.goldengate import exports
+from cdcwb.formats.goldengate_export import exports
 
 __all__ = ["rows", "table_of"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats import get_format
+from cdcwb.formats import named_format
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
@@ -16,14 +16,15 @@ from cdcwb.formats.messages.registry import without_login
 
 def plan_of(path: str | Path, format: str = "gbase8s", **options: Any) -> Any:
     """The plan of a capture, as a worker gets it: once to text and back."""
-    form, options = get_format(format), without_login(options)
-    plan = form.plan(list_files(str(path)), options, lambda function, tasks: [function(task) for task in tasks])
+    paths, options = list_files(str(path)), without_login(options)
+    form = named_format(paths, format, options)
+    plan = form.plan(paths, options, lambda function, tasks: [function(task) for task in tasks])
     return form.plan_from_text(plan.to_text())
 
 
 def read(path: str | Path, wanted: Wanted = EVERYTHING, format: str = "gbase8s", **options: Any) -> pa.Table:
     """All events of a capture in capture order."""
-    form, plan = get_format(format), plan_of(path, format, **options)
+    form, plan = named_format(list_files(str(path)), format, options), plan_of(path, format, **options)
     batches = [batch for split in range(len(plan.splits)) for batch in form.read(plan, split, wanted)]
     return pa.Table.from_batches(batches, schema=model.EVENTS)
 

@@ -174,7 +174,7 @@ def follow(
     from pathlib import Path
 
     from cdcwb.capture import planner
-    from cdcwb.formats import check_options, get_format
+    from cdcwb.formats import check_options, row_format
     from cdcwb.formats.messages.registry import without_login
     from cdcwb.live.follow import Follower
     from cdcwb.live.following import WITH_PARENT
@@ -183,7 +183,7 @@ def follow(
 
     options = without_login(key_values(pairs))
     if format_name != "auto":
-        check_options(get_format(format_name), options)
+        check_options(row_format(format_name), options)
     about = {"format": format_name, "options": plain(options)}
     follower = Follower(
         Topics.parse(url),

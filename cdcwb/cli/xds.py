@@ -148,7 +148,7 @@ def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, 
 
 def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Mapping[str, str] | None]:
     """The name of the capture's format and its reader options; None: a saved capture, which takes none."""
-    from cdcwb.formats import choose, get_format
+    from cdcwb.formats import choose
     from cdcwb.formats.files import list_files
     from cdcwb.formats.messages.registry import without_login
     from cdcwb.saved import saved_format
@@ -159,7 +159,7 @@ def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Ma
         return saved, None
     files = list_files(source)
     options = without_login(key_values(pairs))
-    form = get_format(format_name) if format_name != "auto" else choose(files, format_name, options)[0]
+    form, _ = choose(files, format_name, options)
     return form.name, form.options
 
 

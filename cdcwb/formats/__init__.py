@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError, UnknownFormatError
 from cdcwb.formats.detect import WRITTEN, Contents, contents_of, describe, foreign_type, known_text, recognise
-from cdcwb.formats.dissector import FORMATS, Format, Inspection, Recognition, RowFormat, get_format
+from cdcwb.formats.dissector import (
+    FORMATS,
+    Format,
+    Inspection,
+    Recognition,
+    RowFormat,
+    formats_named,
+    get_format,
+)
 from cdcwb.formats.files import holding, list_files, open_source
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, inflate_limit_of, parse_keys
@@ -35,6 +43,8 @@ __all__ = [
     "identified",
     "identify",
     "inspect",
+    "named_format",
+    "row_format",
 ]
 
 _SURE: Final = 0.5
@@ -79,7 +89,7 @@ def choose(
     """
     allow_inflation(paths, inflate_limit_of(options))
     if name != "auto":
-        fmt = get_format(name)
+        fmt = named_format(paths, name, options, contents)
         seen = recognise(fmt, (contents.recognised if contents is not None else []) or paths, options)
         return fmt, replace(seen, evidence=["given as an option", *seen.evidence])
     if contents is None and len(paths) > 1:
@@ -100,6 +110,23 @@ def choose(
         evidence = [f"  {fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in best]
         raise _refusal(paths, known or describe(paths[0]), options, [] if known else evidence)
     return best
+
+
+def named_format(
+    paths: Sequence[str], name: str, options: Mapping[str, Any], contents: Contents | None = None
+) -> Format:
+    """The format of files that are opened under a format's name: this format, unless the name is an alias of another
+    one too, and the files are of that. Raises UnknownFormatError for an unknown name, and for files of both formats.
+    """
+    names = formats_named(name)
+    if len(names) > 1:
+        contents = contents or contents_of(paths, options, name)
+        groups = [one for one in contents.groups if one in names]
+        if len(groups) > 1:
+            raise contents.refusal()
+        named = groups or sorted(names, key=lambda one: -recognise(get_format(one), paths, options).confidence)
+        name = named[0]
+    return get_format(name)
 
 
 def _refusal(
@@ -158,18 +185,24 @@ def _surest(
 def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tuple[RowFormat, Recognition]:
     """The format of a table with these columns: the named one, or with ``auto`` that with the highest confidence.
     Raises UnknownFormatError if none is confident, or the named one is never a table."""
-    formats = [fmt for fmt in map(get_format, FORMATS if name == "auto" else (name,)) if hasattr(fmt, "plan_rows")]
-    if not formats:
-        raise UnknownFormatError(f"the format {name} has no tables of rows")
-    made = [cast(RowFormat, fmt) for fmt in formats]
     if name != "auto":
-        return made[0], Recognition(1.0, ["given as an option"])
+        return row_format(name), Recognition(1.0, ["given as an option"])
+    made = [cast(RowFormat, fmt) for fmt in map(get_format, FORMATS) if hasattr(fmt, "plan_rows")]
     found = [(fmt, fmt.recognise_rows(schema)) for fmt in made]
     best = max(found, key=lambda pair: pair[1].confidence)
     if best[1].confidence < _SURE:
         looked = "; ".join(f"{fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in found)
         raise UnknownFormatError(f"no format recognises these columns ({looked})")
     return best
+
+
+def row_format(name: str) -> RowFormat:
+    """The format of a table of rows that is opened under a format's name. Raises UnknownFormatError if it is never a
+    table of rows."""
+    for fmt in map(get_format, formats_named(name)):
+        if hasattr(fmt, "plan_rows"):
+            return cast(RowFormat, fmt)
+    raise UnknownFormatError(f"the format {name} has no tables of rows")
 
 
 def identify(path: Paths, format: str = "auto", **options: Any) -> Identification:
@@ -212,7 +245,7 @@ def identified(contents: Contents, format: str = "auto", **options: Any) -> Iden
     size = sum(info_of(file).size for file in files)
     evidence, refusal = list(recognition.evidence), recognition.refusal
     if format != "auto":
-        evidence += contents.doubts(format)
+        evidence += contents.doubts(fmt.name)
     if refusal is not None:
         evidence.append(refusal.message)
     advice = refusal.advice if refusal is not None else ()

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from cdcwb import model
 from cdcwb.errors import UnknownFormatError
-from cdcwb.formats.dissector import FORMATS, Format, Recognition, get_format, side_files
+from cdcwb.formats.dissector import FORMATS, Format, Recognition, formats_named, get_format, side_files
 from cdcwb.formats.files import compression_of, open_source
 from cdcwb.formats.options import inflate_limit_of
 from cdcwb.formats.source import allow_inflation, common_folder, folders_of, info_of, open_file
@@ -383,12 +383,13 @@ class Contents:
 
 
 def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "auto") -> Contents:
-    """Detects the format of each file, from its beginning; ``name``: only this format is tried. A file whose content
-    shows no format (the rest of a record that began in the preceding file, damage, a full load without header columns)
-    has the format of the files whose names differ only in digits, else that of the innermost folder around it whose
-    files have one format. Of many files with similar names and equal beginnings the first few are examined closely.
+    """Detects the format of each file, from its beginning; ``name``: only the formats of this name are tried. A file
+    whose content shows no format (the rest of a record that began in the preceding file, damage, a full load without
+    header columns) has the format of the files whose names differ only in digits, else that of the innermost folder
+    around it whose files have one format. Of many files with similar names and equal beginnings the first few are
+    examined closely.
     """
-    names = list(FORMATS) if name == "auto" else [name]
+    names = list(FORMATS) if name == "auto" else formats_named(name)
     sides = side_files(paths)
     saved = {folder for path in paths if (folder := _saved_folder(path)) is not None}
     found: list[FileFormat] = []

@@ -45,6 +45,7 @@ __all__ = [
     "Wanted",
     "described_by",
     "detected_row",
+    "formats_named",
     "get_format",
     "problem_row",
     "run_here",
@@ -278,7 +279,8 @@ class Format(Protocol):
     commits and rollbacks; otherwise only committed work is delivered. ``compressed_updates``: the record types of
     updates whose after image has only the columns that were written and those of the key. ``names_keys``: whether the
     source can give a table's key columns; otherwise only the option ``keys`` does. ``side_file``: text in the path of
-    a file that may describe others; None: no such file.
+    a file that may describe others; None: no such file. ``alias_of``: another format whose captures may be opened under
+    this format's name too; None: none.
     """
 
     name: str
@@ -289,6 +291,7 @@ class Format(Protocol):
     compressed_updates: frozenset[str]
     names_keys: bool
     side_file: re.Pattern[str] | None
+    alias_of: str | None
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raises OptionError for an unknown option and for an unusable value, before any file is read."""
@@ -368,6 +371,7 @@ class BaseFormat:
     compressed_updates: frozenset[str] = frozenset()
     names_keys = True
     side_file: re.Pattern[str] | None = None
+    alias_of: str | None = None
     of_tables: frozenset[str] | None = None
     plan_type: ClassVar[Any]
     options_type: ClassVar[Any]
@@ -568,6 +572,13 @@ def get_format(name: str) -> Format:
         found = FORMATS[name]
         raise UnknownFormatError(f"the format {name} cannot be loaded from {found.value}: {reason}") from reason
     return made
+
+
+def formats_named(name: str) -> list[str]:
+    """The formats whose captures are opened under a name: the format of that name, and the one that it is an alias of.
+    Raises UnknownFormatError."""
+    alias_of = get_format(name).alias_of
+    return [name] if alias_of is None else [name, alias_of]
 
 
 def described_by(paths: Sequence[str]) -> list[str]:

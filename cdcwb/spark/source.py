@@ -6,7 +6,7 @@ import base64
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
 from cdcwb.errors import OptionError
-from cdcwb.formats import FORMATS, get_format
+from cdcwb.formats import FORMATS, get_format, named_format
 from cdcwb.formats.changes import Named, finished
 from cdcwb.formats.dissector import Assembling, Format, Plan, Portioning, RowFormat, TableRequest, Wanted
 from cdcwb.formats.files import list_files
@@ -401,13 +401,24 @@ def _from_text(format: str, text: str) -> Plan:
     return get_format(format).plan_from_text(text)
 
 
-def _plan(format: str, options: dict[str, str]) -> Plan:
-    if "plan" in options:
-        return _from_text(format, options["plan"])
-    fmt = get_format(format)
+def _paths(format: str, options: Mapping[str, str]) -> list[str]:
     paths = [options["path"]] if "path" in options else json.loads(options.get("paths", "[]"))
     if not paths:
         raise OptionError(f"expected a path: spark.read.format({source_name(format)!r}).load(path)")
+    return list_files(paths)
+
+
+def _named(format: str, options: Mapping[str, str]) -> str:
+    """The format of the files that are read under a format's name."""
+    if "plan" in options or get_format(format).alias_of is None:
+        return format
+    return named_format(_paths(format, options), format, options).name
+
+
+def _plan(format: str, options: dict[str, str]) -> Plan:
+    if "plan" in options:
+        return _from_text(format, options["plan"])
+    fmt, paths = get_format(format), _paths(format, options)
     known = {name.lower(): name for name in fmt.options}
     known_options: dict[str, Any] = {}
     for name, value in options.items():
@@ -417,7 +428,7 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
             hint = nearest(name, fmt.options)
             raise OptionError(f"unknown option {name!r} for {format}.{hint} There are: {', '.join(fmt.options)}.")
     known_options = without_login(known_options)
-    return fmt.plan(list_files(paths), known_options, lambda function, tasks: [function(task) for task in tasks])
+    return fmt.plan(paths, known_options, lambda function, tasks: [function(task) for task in tasks])
 
 
 def schema_of(format: str, options: dict[str, str]) -> StructType:
@@ -460,10 +471,10 @@ def _source_of(format: str) -> type[DataSource]:
             return source_name(format)
 
         def schema(self) -> StructType:
-            return schema_of(format, dict(self.options))
+            return schema_of(_named(format, self.options), dict(self.options))
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            reader = Reader(format, dict(self.options))
+            reader = Reader(_named(format, self.options), dict(self.options))
             reader.plan()
             self.options = {}  # Spark sends this object to every task, which needs only its name
             return reader

@@ -40,10 +40,10 @@ class GoldenGateEncoder:
     def __init__(self, options: GoldenGateOptions, seed: int, changes: int, folder: Path, part: Part = WHOLE) -> None:
         self._options = options
         self._shown = options.shown
-        self.truth = Truth(folder / "truth")
+        self._is_text = options.form == "logdump"
+        self.truth = Truth(folder / "truth", "goldengate" if self._is_text else "goldengate-export")
         self._rng = Random(f"{seed} goldengate")
         self._bodies = Bodies(options, seed)
-        self._is_text = options.form == "logdump"
         prints = folder / "capture", self.truth, part
         self._prints = Prints(options, seed, *prints) if self._is_text else None
         self._exports = None if self._is_text else Exports(options, *prints)

@@ -49,10 +49,11 @@ class Version:
 
 
 class Truth:
-    """The truth about one capture; ``folder`` gets its files. ``files`` are the capture's files in natural order, which
-    is the order of their making; ``facts`` counts what is in them."""
+    """The truth about one capture of a format; ``folder`` gets its files. ``files`` are the capture's files in natural
+    order, which is the order of their making; ``facts`` counts what is in them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, format: str) -> None:
+        self.format = format
         self.folder = folder
         self.files: list[str] = []
         self.versions: dict[str, Version] = {}
@@ -82,7 +83,7 @@ class Truth:
                 version.first_position = position
             row |= {"table_version": version.table_version}
         row |= {
-            "format": "goldengate",
+            "format": self.format,
             "file": self.files[place.file],
             "file_index": place.file,
             "offset": place.offset,

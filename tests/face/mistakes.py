@@ -51,6 +51,8 @@ def _zip(*names: str) -> bytes:
 
 _STREAM: Final = (DATA / "gbase8s" / "stream-1.bin").read_bytes()[:6000]
 _LOG: Final = (DATA / "idm-event-log" / "eventlog.csv").read_bytes()
+_LOGDUMP: Final = (DATA / "goldengate" / "logdump-000000041.txt").read_bytes()
+_EXPORT: Final = b'{"table":"SHOP.ORDERS","op_type":"I","op_ts":"2026-07-14 08:30:01.000000","after":{"ID":1}}\n'
 _PEOPLE: Final = b"id,name,city\n1,Ann,Ulm\n"
 
 _SAVE: Final = ("save data/debezium --to saved",)
@@ -91,7 +93,15 @@ def _foreign(name: str, content: bytes, *says: str) -> Mistake:
 
 def _unrecognised(name: str, content: bytes, *says: str) -> Mistake:
     """A file that may be a capture: every format says what it looked for."""
-    formats = ("gbase8s: ", "goldengate: ", "qlik-kafka: ", "qlik-change-table: ", "idm-event-log: ", "debezium: ")
+    formats = (
+        "gbase8s: ",
+        "goldengate: ",
+        "goldengate-export: ",
+        "qlik-kafka: ",
+        "qlik-change-table: ",
+        "idm-event-log: ",
+        "debezium: ",
+    )
     return Mistake(f"the file {name}", f"summary {name}", (name, *says), formats, files={name: content})
 
 
@@ -433,7 +443,17 @@ _GOLDENGATE: Final = (
     _wrong_value("goldengate", "unified_prefix=3", "auto", "2", "4"),
     _wrong_value("goldengate", "null_indicators=some", "every", "nullable"),
     _wrong_value("goldengate", "trail_sequence=x", "whole number"),
-    _wrong_value("goldengate", "shape=binary", "logdump", "json", "xml"),
+    _of_another("goldengate", "container"),
+    *(
+        Mistake(
+            f"text and exports{with_format}",
+            f"summary mix{with_format}",
+            ("mix", "different formats", "goldengate (1 file)", "goldengate-export (1 file)", "--format"),
+            ("cdcwb summary ", "mix/a.txt", "mix/b.json"),
+            files={"mix/a.txt": _LOGDUMP, "mix/b.json": _EXPORT},
+        )
+        for with_format in ("", " --format goldengate")
+    ),
     _foreign("tokens.txt", b"GGS tokens:\n 5200 1400 4141 : R...AA\n", "Logdump", "ghdr on", "detail data"),
     Mistake(
         "offset beyond the file",

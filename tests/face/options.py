@@ -24,8 +24,8 @@ LEFT_OUT: Final = {
     ("goldengate", "null_indicators"): "it is about bodies of NonStop, whose reading the design makes simpler",
     ("qlik-kafka", "prefix"): "the design withdraws length-prefixed dumps",
     ("qlik-kafka", "pairs"): "the design withdraws length-prefixed dumps",
-    ("goldengate", "prefix"): "the design withdraws length-prefixed dumps",
-    ("goldengate", "pairs"): "the design withdraws length-prefixed dumps",
+    ("goldengate-export", "prefix"): "the design withdraws length-prefixed dumps",
+    ("goldengate-export", "pairs"): "the design withdraws length-prefixed dumps",
     ("debezium", "prefix"): "the design withdraws length-prefixed dumps",
     ("debezium", "pairs"): "the design withdraws length-prefixed dumps",
 }
@@ -47,7 +47,8 @@ def documented() -> list[tuple[str, str]]:
 class Use:
     """An option. ``made``: properties of the generated capture, or None; ``files``: others, of the names below the
     folder that ``{folder}`` stands for in ``path``, ``value`` and the options of both readings. ``changed`` changes the
-    text of each generated file. ``alike``: the option is about speed, and changes nothing."""
+    text of each generated file. ``alike``: the option is about speed, and changes nothing. ``reader``: the generator,
+    where its name is not that of the format."""
 
     format: str
     option: str
@@ -185,6 +186,8 @@ def _without_trail(data: bytes) -> bytes:
 
 _CSV: Final = {"dfm": False, "ddl_history": False, "refresh_rows": 0}
 
+_JSON: Final = {"form": "json"}
+
 USES: Final = (
     # all formats
     Use("all", "images", "false", {}, reader="debezium", spark=True),
@@ -248,10 +251,16 @@ USES: Final = (
     Use("goldengate", "unified_prefix", "2", {"updates": "unified"}, changes=40),
     Use("goldengate", "charset", "gb18030", {}),
     Use("goldengate", "trail_sequence", "7", {"switches": "ghdr,detail,data"}, changed=_without_trail),
-    Use("goldengate", "shape", "json", {}),
-    Use("goldengate", "container", "lines", {"form": "json", "container": "documents"}),
-    Use("goldengate", "separator", ",", {"form": "json"}, changed=_keyed),
-    Use("goldengate", "encoding", "text", {"form": "json"}, changed=_in_base64),
+    # goldengate-export
+    Use("goldengate-export", "keys", "shop.customer:full_name", _JSON, spark=True, reader="goldengate"),
+    Use("goldengate-export", "time_zone", "Asia/Tokyo", _JSON, reader="goldengate"),
+    Use(
+        *("goldengate-export", "definitions", "{folder}/tables.def", _JSON, {"tables.def": _definitions}),
+        reader="goldengate",
+    ),
+    Use("goldengate-export", "container", "lines", _JSON | {"container": "documents"}, reader="goldengate"),
+    Use("goldengate-export", "separator", ",", _JSON, changed=_keyed, reader="goldengate"),
+    Use("goldengate-export", "encoding", "text", _JSON, changed=_in_base64, reader="goldengate"),
     # debezium
     Use("debezium", "keys", "shop.orders:customer_id", {}, spark=True),
     Use("debezium", "registry", "{folder}/made/registry", {"form": "avro", "container": "parquet"}),

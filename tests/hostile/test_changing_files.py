@@ -16,8 +16,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb_synth import generate
 from tests.event_logs import COLUMNS
+from tests.made import generate
 
 # Runs `cdcwb summary` for some files, each several times in processes of its own. In each, at one of the audit events
 # of Python (files that are opened, memory maps, imports …) after the file was first opened, the file becomes shorter.

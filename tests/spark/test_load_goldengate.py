@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import cdcwb
@@ -96,6 +97,19 @@ def test_the_json_of_a_trail_stands_at_the_positions_of_its_records(tmp_path: Pa
     assert joined.count() > 100
     same = "r.operation <=> m.operation and r.table_name <=> m.table_name and r.file <> m.file"
     assert joined.filter(f"not ({same})").count() == 0
+
+
+def test_exports_are_opened_under_the_name_of_the_trail_too(tmp_path: Path, spark: SparkSession) -> None:
+    _generate(tmp_path, {"form": "json", "changes": 60, "trail_files": 2, "capture_files": "trail"})
+    first, *others = sorted((tmp_path / "capture").iterdir())
+    cdcwb.register(spark)
+    source = spark.read.format("cdcwb-goldengate").option("time_zone", "UTC").load(str(tmp_path / "capture"))
+    assert {row.format for row in source.select("format").distinct().collect()} == {"goldengate-export"}
+    saved = cdcwb.load(first, "goldengate", time_zone="UTC").save(tmp_path / "saved")
+    continued = cdcwb.load([saved, *others], "goldengate", time_zone="UTC")
+    assert (continued.format, continued.events.count()) == ("goldengate-export", source.count())
+    messages = spark.read.text(str(first)).select("value")
+    assert cdcwb.load(messages, "goldengate").format == "goldengate-export"
 
 
 @pytest.mark.full

@@ -42,7 +42,7 @@ def debezium(number: int) -> bytes:
     return json.dumps(CHANGE | {"after": {"id": number, f"c{number // 100}": "x"}}).encode()
 
 
-MESSAGES = {"qlik-kafka": qlik, "goldengate": goldengate, "debezium": debezium}
+MESSAGES = {"qlik-kafka": qlik, "goldengate-export": goldengate, "debezium": debezium}
 
 
 def container(format: str, to: Path, *more: bytes) -> Path:
@@ -78,7 +78,7 @@ def test_no_row_depends_on_the_size_of_splits(format: str, more: tuple[bytes, ..
     whole = tables(path, format)
     assert len(whole[0]) == whole[-1][0].get("rows", 700 + len(more)) == 700 + len(more)
     assert [event["offset"] for event in whole[0]] == list(range(len(whole[0])))
-    assert format == "goldengate" or any(version["first_event"]["offset"] > 300 for version in whole[1])
+    assert format == "goldengate-export" or any(version["first_event"]["offset"] > 300 for version in whole[1])
     for size in (300, 20_000):
         assert tables(path, format, split_size=size) == whole
 

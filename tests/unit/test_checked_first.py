@@ -11,6 +11,7 @@ import pytest
 import cdcwb
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError, UnknownFormatError
+from tests.made import IN_DATA
 
 ROOT = Path(__file__).parents[2]
 LOG = str(ROOT / "data" / "idm-event-log")
@@ -102,7 +103,7 @@ def test_every_command_refuses_an_event_log_without_rows_before_spark(
         (MESSAGES, "registry=nowhere", "option registry: expected a folder"),
         (TABLES, "mask_offset=x", "option mask_offset: expected a whole number"),
         (TRAIL, "definitions=nowhere.def", "option definitions: 'nowhere.def' cannot be read"),
-        (TRAIL, "separator=\\x4", "option separator"),
+        (MESSAGES, "separator=\\x4", "option separator"),
         (LOG, "time_zone=Mars/Base", "option time_zone"),
         (LOG, "columns=event_type=nowhere", "option columns: there is no column 'nowhere'"),
     ],
@@ -141,7 +142,7 @@ def test_no_module_of_spark_or_of_notebooks_is_even_imported_for_a_file_that_is_
 # --- a format that is given -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", cdcwb.formats.FORMATS)
+@pytest.mark.parametrize("form", IN_DATA)
 def test_identify_shows_what_the_named_format_found_itself(capsys: pytest.CaptureFixture[str], form: str) -> None:
     path = ROOT / "data" / form
     assert main(["identify", str(path)]) == 0

@@ -17,11 +17,12 @@ import pytest
 from cdcwb import model
 from cdcwb.cli import main
 from cdcwb.errors import UnknownFormatError
-from cdcwb.formats import FORMATS, choose, examine, identify
+from cdcwb.formats import choose, examine, identify
 from cdcwb.formats.files import list_files
+from tests.made import IN_DATA
 
 DATA = Path(__file__).parents[2] / "data"
-PAIRS = list(combinations(FORMATS, 2))
+PAIRS = list(combinations(IN_DATA, 2))
 
 
 def flat(names: tuple[str, ...], to: Path) -> dict[str, set[str]]:
@@ -56,7 +57,7 @@ def test_captures_of_different_formats_in_one_folder_are_named() -> None:
     said = caught.value
     assert said.path == str(DATA)
     assert "gbase8s (3 files), goldengate (3 files), idm-event-log (1 file), " in said.message
-    assert said.advice == tuple(f"cdcwb summary {DATA / name}" for name in sorted(FORMATS))
+    assert said.advice == tuple(f"cdcwb summary {DATA / name}" for name in sorted(IN_DATA))
     assert "snapshot" not in str(said)
     assert "labels" not in str(said)
 
@@ -92,7 +93,7 @@ def test_of_every_two_formats_in_folders_of_their_own_the_folders_are_named(
     ]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", IN_DATA)
 def test_a_format_that_is_named_is_that_of_all_files(name: str) -> None:
     assert choose(list_files(DATA), name, {})[0].name == name
     found = identify(DATA, name)
@@ -100,7 +101,7 @@ def test_a_format_that_is_named_is_that_of_all_files(name: str) -> None:
     assert "are not recognised but read as " + name in found.evidence[-1]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", IN_DATA)
 def test_each_of_them_is_a_capture(name: str) -> None:
     found = identify(DATA / name)
     assert found.format == name
@@ -231,7 +232,7 @@ def test_no_command_opens_files_of_different_formats(
     assert said.err.startswith(
         f"cdcwb: {DATA}: the files are of different formats: debezium (1 file), gbase8s (3 files), "
     )
-    assert said.err.splitlines()[1:] == [f"cdcwb summary {DATA / name}" for name in sorted(FORMATS)]
+    assert said.err.splitlines()[1:] == [f"cdcwb summary {DATA / name}" for name in sorted(IN_DATA)]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -374,15 +374,3 @@ def test_of_a_large_file_the_bytes_around_a_record_are_looked_at(
         found = inspect_record(str(path), at + number * len(RECORD) + 5, {})
         assert (found.offset, found.record) == (at + number * len(RECORD), records[number].encode())
         assert {name for name, _ in found.event["after"]} == names
-
-
-def test_a_json_message_is_found_by_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "messages.json"
-    message = (
-        '{"table":"SHOP.ORDERS","op_type":"I","op_ts":"2023-03-04 05:06:07.000000",'
-        '"current_ts":"2023-03-04T05:06:08.000","pos":"00000000010000001880","after":{"ID":7}}\n'
-    )
-    path.write_text(message * 2)
-    found = inspect_record(str(path), len(message) + 3, {})
-    assert (found.offset, found.event["operation"], found.event["table_name"]) == (len(message), "INSERT", "ORDERS")
-    assert any(field.value == "7" for field in found.field.walk())

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cdcwb import model
-from cdcwb.formats.goldengate import exports
+from cdcwb.formats.goldengate_export import exports
 from tests.local import ledger
 
 pytestmark = pytest.mark.samples

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.decode.exports import names_of
-from cdcwb.formats.goldengate.decode.json import find_literal
-from cdcwb.formats.goldengate.table import typed_rows, wanted_for
+from cdcwb.formats.dissector import TableRequest, Wanted, get_format
+from cdcwb.formats.goldengate_export import exports
+from cdcwb.formats.goldengate_export.json import find_literal
+from cdcwb.formats.goldengate_export.records import names_of
+from cdcwb.formats.goldengate_export.table import typed_rows, wanted_for
 from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 
@@ -58,7 +58,9 @@ def codes(row: dict[str, Any]) -> list[str]:
 
 def test_an_operation_has_its_images_its_place_and_every_field_as_a_header(tmp_path: Path) -> None:
     row = event(tmp_path, {**META, "primary_keys": ["ID"], "before": OLD, "after": NEW})
-    assert (row["format"], row["kind"], row["operation"], row["record_type"]) == ("goldengate", "change", "UPDATE", "U")
+    assert (row["format"], row["kind"], row["operation"], row["record_type"]) == (
+        "goldengate-export", "change", "UPDATE", "U",
+    )  # fmt: skip
     assert (row["schema_name"], row["table_name"], row["table_version"]) == ("SHOP", "ORDERS", "SHOP.ORDERS@1")
     assert (row["before"], row["after"]) == ({"ID": "7", "NAME": "old"}, {"ID": "7", "NAME": "new"})
     assert row["key"] == {"ID": "7"}
@@ -731,3 +733,15 @@ def test_the_tree_of_a_literal_has_the_places_of_the_line() -> None:
 def test_any_bytes_have_a_tree(data: bytes) -> None:
     check_fields(data, "json")
     check_fields(b"x b'" + data, "json")
+
+
+def test_a_json_message_is_found_by_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "messages.json"
+    message = (
+        '{"table":"SHOP.ORDERS","op_type":"I","op_ts":"2023-03-04 05:06:07.000000",'
+        '"current_ts":"2023-03-04T05:06:08.000","pos":"00000000010000001880","after":{"ID":7}}\n'
+    )
+    path.write_text(message * 2)
+    found = get_format("goldengate-export").inspect(str(path), len(message) + 3, {})
+    assert (found.offset, found.event["operation"], found.event["table_name"]) == (len(message), "INSERT", "ORDERS")
+    assert any(field.value == "7" for field in found.field.walk())

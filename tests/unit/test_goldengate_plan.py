@@ -70,7 +70,7 @@ def settings(plan: Plan) -> dict[str, str]:
 
 
 def test_every_option_says_what_it_means() -> None:
-    assert {"time_zone", "definitions", "byte_order", "unified_prefix", "trail_sequence", "shape"} <= set(OPTIONS)
+    assert {"time_zone", "definitions", "byte_order", "unified_prefix", "trail_sequence"} <= set(OPTIONS)
     assert all(OPTIONS.values())
     assert Options.parse({}) == Options()
 
@@ -248,20 +248,9 @@ def test_a_packed_file_that_is_cut_off_is_a_note(tmp_path: Path) -> None:
 def test_an_empty_file_has_no_parts(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"")
-    plan = plan_of(path, format="goldengate", shape="logdump")
+    plan = plan_of(path, format="goldengate")
     assert plan.splits == []
     assert plan.facts["records"] == 0
-
-
-def test_json_and_text_of_one_trail_are_one_capture(capture: Path) -> None:
-    (capture.parent / "messages.json").write_text(
-        '{"table":"SHOP.STOCK","op_type":"I","op_ts":"2024-04-28 12:10:10.386832","current_ts":"",'
-        '"pos":"00000000030000001063","after":{"ID":3}}\n',
-        encoding="utf-8",
-    )
-    rows = read(capture.parent, format="goldengate").to_pylist()
-    positions = {row["file"].rsplit("/", 1)[-1]: row["position"] for row in rows if row["kind"] == "change"}
-    assert positions == {"log.txt": "00000000030000001063", "messages.json": "00000000030000001063"}
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------

@@ -650,5 +650,5 @@ def test_a_damaged_text_is_read_whole_and_nothing_is_raised(made: Made, tmp_path
         damage = tmp_path / f"{seed}.txt"
         damage.write_bytes(damaged(lines, seed))
         for options in ({}, {"split_size": 20_000}):
-            events = read(damage, format="goldengate", shape="logdump", **options)
+            events = read(damage, format="goldengate", **options)
             assert ledger(events) == {str(damage): damage.stat().st_size}

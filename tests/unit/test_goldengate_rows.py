@@ -11,7 +11,8 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.dissector import EVERYTHING, TableRequest, get_format
+from cdcwb.formats import row_format
+from cdcwb.formats.dissector import EVERYTHING, TableRequest
 from tests.local import read
 
 WHERE = {"file", "file_index", "offset", "length", "offset_unit", "raw", "headers"}
@@ -32,7 +33,7 @@ def batch(values: list[bytes], partitions: int = 2) -> pa.RecordBatch:
 
 
 def planned(rows: pa.RecordBatch, **options: Any) -> tuple[Any, Any]:
-    fmt: Any = get_format("goldengate")
+    fmt: Any = row_format("goldengate")
     plan = fmt.plan_rows("topic", rows.schema, lambda function: [function(iter([rows]))], options)
     return fmt, fmt.plan_from_text(plan.to_text())
 
@@ -46,7 +47,7 @@ def test_the_events_of_messages_are_those_of_a_file(tmp_path: Path) -> None:
     synth.generate("goldengate", changes=200, seed=3, to=tmp_path, form="json", trail_files=1)
     (path,) = (tmp_path / "capture").iterdir()
     found = events(batch(path.read_bytes().splitlines()), time_zone="UTC")
-    expected = read(path, format="goldengate", time_zone="UTC").to_pylist()
+    expected = read(path, format="goldengate-export", time_zone="UTC").to_pylist()
     shown = [
         sorted(str({n: v for n, v in row.items() if n not in WHERE}) for row in some) for some in (found, expected)
     ]

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.decode import xml as xml_records
-from cdcwb.formats.goldengate.decode.xml import What, boundaries, parse_element, pieces
-from cdcwb.formats.goldengate.table import typed_rows
+from cdcwb.formats.goldengate_export import exports
+from cdcwb.formats.goldengate_export import xml as xml_records
+from cdcwb.formats.goldengate_export.table import typed_rows
+from cdcwb.formats.goldengate_export.xml import What, boundaries, parse_element, pieces
 from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 

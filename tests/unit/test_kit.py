@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import cdcwb_synth as synth
 from cdcwb.formats.dissector import FORMATS, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.gbase8s import GBase8s
 from cdcwb.testing import check_format
+from tests.made import generate
 
 TWENTY = (64, 80, 100, 128, 150, 200, 256, 300, 400, 512, 700, 1000, 1500, 2000, 3000, 4096, 5000, 7000, 9000, 20_000)
 """Target sizes of splits."""
@@ -22,7 +22,7 @@ DIFFERS = {"idm-event-log": "the columns of inferred table versions depend on th
 
 
 def capture(format: str, to: Path, changes: int, **options: Any) -> list[str]:
-    return list_files(str(synth.generate(format, changes=changes, seed=3, to=to / "it", **options) / "capture"))
+    return list_files(str(generate(format, changes=changes, seed=3, to=to / "it", **options) / "capture"))
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -14,6 +14,7 @@ from cdcwb.capture import planner
 from cdcwb.formats import FORMATS
 from cdcwb.formats.dissector import run_here
 from cdcwb.formats.files import list_files
+from tests.made import generate
 
 ONE_FILE: dict[str, dict[str, Any]] = {
     "qlik-kafka": {"layout": "stream"},
@@ -31,7 +32,7 @@ def about_splits(path: Path) -> list[tuple[str, str]]:
 def test_a_file_that_cannot_be_split_is_named(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture, "_LARGE", 80_000)
     options = ONE_FILE.get(format, {})
-    made = synth.generate(format, changes=1_500, seed=1, to=tmp_path / "made", **options) / "capture"
+    made = generate(format, changes=1_500, seed=1, to=tmp_path / "made", **options) / "capture"
     assert about_splits(made) == []
     packed = tmp_path / "packed"
     for path in map(Path, list_files(str(made))):

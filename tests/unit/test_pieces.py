@@ -23,7 +23,7 @@ from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.continued import Divided, divide, marks_of, stamps_of
 from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.files import list_files
-from cdcwb_synth import generate
+from tests.made import generate
 
 CAPTURES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "gbase8s": ("gbase8s", {"files": 5, "cut_records": True, "schema_changes": 4, "undo_share": 0.3}, {}),
@@ -49,8 +49,8 @@ CAPTURES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "goldengate-lobs": ("goldengate", {"trail_files": 4, "capture_files": "trail", "long_varchars": 200}, {}),
-    "goldengate-json": ("goldengate", {"trail_files": 3, "capture_files": "trail", "form": "json"}, {}),
-    "goldengate-xml": ("goldengate", {"trail_files": 3, "capture_files": "trail", "form": "formatxml"}, {}),
+    "goldengate-json": ("goldengate-export", {"trail_files": 3, "capture_files": "trail", "form": "json"}, {}),
+    "goldengate-xml": ("goldengate-export", {"trail_files": 3, "capture_files": "trail", "form": "formatxml"}, {}),
     "idm": ("idm-event-log", {"files": 4}, {}),
     "idm-sql": ("idm-event-log", {"files": 3, "container": "sql"}, {}),
     "idm-parquet": ("idm-event-log", {"files": 3, "container": "parquet"}, {}),

@@ -11,7 +11,6 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import StructType
 
-import cdcwb_synth as synth
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Assembling
 from cdcwb.formats.old.protocols import Halving, Joining, Trailing
@@ -19,6 +18,7 @@ from cdcwb.formats.old.sections import patches
 from cdcwb.spark import source
 from cdcwb.spark.exchange import received
 from tests.local import plan_of
+from tests.made import generate
 
 PARTS = {
     Assembling: ("changes", "transactions", "sections"),
@@ -33,7 +33,7 @@ def test_a_task_reads_its_own_splits_and_receives_no_others(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = get_format(name)
-    synth.generate(name, changes=400, seed=3, to=tmp_path, overwrite=True)
+    generate(name, changes=400, seed=3, to=tmp_path, overwrite=True)
     monkeypatch.setattr(source, "_TOGETHER", (0, 0))  # a task for each split
     received = []
     for split_size in (16_000, 4000):

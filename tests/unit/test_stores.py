@@ -13,9 +13,10 @@ import pytest
 from cdcwb import saved
 from cdcwb.capture import check_capture, open_small
 from cdcwb.errors import CaptureError
-from cdcwb.formats import FORMATS, source
+from cdcwb.formats import source
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.uploads import delete, delivered_to, names_below, upload
+from tests.made import IN_DATA
 from tests.s3_server import Server
 from tests.store_servers import AZURE_ENVIRONMENT, azure, google
 
@@ -56,7 +57,7 @@ def data(scheme: str, endpoint: None) -> str:
     return f"{scheme}://data"
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", IN_DATA)
 def test_all_tables_of_a_remote_capture_equal_the_local_ones_and_each_byte_is_transferred_once(
     name: str, data: str, server: Server
 ) -> None:

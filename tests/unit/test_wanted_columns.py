@@ -15,7 +15,7 @@ from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, Plan, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import event_columns
-from cdcwb_synth import generate
+from tests.made import generate
 
 CAPTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "gbase8s": ("gbase8s", {"schema_changes": 2, "undo_share": 0.3}),
@@ -26,8 +26,8 @@ CAPTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "debezium": ("debezium", {"connector": "mysql"}),
     "change-table": ("qlik-change-table", {"schema_changes": 2}),
     "goldengate": ("goldengate", {"schema_changes": 2, "abends": 2}),
-    "goldengate-json": ("goldengate", {"form": "json"}),
-    "goldengate-xml": ("goldengate", {"form": "formatxml"}),
+    "goldengate-json": ("goldengate-export", {"form": "json"}),
+    "goldengate-xml": ("goldengate-export", {"form": "formatxml"}),
     "idm": ("idm-event-log", {}),
 }
 CHOSEN = [

@@ -61,7 +61,7 @@ class GBase8s(RecordFormat):
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks for record headers in the first bytes of the first files."""
         given = str(options.get("shape", "auto")).lower()
-        shape = given if given in SHAPES else "auto"  # goldengate has an option of this name too
+        shape = given if given in SHAPES else "auto"  # options are not checked yet
         for path in self.capture_files(paths)[:_FILES]:
             source = open_source(path, shape, limit=_HEAD)
             try:

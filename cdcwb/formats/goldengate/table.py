@@ -33,7 +33,6 @@ from cdcwb.formats.goldengate.decode.bodies import (
 )
 from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
 from cdcwb.formats.goldengate.decode.values import nullable_texts, texts
-from cdcwb.formats.goldengate.exports import ColumnFacts
 from cdcwb.formats.goldengate.layout import GUESS, Coding, How
 from cdcwb.formats.goldengate.plan import FileEntry, Plan
 from cdcwb.formats.goldengate.plan.trails import Version
@@ -471,8 +470,6 @@ def types_of(version: Version) -> dict[str, pa.DataType]:
     if definition is not None:
         pairs = zip(definition.names, definition.columns, strict=True)
         return {name: arrow_type(column) for name, column in pairs}
-    if version.types is not None:
-        return {name: ColumnFacts.from_list(facts).arrow_type for name, facts in version.types.items()}
     return {name: pa.string() for name in version.names}
 
 

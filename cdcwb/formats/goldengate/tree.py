@@ -65,7 +65,7 @@ from cdcwb.formats.goldengate.layout import (
     shown,
     token_name,
 )
-from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry
+from cdcwb.formats.goldengate.plan import FileEntry
 from cdcwb.formats.goldengate.plan.transactions import marks_of
 from cdcwb.model import Problem
 
@@ -372,7 +372,7 @@ def dissect(
     """
     lines = lines_of(record)
     printed = printed_of(record, lines)
-    file = FileEntry("", LOGDUMP, len(record)) if file is None else file
+    file = FileEntry("", len(record)) if file is None else file
     systems = marks_of(scan(np.frombuffer(record, dtype=np.uint8))).system
     bare = bool(len(systems)) and int(systems[0]) >= file.nullable
     by = Decoding(definition, file.byte_order, file.order_known, file.prefix, bare, charset)

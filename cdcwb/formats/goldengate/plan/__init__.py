@@ -12,20 +12,16 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from cdcwb.errors import OptionError
-from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import Piece, PlanText
 from cdcwb.formats.goldengate.decode import Order, System
 from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
-from cdcwb.formats.goldengate.exports import OPTIONS as OF_EXPORTS
-from cdcwb.formats.goldengate.exports import ExportFile
 from cdcwb.formats.goldengate.plan.trails import InForce, Lookup, Shown, TrailFile, Version
 from cdcwb.formats.goldengate.plan.transactions import Gap, Open
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.source import open_file
 
 __all__ = [
-    "LOGDUMP",
     "OPTIONS",
     "FileEntry",
     "Options",
@@ -38,32 +34,28 @@ __all__ = [
 ]
 
 
-LOGDUMP: Final = "logdump"
 _TOGETHER: Final = 4 << 20
 _MOST_FILES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of all files. ``time_zone``: that of printed times, None: from header tokens. ``export``: options of
-    JSON and XML files."""
+    """Settings of all files. ``time_zone``: that of printed times, None: from header tokens."""
 
     charset: str = "utf-8"
     time_zone: str | None = None
     images: bool = True
-    export: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class FileEntry:
-    """One file. ``kind``: logdump, json or xml; ``size``: bytes of the decompressed file; ``problem``: the problem of
-    the file itself. ``byte_order`` (little, big) and ``prefix`` (2, 4: bytes before the before image of unified
-    updates) are those of record bodies; with ``order_known`` false, the byte order is unknown. ``nullable``: from this
+    """One file. ``size``: bytes of the decompressed file; ``problem``: the problem of the file itself. ``byte_order``
+    (little, big) and ``prefix`` (2, 4: bytes before the before image of unified updates) are those of record bodies;
+    with ``order_known`` false, the byte order is unknown. ``nullable``: from this
     :class:`~cdcwb.formats.goldengate.decode.System` on, null indicators are only in columns that may be NULL.
-    ``shown``: the time zone from header tokens. ``export``: the settings of a JSON or XML file."""
+    ``shown``: the time zone from header tokens."""
 
     path: str
-    kind: str
     size: int
     compression: str | None = None
     problem: str | None = None
@@ -72,7 +64,6 @@ class FileEntry:
     order_known: bool = True
     nullable: int = System.NONSTOP
     shown: list[Shown] = field(default_factory=list)
-    export: ExportFile | None = None
 
 
 @dataclass(slots=True)
@@ -141,8 +132,6 @@ class Plan(PlanText):
     detected: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
-    partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
-    is_rows: bool = False  # the only file has the name of the rows
     shared: list[frozenset[str]] | None = None  # transactions that each split shares; only where a task has its portion
 
     @property
@@ -168,16 +157,13 @@ OPTIONS: Final[dict[str, str]] = {
     "unified_prefix": "size in bytes of the length that precedes the before image of unified updates: auto, 2, 4",
     "charset": "character set of text columns and names (utf-8)",
     "trail_sequence": "number of the first trail file, if the capture does not give it",
-    "shape": "of the files: auto, logdump, json, xml",
     "split_size": "bytes of a large file that one task reads (33554432)",
     **opt.SHARED,
-    **{name: meaning for name, meaning in OF_EXPORTS.items() if name != "split_size"},
 }
 """The description of every option of the format."""
 
 _SPLIT_SIZE: Final = 32 << 20
 _INDICATORS: Final = ("auto", "every", "nullable")
-_SHAPES: Final = ("auto", LOGDUMP, "json", "xml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +177,9 @@ class Options:
     prefix: int | None = None
     charset: str = "utf-8"
     trail_sequence: int | None = None
-    shape: str = "auto"
     split_size: int = _SPLIT_SIZE
     mode: str = "PERMISSIVE"
     images: bool = True
-    container: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
@@ -210,8 +194,6 @@ class Options:
         indicators = opt.as_choice("null_indicators", values.get("null_indicators", "auto"), _INDICATORS)
         definitions = values.get("definitions", ())
         sequence = values.get("trail_sequence")
-        container = {name: value for name, value in values.items() if name in OF_EXPORTS and name != "split_size"}
-        containers.Options.parse(container)
         return cls(
             time_zone=None if zone.lower() == "auto" else zone,
             definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
@@ -220,11 +202,9 @@ class Options:
             prefix=None if prefix == "auto" else int(prefix),
             charset=opt.check_charset("charset", values.get("charset", "utf-8")),
             trail_sequence=None if sequence is None else opt.as_whole("trail_sequence", sequence, 0),
-            shape=opt.as_choice("shape", values.get("shape", "auto"), _SHAPES),
             split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
             images=opt.as_bool("images", values.get("images", "true")),
-            container=container,
         )
 
     @property
@@ -238,7 +218,7 @@ class Options:
     @property
     def settings(self) -> Settings:
         """How all files are read."""
-        return Settings(self.charset, self.time_zone, self.images, self.container)
+        return Settings(self.charset, self.time_zone, self.images)
 
     def beside(self) -> list[Definition]:
         """The definitions of the DEFGEN files. Raises OptionError if there are none."""
@@ -285,16 +265,15 @@ class _Contexts:
         files = self.plan.files
         path = files[part.file].path
         behind = [files[index].path for stretch in part.stretches for index, _, _ in stretch.follows]
-        context: dict[str, Any] = {
+        context = {
             "file": asdict(files[part.file]),
             "part": asdict(replace(part, named=())),
             "behind": behind,
             "settings": asdict(self.plan.settings),
+            "metadata": [(offset, self._text(number)) for offset, number in self._places.get(part.file, ())],
+            "versions": [self._found(part, at) for at in range(len(part.stretches))],
+            "underlines": self._underlines,
         }
-        if files[part.file].export is None:
-            context["metadata"] = [(offset, self._text(number)) for offset, number in self._places.get(part.file, ())]
-            context["versions"] = [self._found(part, at) for at in range(len(part.stretches))]
-            context["underlines"] = self._underlines
         return Piece(tuple(dict.fromkeys([path, *behind])), json.dumps(context))
 
     def _found(self, part: Part, at: int) -> list[Any]:

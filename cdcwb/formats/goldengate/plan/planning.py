@@ -7,22 +7,18 @@ compared by RBA and text; the plan has ranges of repeated records.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
-from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.dissector import Run, RunRows, detected_row, problem_row
-from cdcwb.formats.goldengate import exports
+from cdcwb.errors import MalformedRecordError
+from cdcwb.formats.dissector import Run, detected_row, problem_row
 from cdcwb.formats.goldengate.assignment import place_text
 from cdcwb.formats.goldengate.decode import MISSING, Ints, System
 from cdcwb.formats.goldengate.decode.definitions import Definition, split_name
-from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Options, Part, Plan, Stretch, grouped
+from cdcwb.formats.goldengate.plan import FileEntry, Options, Part, Plan, Stretch, grouped
 from cdcwb.formats.goldengate.plan.scanning import (
     BodyVote,
     Job,
@@ -30,12 +26,10 @@ from cdcwb.formats.goldengate.plan.scanning import (
     Places,
     StretchScan,
     in_splits,
-    of_text,
     parts_of,
     places,
     probe,
     scan_task,
-    settle,
     widths,
 )
 from cdcwb.formats.goldengate.plan.trails import (
@@ -43,17 +37,15 @@ from cdcwb.formats.goldengate.plan.trails import (
     Shown,
     TrailFile,
     Trails,
-    Version,
     build_versions,
     inferred,
 )
 from cdcwb.formats.goldengate.plan.transactions import Gap, Open, add_gaps, fold, gap_between, position_text
-from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.formats.moments import offset_name
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
-__all__ = ["crossings", "make_plan", "make_row_plan"]
+__all__ = ["crossings", "make_plan"]
 
 
 Ranges = dict[int, list[tuple[int, int]]]
@@ -143,16 +135,17 @@ def crossings(ranges: Sequence[tuple[int, int, TrailFile, int, int]]) -> list[Cr
     return [one for one in out if len(one.sections) > 1]
 
 
-def trail_files(parts: Sequence[Part], scans: Sequence[Any], options: Options) -> dict[int, list[TrailFile]]:
+def trail_files(parts: Sequence[Part], scans: Sequence[PartScan], options: Options) -> dict[int, list[TrailFile]]:
     """The trail file of each section of each part (by the part's number)."""
     trails = Trails(options.trail_sequence)
-    return {number: trails.of(part.file, one.sections) for number, part, one in of_text(parts, scans)}
+    both = zip(parts, scans, strict=True)
+    return {number: trails.of(part.file, one.sections) for number, (part, one) in enumerate(both)}
 
 
 def cross(
     run: Run,
     jobs: Sequence[Job],
-    scans: list[Any],
+    scans: list[PartScan],
     trails: Mapping[int, Sequence[TrailFile]],
     options: Options,
 ) -> tuple[dict[int, Ranges], dict[int, Ranges]]:
@@ -162,7 +155,6 @@ def cross(
         [
             (number, stretch.section, trails[number][stretch.section], stretch.first, stretch.last)
             for number, one in enumerate(scans)
-            if isinstance(one, PartScan)
             for stretch in one.stretches
             if stretch.first != MISSING
         ]
@@ -205,7 +197,7 @@ class _End:
 
 def stretches(
     parts: Sequence[Part],
-    scans: Sequence[Any],
+    scans: Sequence[PartScan],
     trails: Mapping[int, Sequence[TrailFile]],
     repeated: Mapping[int, Ranges],
     shared: Mapping[int, Ranges],
@@ -213,7 +205,7 @@ def stretches(
     """Adds the stretches to their parts, with the state at their ends; returns the transactions that are open at the
     capture's end."""
     ordered: list[_End] = []
-    for number, part, scanned in of_text(parts, scans):
+    for number, (part, scanned) in enumerate(zip(parts, scans, strict=True)):
         for found in scanned.stretches:
             ordered.append(_End(number, part, trails[number][found.section], found))
     _place(ordered)
@@ -309,17 +301,15 @@ def _named(one: Open | None) -> Open | None:
     return one if one is None or one.xid is None or one.aborted else replace(one, first="")
 
 
-def decide_bodies(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], options: Options) -> None:
+def decide_bodies(plan: Plan, parts: Sequence[Part], scans: Sequence[PartScan], options: Options) -> None:
     """Byte order of bodies, and the prefix of unified updates, per file."""
     votes: dict[int, list[Any]] = {}
-    for _, part, one in of_text(parts, scans):
+    for part, one in zip(parts, scans, strict=True):
         if one.vote is not None:
             votes.setdefault(part.file, []).append(one.vote)
     prefix = next((one.prefix for some in votes.values() for one in some if one.prefix is not None), 2)
     order = next((one.order for some in votes.values() for one in some if one.order is not None), None)
     for index, entry in enumerate(plan.files):
-        if entry.kind != LOGDUMP:
-            continue
         told = [one for one in votes.get(index, ()) if one.order is not None]
         entry.byte_order = options.byte_order or (told[0].order if told else order or "little")
         entry.order_known = options.byte_order is not None or order is not None or index not in votes
@@ -374,10 +364,10 @@ def _decide_indicators(plan: Plan, entry: FileEntry, votes: Sequence[BodyVote], 
     plan.detected.append(detected_row("null_indicators", value, "; ".join(evidence), False, entry.path))
 
 
-def decide_sides(plan: Plan, parts: Sequence[Part], scans: Sequence[Any]) -> None:
+def decide_sides(plan: Plan, parts: Sequence[Part], scans: Sequence[PartScan]) -> None:
     """The assumed image of updates whose text does not state it, per file."""
     counts: dict[int, int] = {}
-    for _, part, one in of_text(parts, scans):
+    for part, one in zip(parts, scans, strict=True):
         counts[part.file] = counts.get(part.file, 0) + one.sideless
     for index, count in counts.items():
         if count:
@@ -385,16 +375,15 @@ def decide_sides(plan: Plan, parts: Sequence[Part], scans: Sequence[Any]) -> Non
             plan.detected.append(detected_row("image", "after", evidence, False, plan.files[index].path))
 
 
-def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], options: Options) -> None:
+def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[PartScan], options: Options) -> None:
     """The zone of printed times, per file; a fact if there is none."""
     timed: dict[int, int] = {}
     for part, one in zip(parts, scans, strict=True):
         timed[part.file] = timed.get(part.file, 0) + one.timed - one.zoned
-        if isinstance(one, PartScan):
-            shown = plan.files[part.file].shown
-            if shown and one.shown and shown[-1].offset == one.shown[0].offset:  # a range continues in the next part
-                one.shown[0] = Shown(shown.pop().first, one.shown[0].last, one.shown[0].offset)
-            shown += one.shown
+        shown = plan.files[part.file].shown
+        if shown and one.shown and shown[-1].offset == one.shown[0].offset:  # a range continues in the next part
+            one.shown[0] = Shown(shown.pop().first, one.shown[0].last, one.shown[0].offset)
+        shown += one.shown
     if options.time_zone is not None:
         plan.detected.append(detected_row("time_zone", options.time_zone, "given as an option", True))
         return
@@ -409,23 +398,20 @@ def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], option
             plan.detected.append(detected_row("time_zone", names, evidence, False, entry.path))
         elif timed.get(index):
             without.append(entry)
-            reason = _NO_ZONE if entry.export is None else _NO_ZONE_IN_EXPORTS
-            plan.detected.append(detected_row("time_zone", "unknown", reason, False, entry.path))
+            plan.detected.append(detected_row("time_zone", "unknown", _NO_ZONE, False, entry.path))
     if without:
-        reason = _NO_ZONE if any(one.export is None for one in without) else _NO_ZONE_IN_EXPORTS
-        plan.facts["changed_at"] = f"null in {plural(len(without), 'file')}: {reason}"
+        plan.facts["changed_at"] = f"null in {plural(len(without), 'file')}: {_NO_ZONE}"
 
 
 _NO_ZONE: Final = (
     "printed times have no zone, and no header token shows one (HEADERTOKEN DETAIL); give it with the option time_zone"
 )
-_NO_ZONE_IN_EXPORTS: Final = "times of JSON and XML exports have no zone; give it with the option time_zone"
 
 
 def find_versions(
     plan: Plan,
     parts: Sequence[Part],
-    scans: Sequence[Any],
+    scans: Sequence[PartScan],
     trails: Mapping[int, Sequence[TrailFile]],
     beside: Sequence[Definition],
 ) -> None:
@@ -441,7 +427,7 @@ def find_versions(
             one.index,
             plan.files[part.file].path,
         )
-        for number, part, found in of_text(parts, scans)
+        for number, (part, found) in enumerate(zip(parts, scans, strict=True))
         for one in found.metadata
     ]
     plan.versions, plan.in_force, plan.places = build_versions(texts, beside)
@@ -459,17 +445,17 @@ def find_versions(
         plan.detected.append(detected_row("definitions", "known", evidence, bool(beside)))
 
 
-def infer_versions(run: Run, plan: Plan, parts: Sequence[Part], scans: Sequence[Any], images: bool) -> None:
+def infer_versions(run: Run, plan: Plan, scans: Sequence[PartScan], images: bool) -> None:
     """The versions of tables without a definition."""
     lookup = plan.lookup()
-    unknown = {name for _, _, one in of_text(parts, scans) for name in one.tables if not lookup.defined(name)}
+    unknown = {name for one in scans for name in one.tables if not lookup.defined(name)}
     most: dict[str, int] = dict.fromkeys(unknown, 0)
     if unknown and images:
         text, tasks, at = plan.to_text(), [], 0
         for number, split in enumerate(plan.splits):
             some = scans[at : at + len(split)]
             at += len(split)
-            if any(isinstance(one, PartScan) and one.tables & unknown for one in some):
+            if any(one.tables & unknown for one in some):
                 tasks.append((text, number, frozenset(unknown)))
         for found in run(widths, tasks):
             for name, width in found.items():
@@ -485,30 +471,6 @@ def infer_versions(run: Run, plan: Plan, parts: Sequence[Part], scans: Sequence[
         evidence = f"{plural(len(most), 'table')} without a definition: columns are named by their index, c0, c1 …"
         evidence += " and value types are inferred from the bytes; give a DEFGEN file with the option definitions"
         plan.detected.append(detected_row("definitions", "inferred", evidence, False))
-    for version in _exported(scans):
-        if version.key not in taken:
-            taken.add(version.key)
-            plan.versions.append(version)
-
-
-def _exported(scans: Sequence[Any]) -> list[Version]:
-    """The versions of tables in JSON and XML files."""
-    whole = exports.Summary()
-    for one in scans:
-        if isinstance(one, exports.Summary):
-            whole.add(one)
-    out = []
-    for facts in whole.tables.values():
-        if facts.names.table is None:
-            continue
-        version = inferred(facts.names.schema, facts.names.table, list(facts.columns))
-        version.types = {name: column.to_list() for name, column in facts.columns.items()}
-        keys = {name: at for at, name in enumerate(facts.keys or (), 1)}
-        for column in version.columns:
-            column["type"] = facts.columns[column["name"]].kind
-            column["key_position"] = keys.get(column["name"])
-        out.append(version)
-    return out
 
 
 _FILES: Final = 64  # that one task looks at
@@ -527,17 +489,13 @@ def make_plan(
     that cannot be read and for raw trails, and in mode FAILFAST for the first malformed bytes.
     """
     beside = options.beside()
-    probed = run(probe, [(paths[at : at + _FILES], options) for at in range(0, len(paths), _FILES)])
+    probed = run(probe, [paths[at : at + _FILES] for at in range(0, len(paths), _FILES)])
     files: list[FileEntry] = [entry for some in probed for entry in some]
     size = options.split_size
-    while True:
-        parts = [part for index, entry in enumerate(files) for part in parts_of(entry, index, size, window)]
-        plan = Plan(files, options.settings, _grouped(parts, files, size))
-        parts = list(plan.parts)
-        jobs = [Job(files[part.file], part) for part in parts]
-        scans = in_splits(run, plan, jobs, options)
-        if settle(files, parts, scans):
-            break
+    parts = [part for index, entry in enumerate(files) for part in parts_of(entry, index, size, window)]
+    plan = Plan(files, options.settings, grouped(parts, size))
+    jobs = [Job(files[part.file], part) for part in parts]
+    scans = in_splits(run, plan, jobs, options)
     if options.mode == "FAILFAST":
         _fail_fast(files, parts, scans)
     decide_bodies(plan, parts, scans, options)
@@ -546,56 +504,16 @@ def make_plan(
     trails = trail_files(parts, scans, options)
     repeated, shared = cross(run, jobs, scans, trails, options)
     still_open = stretches(parts, scans, trails, repeated, shared)
-    for _, part, one in of_text(parts, scans):
+    for part, one in zip(parts, scans, strict=True):
         part.named = tuple(sorted(one.named))
     find_versions(plan, parts, scans, trails, beside)
-    infer_versions(run, plan, parts, scans, options.images)
-    _facts(plan, parts, scans, trails, still_open)
+    infer_versions(run, plan, scans, options.images)
+    _facts(plan, scans, trails, still_open)
     plan.notes += [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in files if one.problem]
     return plan
 
 
-def make_row_plan(name: str, schema: pa.Schema, run: RunRows, options: Options) -> Plan:
-    """The plan of a table of rows with Kafka's columns, whose values are JSON. Raises CaptureError without a column
-    ``value``, and in mode FAILFAST for the first malformed message."""
-    if "value" not in {column.lower() for column in schema.names}:
-        raise CaptureError(f"expected Kafka's columns, at least `value`, found {', '.join(schema.names)}", path=name)
-    beside = options.beside()
-    partitions = sorted(set().union(*map(pickle.loads, run(topic_partitions))))
-    whole = exports.Summary()
-    for found in run(_RowScan(partitions)):
-        whole.add(pickle.loads(found))
-    files = [FileEntry(name, "json", 0, export=exports.ExportFile(name, "json", 0))]
-    parts, scans = [Part(0, 0, 0)], [whole]
-    plan = Plan(files, options.settings, [], partitions=partitions, is_rows=True)
-    if options.mode == "FAILFAST":
-        _fail_fast(files, parts, scans)
-    decide_times(plan, parts, scans, options)
-    find_versions(plan, parts, scans, {}, beside)
-    infer_versions(run_here, plan, parts, scans, options.images)
-    _facts(plan, parts, scans, {}, ())
-    return plan
-
-
-@dataclass(frozen=True, slots=True)
-class _RowScan:
-    partitions: list[tuple[str, int]]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
-        found = (messages for batch in batches for messages, _ in by_partition(batch, self.partitions, ""))
-        return pickle.dumps(exports.scan_messages(found))
-
-
-def _grouped(parts: Sequence[Part], files: Sequence[FileEntry], size: int) -> list[list[Part]]:
-    """Splits of parts that are read alike; those of exports are tasks of their own."""
-    out: list[list[Part]] = []
-    for is_text, some in groupby(parts, lambda part: files[part.file].export is None):
-        members = list(some)
-        out += grouped(members, size) if is_text else [[part] for part in members]
-    return out
-
-
-def _fail_fast(files: Sequence[FileEntry], parts: Sequence[Part], scans: Sequence[Any]) -> None:
+def _fail_fast(files: Sequence[FileEntry], parts: Sequence[Part], scans: Sequence[PartScan]) -> None:
     for part, one in zip(parts, scans, strict=True):
         if one.malformed is not None:
             raise MalformedRecordError(one.malformed[-1], path=files[part.file].path, offset=one.malformed[0])
@@ -603,22 +521,18 @@ def _fail_fast(files: Sequence[FileEntry], parts: Sequence[Part], scans: Sequenc
 
 def _facts(
     plan: Plan,
-    parts: Sequence[Part],
-    scans: Sequence[Any],
+    scans: Sequence[PartScan],
     trails: Mapping[int, Sequence[TrailFile]],
     still_open: Sequence[Open],
 ) -> None:
     positions = [
         position_text(trails[number][stretch.section].shown, rba)
-        for number, _, one in of_text(parts, scans)
+        for number, one in enumerate(scans)
         for stretch in one.stretches
         for rba in (stretch.first, stretch.last)
         if rba != MISSING
     ]
-    for one in scans:
-        if isinstance(one, exports.Summary):
-            positions += [place for place in (one.first, one.last) if place is not None]
-    csn = [one.csn for _, _, one in of_text(parts, scans) if one.csn is not None]
+    csn = [one.csn for one in scans if one.csn is not None]
     known = any(one.shown for files in trails.values() for one in files)
     plan.facts |= {
         "bytes": sum(entry.size for entry in plan.files),
@@ -629,8 +543,8 @@ def _facts(
         "last_position": max(positions, default=None),
         "first_csn": csn[0][0] if csn else None,
         "last_csn": csn[-1][1] if csn else None,
-        "fragments": sum(one.continued for _, _, one in of_text(parts, scans)),
-        "undo_records": sum(one.undoing for _, _, one in of_text(parts, scans)),
+        "fragments": sum(one.continued for one in scans),
+        "undo_records": sum(one.undoing for one in scans),
     }
     if trails:
         names = sorted({one.name for files in trails.values() for one in files if one.name})

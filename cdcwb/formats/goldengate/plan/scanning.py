@@ -5,8 +5,8 @@ byte order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats import messages as containers
 from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode import (
     MISSING,
     Bools,
@@ -33,7 +31,7 @@ from cdcwb.formats.goldengate.decode.bodies import Form, detect_indicators, dete
 from cdcwb.formats.goldengate.decode.printed import boundary, scan
 from cdcwb.formats.goldengate.events import part_readers
 from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED, is_raw_trail, logdump_script
-from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Options, Part, Plan
+from cdcwb.formats.goldengate.plan import FileEntry, Options, Part, Plan
 from cdcwb.formats.goldengate.plan.trails import Section, Shown, sections, shown_offsets
 from cdcwb.formats.goldengate.plan.transactions import (
     CLOSES,
@@ -67,13 +65,11 @@ __all__ = [
     "StretchScan",
     "in_splits",
     "is_logdump",
-    "of_text",
     "parts_of",
     "places",
     "probe",
     "refusal",
     "scan_task",
-    "settle",
     "widths",
 ]
 
@@ -325,27 +321,18 @@ def is_logdump(head: bytes) -> str | None:
     return f"{plural(blocks, 'header block')} and {plural(lines, 'record line')} of Logdump in its first bytes"
 
 
-def probe(task: tuple[Sequence[str], Options]) -> list[FileEntry]:
-    """The entries of some files: (their paths, options). Raises CaptureError for a raw trail."""
-    paths, options = task
-    return [_probed(path, options) for path in paths]
+def probe(paths: Sequence[str]) -> list[FileEntry]:
+    """The entries of some files. Raises CaptureError for a raw trail."""
+    return list(map(_probed, paths))
 
 
-def _probed(path: str, options: Options) -> FileEntry:
+def _probed(path: str) -> FileEntry:
     with open_source(path, "binary") as source:
         head = source.read(0, HEAD).tobytes()
-        entry = FileEntry(path, LOGDUMP, source.size, source.compression, source.problem)
+        entry = FileEntry(path, source.size, source.compression, source.problem)
     if is_raw_trail(head):
         raise refusal(path)
-    shape = options.shape
-    if shape == "auto":
-        shape = LOGDUMP
-        if is_logdump(head) is None and exports.recognise(path, options.container).confidence > 0:
-            shape = "export"
-    if shape == LOGDUMP:
-        return entry
-    found = exports.probe(path, options.container | {"split_size": options.split_size})
-    return FileEntry(path, found.kind, found.size, found.compression, found.problem, export=found)
+    return entry
 
 
 def refusal(path: str) -> CaptureError:
@@ -400,8 +387,6 @@ def _times_and_rbas(text: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
 def parts_of(entry: FileEntry, index: int, split_size: int, window: tuple[int, int] | None = None) -> list[Part]:
     """The parts of one file; ``index`` is its number in the capture, ``split_size`` bytes of a part. With a ``window``
     only those that have bytes of it."""
-    if entry.export is not None:
-        return [Part(index, start, stop) for start, stop in exports.parts(entry.export, split_size)]
     low, high = (0, entry.size) if window is None else (window[0], min(window[1], entry.size))
     if high - low == entry.size and (entry.size <= split_size or entry.compression is not None):
         return [Part(index, 0, entry.size)] if entry.size else []
@@ -412,27 +397,6 @@ def parts_of(entry: FileEntry, index: int, split_size: int, window: tuple[int, i
         while places[-1] < high:
             places.append(_boundary_near(source, min(places[-1] + split_size, entry.size), reach, look))
     return [Part(index, start, stop) for start, stop in pairwise(places)]
-
-
-def settle(files: Sequence[FileEntry], parts: Sequence[Part], scans: Sequence[Any]) -> bool:
-    """Gives Avro containers, their parts and their scans the row numbers that the scans found; false if one has to be
-    scanned again, in one part."""
-    is_settled = True
-    for index, entry in enumerate(files):
-        export = entry.export
-        if export is None or export.container is None or export.container.kind != "avro":
-            continue
-        mine = [(part, one) for part, one in zip(parts, scans, strict=True) if part.file == index]
-        exact = containers.settled(export.container, [one.bounds for _, one in mine])
-        if exact is None:
-            is_settled, exact = False, export.container.in_one_part()
-        else:
-            for (part, one), bounds in zip(mine, containers.parts(exact), strict=True):
-                part.start, part.stop = bounds
-                if one.malformed is not None:
-                    one.malformed = (exact.row(one.malformed[0]), *one.malformed[1:])
-        entry.export = replace(export, container=exact)
-    return is_settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,18 +416,13 @@ def _text_of(job: Job) -> Any:
         return source.read(job.part.start, job.part.stop)
 
 
-def scan_task(task: tuple[Sequence[Job], Options]) -> list[Any]:
-    """The first pass over some parts: a PartScan for text, a Summary for an export."""
-    out: list[Any] = []
+def scan_task(task: tuple[Sequence[Job], Options]) -> list[PartScan]:
+    """The first pass over some parts."""
     jobs, options = task
-    for job in jobs:
-        if job.entry.export is not None:
-            out.append(exports.scan(job.entry.export, job.part.start, job.part.stop))
-        else:
-            text = _text_of(job)
-            ranges = (job.cuts, job.repeated, job.shared)
-            out.append(scan_part(text, job.part.start, options.charset, *ranges, options.images))
-    return out
+    return [
+        scan_part(_text_of(job), job.part.start, options.charset, job.cuts, job.repeated, job.shared, options.images)
+        for job in jobs
+    ]
 
 
 def places(task: tuple[Job, Sequence[int]]) -> list[Places]:
@@ -501,17 +460,10 @@ def widths(task: tuple[str, int, frozenset[str]]) -> dict[str, int]:
     return out
 
 
-def in_splits(run: Run, plan: Plan, jobs: Sequence[Job], options: Options) -> list[Any]:
+def in_splits(run: Run, plan: Plan, jobs: Sequence[Job], options: Options) -> list[PartScan]:
     """The first pass over all parts, those of a split together; results in the order of the parts."""
     tasks, at = [], 0
     for split in plan.splits:
         tasks.append((jobs[at : at + len(split)], options))
         at += len(split)
     return [one for some in run(scan_task, tasks) for one in some]
-
-
-def of_text(parts: Sequence[Part], scans: Sequence[Any]) -> Iterator[tuple[int, Part, PartScan]]:
-    """The parts of Logdump text among all: (number, part, result of the first pass)."""
-    for number, (part, one) in enumerate(zip(parts, scans, strict=True)):
-        if isinstance(one, PartScan):
-            yield number, part, one

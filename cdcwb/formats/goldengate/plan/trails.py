@@ -284,8 +284,7 @@ SIDE_FILE: Final = "side file"
 class Version:
     """One version of a table. ``key`` is its table_version, ``columns`` are rows of :data:`cdcwb.model.COLUMN`.
 
-    ``described``: the definition as JSON, None without one; ``types``: the types of the values of each column, if only
-    an export exists (see :mod:`..exports`). ``file_index`` -1: it has no event.
+    ``described``: the definition as JSON, None without one. ``file_index`` -1: it has no event.
     """
 
     key: str
@@ -296,7 +295,6 @@ class Version:
     text: str | None = None
     lineage: dict[str, str] = field(default_factory=dict)
     described: dict[str, Any] | None = None
-    types: dict[str, list[Any]] | None = None
     file_index: int = -1
     offset: int = -1
     length: int = -1
@@ -451,7 +449,6 @@ class _Versions:
                 definition.text,
                 lineage,
                 described,
-                None,
                 *place,
             )
         )

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import columns_of
 from cdcwb.formats.dissector import Field, Wanted
-from cdcwb.formats.goldengate.decode.exports import (
+from cdcwb.formats.goldengate_export.records import (
     RESERVED,
     Event,
     Number,

@@ -20,7 +20,7 @@ from xml.sax.saxutils import unescape
 import pyarrow as pa
 
 from cdcwb.formats.dissector import Field, Wanted
-from cdcwb.formats.goldengate.decode.exports import (
+from cdcwb.formats.goldengate_export.records import (
     OPERATIONS,
     UNREADABLE,
     Event,

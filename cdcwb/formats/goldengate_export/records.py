@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import batch_of, text_array
+from cdcwb.formats.arrays import Bools, Ints, batch_of, text_array
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.goldengate.decode import Bools, Ints
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.moments import MICROSECONDS, moments
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names, unused_name
 
 __all__ = [
+    "FORMAT",
     "OPERATIONS",
     "RESERVED",
     "UNREADABLE",
@@ -44,6 +44,8 @@ __all__ = [
     "token_meaning",
 ]
 
+
+FORMAT: Final = "goldengate-export"
 
 OPERATIONS: Final = {
     "I": "INSERT",
@@ -444,7 +446,7 @@ def events_batch(
         sentence = f"{texts[at].as_py()} is ambiguous or missing in its time zone; the earlier one is used"
         note(events[at], Problem.TIME_ZONE, sentence)
     file, file_index, unit = location
-    constants = {"format": "goldengate", "file": file, "file_index": file_index, "offset_unit": unit}
+    constants = {"format": FORMAT, "file": file, "file_index": file_index, "offset_unit": unit}
     given = {**given, "raw": given["raw"] if wanted.raw else None}
     return batch_of(events, {**constants, "changed_at": times.values, **given}, wanted)
 

@@ -21,7 +21,14 @@ from cdcwb.formats import messages as containers
 from cdcwb.formats.arrays import text_array
 from cdcwb.formats.dissector import EVERYTHING, Field, Recognition, Wanted
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.goldengate.decode.exports import (
+from cdcwb.formats.goldengate_export.json import (
+    decode_messages,
+    events_of_messages,
+    has_literals,
+    json_fields,
+    message_counts,
+)
+from cdcwb.formats.goldengate_export.records import (
     Names,
     Number,
     Record,
@@ -30,14 +37,7 @@ from cdcwb.formats.goldengate.decode.exports import (
     position_of,
     times_of,
 )
-from cdcwb.formats.goldengate.decode.json import (
-    decode_messages,
-    events_of_messages,
-    has_literals,
-    json_fields,
-    message_counts,
-)
-from cdcwb.formats.goldengate.decode.xml import TOKEN, XmlReader, boundaries, xml_fields
+from cdcwb.formats.goldengate_export.xml import TOKEN, XmlReader, boundaries, xml_fields
 from cdcwb.formats.json_values import MARK
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.container import SPLIT_SIZE
@@ -140,15 +140,6 @@ class ColumnFacts:
                 self.numbers(value for value in values if value.__class__ is Number)
             elif kind is not type(None):
                 self.kinds.add("text")
-
-    def to_list(self) -> list[Any]:
-        """As a list for JSON."""
-        return [sorted(self.kinds), self.whole, self.fraction, self.exponent]
-
-    @classmethod
-    def from_list(cls, raw: Sequence[Any]) -> ColumnFacts:
-        """The inverse of :meth:`to_list`."""
-        return cls(set(raw[0]), raw[1], raw[2], raw[3])
 
 
 @dataclass(slots=True)
