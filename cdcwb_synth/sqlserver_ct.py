@@ -1,4 +1,4 @@
-"""A workload as SQL Server's change tables in files (``docs/formats/sqlserver_ct.md``), with its truth. Each version of
+"""A workload as SQL Server's change tables in files (``docs/formats/sqlserver-ct.md``), with its truth. Each version of
 a table is a capture instance of its own, and a file."""
 
 from __future__ import annotations

@@ -121,6 +121,18 @@ class RowBatch:
         utc, _ = to_utc(pc.fill_null(times.cast(pa.int64()), 0).to_numpy(), zone)
         return pa.array(utc, times.type, mask=as_array(pc.is_null(times)))
 
+    def operations(
+        self, name: str, meanings: Mapping[str, tuple[Kind, Operation]]
+    ) -> tuple[dict[str, pa.Array], Bools]:
+        """``kind``, ``operation`` and ``record_type`` by the codes in a column, and a mask of the rows with a code that
+        has no meaning, whose operation is UNKNOWN."""
+        codes = self.text(name)
+        place = pc.index_in(codes, pa.array(list(meanings)))
+        kinds, operations = (pa.array([str(one[at]) for one in meanings.values()]).take(place) for at in (0, 1))
+        unknown = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(codes, "NULL"), ")", "")
+        found = {"kind": pc.fill_null(kinds, str(Kind.CHANGE)), "operation": pc.coalesce(operations, unknown)}
+        return {**found, "record_type": codes}, as_array(pc.is_null(place))
+
     def problem(self, rows: Bools, code: Problem, sentence: Callable[[int], str]) -> None:
         """Adds a problem to rows; ``sentence`` gives that of a row, with the expected and the actual."""
         for row in np.flatnonzero(rows).tolist():

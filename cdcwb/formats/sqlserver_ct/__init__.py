@@ -1,4 +1,4 @@
-"""The format ``sqlserver-ct``: change tables of SQL Server's change data capture (docs/formats/sqlserver_ct.md)."""
+"""The format ``sqlserver-ct``: change tables of SQL Server's change data capture (docs/formats/sqlserver-ct.md)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,19 @@ TIMES: Final = ("__$commit_time", "__$tran_end_time", "tran_end_time")
 LSN_BYTES: Final = 10
 _LSN: Final = f"{LSN_BYTES} bytes in hexadecimal digits"
 
-_MEANINGS: Final = {
-    "1": (Kind.CHANGE, Operation.DELETE, "DELETE"),
-    "2": (Kind.CHANGE, Operation.INSERT, "INSERT"),
-    "3": (Kind.BEFORE, Operation.UPDATE, "UPDATE, the row before"),
-    "4": (Kind.AFTER, Operation.UPDATE, "UPDATE, the row after"),
-    "5": (Kind.AFTER, Operation.UPDATE, "INSERT or UPDATE of net changes with merge, the row after"),
+_OPERATIONS: Final = {
+    "1": (Kind.CHANGE, Operation.DELETE),
+    "2": (Kind.CHANGE, Operation.INSERT),
+    "3": (Kind.BEFORE, Operation.UPDATE),
+    "4": (Kind.AFTER, Operation.UPDATE),
+    "5": (Kind.AFTER, Operation.UPDATE),  # of net changes: an INSERT or an UPDATE
+}
+_WORDS: Final = {
+    "1": "DELETE",
+    "2": "INSERT",
+    "3": "UPDATE, the row before",
+    "4": "UPDATE, the row after",
+    "5": "INSERT or UPDATE of net changes, the row after",
 }
 """``__$operation`` (§3)."""
 
@@ -116,19 +123,10 @@ class SqlServerCt(TableRows):
         starts, invalid = _lsns(rows, START)
         texts = rows.text(START)
         rows.malformed(invalid | as_array(pc.is_null(starts)), partial(_unlike, f"{START}: expected {_LSN}", texts))
-        codes = rows.text(OPERATION)
-        place = pc.index_in(codes, pa.array(list(_MEANINGS)))
-        kinds, operations = (pa.array([str(meaning[at]) for meaning in _MEANINGS.values()]) for at in (0, 1))
-        unknown = as_array(pc.is_null(place))
+        operations, unknown = rows.operations(OPERATION, _OPERATIONS)
+        codes = operations["record_type"]
         rows.problem(unknown, Problem.VALUE, partial(_unlike, f"{OPERATION}: expected 1 to 5", codes))
-        other = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(codes, "NULL"), ")", "")
-        found: dict[str, Any] = {
-            "kind": pc.fill_null(kinds.take(place), str(Kind.CHANGE)),
-            "operation": pc.coalesce(operations.take(place), other),
-            "record_type": codes,
-            "position": self._positions(rows, starts),
-            "transaction_id": starts,
-        }
+        found = {**operations, "position": self._positions(rows, starts), "transaction_id": starts}
         time = _time_column(rows.names, options)
         if time is not None and rows.wanted.needs("changed_at", "problems"):
             found["changed_at"] = rows.time(time, parse_zone(options.get("time_zone", "UTC")))
@@ -161,8 +159,8 @@ class SqlServerCt(TableRows):
     def meaning(self, name: str, text: str | None, columns: Sequence[str]) -> str:
         """The meaning of a value of a header column."""
         known = self.meanings.get(name, "time of the commit")
-        if name == OPERATION and text in _MEANINGS:
-            return f"{known}: {_MEANINGS[text][2]}"
+        if name == OPERATION and text in _WORDS:
+            return f"{known}: {_WORDS[text]}"
         if name == MASK and text is not None:
             masks, wrong = bitmask.parse(pa.array([text], pa.string()))
             bits, _ = bitmask.bits(masks, "big", len(columns))
