@@ -134,9 +134,11 @@ class RowBatch:
         return {**found, "record_type": codes}, as_array(pc.is_null(place))
 
     def problem(self, rows: Bools, code: Problem, sentence: Callable[[int], str]) -> None:
-        """Adds a problem to rows; ``sentence`` gives that of a row, with the expected and the actual."""
+        """Adds a problem to rows that are not malformed; ``sentence`` gives that of a row."""
         for row in np.flatnonzero(rows).tolist():
-            self.problems.setdefault(row, []).append({"code": str(code), "detail": visible(sentence(row), 300)})
+            if row not in self.is_malformed:
+                found = {"code": str(code), "detail": visible(sentence(row), 300)}
+                self.problems.setdefault(row, []).append(found)
 
     def malformed(self, rows: Bools, sentence: Callable[[int], str]) -> None:
         """Makes rows malformed events; their bytes are kept."""

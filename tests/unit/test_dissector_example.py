@@ -142,7 +142,9 @@ def test_a_format_of_table_rows_passes_too(installed: Path, tmp_path: Path) -> N
     shown = cdcwb(installed, "inspect", str(table), "--offset", str(PRICES.index("2,now")))
     assert "chg_what = now  (what happened to the row)" in shown
     assert "price = 3.60  (column 2 of the table)" in shown
-    code = "import sys; from cdcwb.testing import check_format as c; print(c('price-table', sys.argv[1:], mutations=50))"
+    code = (
+        "import sys; from cdcwb.testing import check_format as c; print(c('price-table', sys.argv[1:], mutations=50))"
+    )
     assert "events=6, changes=3, transactions=2, problems=1" in python(installed, "-c", code, str(table))
 
 
