@@ -52,6 +52,7 @@ from cdcwb.formats.tabular.file import (
     DEFAULT,
     DIALECT_OPTIONS,
     JSON,
+    PARQUET,
     TOKENS,
     FileProbe,
     Names,
@@ -502,8 +503,10 @@ class TableRows(TabularFormat):
         probes = [self._probe(checked, one) for one in (paths if path in paths else [path, *paths])]
         plan = self._draft([one for one in probes if one.kind != BROKEN or one.path == path], checked)
         entry = next(one for one in plan.files if one.path == path)
-        if offset < 0:
-            raise CaptureError("expected an offset from 0 on", path=path, offset=offset)
+        is_parquet = entry.probe.kind == PARQUET
+        count = sum(number for number, _ in entry.probe.groups) if is_parquet else entry.size
+        if offset < 0 or (count and offset >= count):
+            raise CaptureError(f"the file has {count} {'rows' if is_parquet else 'bytes'}", path=path, offset=offset)
         part, index = find_part(entry.probe, Names(entry.probe.columns), offset, Names)
         gap = inspect_gap(path, part, index, lambda gap: gap_event(part, gap, EVERYTHING, **self._common(entry, 0)))
         if gap is not None:

@@ -262,3 +262,10 @@ def test_a_table_of_another_kind_is_not_claimed(tmp_path: Path) -> None:
     assert get_format("sqlserver-ct").recognise([str(path)], {}).confidence == 0
     (event,) = small(path, format="sqlserver-ct").table("events").to_pylist()
     assert (event["kind"], event["length"]) == ("malformed", path.stat().st_size)
+
+
+def test_a_parquet_file_without_rows_is_a_version_without_changes(tmp_path: Path) -> None:
+    schema = pa.schema([("__$start_lsn", pa.binary()), ("__$operation", pa.int32()), ("id", pa.int64())])
+    pq.write_table(schema.empty_table(), tmp_path / "dbo_Orders_CT.parquet")
+    capture = small(tmp_path)
+    assert [capture.table(name).num_rows for name in ("events", "changes", "table_versions")] == [0, 0, 1]
