@@ -32,6 +32,7 @@ from cdcwb_synth.qlik.change_table import ChangeTableEncoder
 from cdcwb_synth.qlik.kafka import KafkaEncoder
 from cdcwb_synth.qlik.options import ChangeTableOptions, KafkaOptions
 from cdcwb_synth.shapes import write_files
+from cdcwb_synth.sqlserver_ct import SqlServerCtEncoder, SqlServerCtOptions
 from cdcwb_synth.stream import Stream
 from cdcwb_synth.truth import Truth
 from cdcwb_synth.truth_files import write_truth
@@ -46,6 +47,7 @@ _OPTIONS: Final[dict[str, type[Choices]]] = {
     "goldengate": GoldenGateOptions,
     "idm-event-log": EventLogOptions,
     "debezium": DebeziumOptions,
+    "sqlserver-ct": SqlServerCtOptions,
 }
 
 FORMATS: Final = tuple(_OPTIONS)
@@ -78,8 +80,8 @@ def generate(
 ) -> Path:
     """Writes a capture of ``changes`` logical changes under ``to`` and returns ``to``.
 
-    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table``, ``goldengate``, ``idm-event-log`` or
-        ``debezium``.
+    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table``, ``goldengate``, ``idm-event-log``, ``debezium`` or
+        ``sqlserver-ct``.
     changes: exactly how many changes the source makes, those that are undone or rolled back included. In ``gbase8s``
         all of them are in the capture (about 1.6 records for each change by default, an update being one change and
         two records). The others deliver committed work only, Qlik a full load before it: synth.json says how many
@@ -201,7 +203,12 @@ def _write_gbase8s(format: str, part: Part, options: Options, folder: Path, on_p
 
 def _tell(
     workload: Workload,
-    encoder: KafkaEncoder | ChangeTableEncoder | GoldenGateEncoder | EventLogEncoder | DebeziumEncoder,
+    encoder: KafkaEncoder
+    | ChangeTableEncoder
+    | GoldenGateEncoder
+    | EventLogEncoder
+    | DebeziumEncoder
+    | SqlServerCtEncoder,
     changes: int,
     on_progress: Progress | None,
 ) -> None:
@@ -307,6 +314,25 @@ def _write_debezium(
     _synth(folder, format, changes, seed, options, facts)
 
 
+def _write_sqlserver_ct(
+    format: str, part: Part, options: SqlServerCtOptions, folder: Path, on_progress: Progress | None
+) -> None:
+    for name in ("capture", "truth"):
+        (folder / name).mkdir()
+    changes, seed = part.changes, part.own_seed
+    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, part=part)
+    encoder = SqlServerCtEncoder(options, seed, folder, part)
+    _tell(workload, encoder, changes, on_progress)
+    facts = {
+        "files": sorted(encoder.files),
+        "records": encoder.records,
+        "captured_changes": encoder.changes,
+        "file_bytes": sum(path.stat().st_size for path in (folder / "capture").iterdir()),
+        "transactions": encoder.transactions,
+    }
+    _synth(folder, format, changes, seed, options, facts)
+
+
 _WRITERS: Final[dict[str, Callable[..., None]]] = {
     "debezium": _write_debezium,
     "gbase8s": _write_gbase8s,
@@ -314,6 +340,7 @@ _WRITERS: Final[dict[str, Callable[..., None]]] = {
     "idm-event-log": _write_event_log,
     "qlik-change-table": _write_qlik,
     "qlik-kafka": _write_qlik,
+    "sqlserver-ct": _write_sqlserver_ct,
 }
 
 

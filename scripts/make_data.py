@@ -256,6 +256,30 @@ def make_debezium(to: Path) -> Expected:
         return _expected(made, to / "debezium", kept, malformed=cut - last, lacking=lacking)
 
 
+def make_sqlserver_ct(to: Path) -> Expected:
+    """``sqlserver-ct/``: change tables of SQL Server, exported as CSV. Nothing is wrong with them."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate(
+            "sqlserver-ct",
+            to=Path(place) / "made",
+            changes=90,
+            seed=20261127,
+            start="2026-11-27T10:00:00Z",
+            tables=3,
+            all_types=False,
+            rate=1.0,
+            concurrency=3,
+            transaction_size=4.0,
+            update_share=0.45,
+            delete_share=0.15,
+            schema_changes=1,
+            schema_kinds="add",
+            deferred_share=0.08,
+        )
+        _replace(made / "capture", to / "sqlserver-ct")
+        return _expected(made, to / "sqlserver-ct", _truth(made, "changes"))
+
+
 def _truth(made: Path, name: str) -> Rows:
     """A table of the truth; empty if the format has no such thing."""
     path = made / "truth" / f"{name}.parquet"
@@ -325,6 +349,7 @@ def main() -> None:
         "goldengate": make_goldengate(to),
         "idm-event-log": make_event_log(to),
         "debezium": make_debezium(to),
+        "sqlserver-ct": make_sqlserver_ct(to),
     }
     (to / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 

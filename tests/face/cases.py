@@ -74,7 +74,15 @@ CASES: Final = {
     for case in (
         *(
             Case(name, name)
-            for name in ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "debezium", "idm-event-log")
+            for name in (
+                "gbase8s",
+                "qlik-kafka",
+                "qlik-change-table",
+                "goldengate",
+                "debezium",
+                "idm-event-log",
+                "sqlserver-ct",
+            )
         ),
         Case(
             "gbase8s-big-endian-gzip",
@@ -104,6 +112,8 @@ CASES: Final = {
             options={"registry": "{made}/registry"},
         ),
         Case("debezium-damaged", "debezium", {"container": "lines"}, 120, _text_changed),
+        Case("sqlserver-ct-parquet", "sqlserver-ct", {"container": "parquet", "schema_changes": 2}),
+        Case("sqlserver-ct-damaged", "sqlserver-ct", {"all_types": False}, 120, _text_changed),
         Case("idm-event-log-sql", "idm-event-log", {"container": "sql"}),
         Case("idm-event-log-excel", "idm-event-log", {"container": "xlsx"}),
         Case("idm-event-log-damaged", "idm-event-log", {"container": "csv"}, 120, _text_changed),

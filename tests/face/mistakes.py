@@ -101,6 +101,7 @@ def _unrecognised(name: str, content: bytes, *says: str) -> Mistake:
         "qlik-change-table: ",
         "idm-event-log: ",
         "debezium: ",
+        "sqlserver-ct: ",
     )
     return Mistake(f"the file {name}", f"summary {name}", (name, *says), formats, files={name: content})
 
@@ -539,6 +540,20 @@ _IDM_EVENT_LOG: Final = (
     ),
 )
 
+_SQLSERVER_CT: Final = (
+    _unknown_option("sqlserver-ct", "timezone", "time_zone"),
+    _of_another("sqlserver-ct", "mask_order"),
+    _wrong_value("sqlserver-ct", "time_zone=Mars/Base", "Europe/Berlin", "+08:00"),
+    _wrong_value("sqlserver-ct", "quote=ab", "one byte"),
+    _wrong_value("sqlserver-ct", "charset=klingon", "character set"),
+    _wrong_value("sqlserver-ct", "table=shop_orders=", "instance=schema.table"),
+    Mistake(
+        "offset beyond the file",
+        "inspect data/sqlserver-ct/shop_orders_CT.csv --offset 99999999",
+        ("shop_orders_CT.csv", "offset 99999999", "2979 bytes"),
+    ),
+)
+
 MISTAKES: Final = {
     "any": _ANY,
     "gbase8s": _GBASE8S,
@@ -547,6 +562,7 @@ MISTAKES: Final = {
     "goldengate": _GOLDENGATE,
     "debezium": _DEBEZIUM,
     "idm-event-log": _IDM_EVENT_LOG,
+    "sqlserver-ct": _SQLSERVER_CT,
 }
 
 ON_A_CAPTURE: Final[dict[str, tuple[Callable[[cdcwb.Capture], object], tuple[str, ...]]]] = {

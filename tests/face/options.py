@@ -184,6 +184,7 @@ def _without_trail(data: bytes) -> bytes:
     return re.sub(rb"Current LogTrail is .*\n", b"", data)
 
 
+_ROWS: Final = {"tables": 2, "all_types": False}
 _CSV: Final = {"dfm": False, "ddl_history": False, "refresh_rows": 0}
 
 _JSON: Final = {"form": "json"}
@@ -268,6 +269,23 @@ USES: Final = (
     Use("debezium", "container", "documents", {}),
     Use("debezium", "separator", ",", {}),
     Use("debezium", "encoding", "text", {"container": "lines"}, changed=_in_base64),
+    # sqlserver-ct
+    Use("sqlserver-ct", "keys", "shop.orders:customer_id", {}, spark=True),
+    Use("sqlserver-ct", "table", "crm.person", _ROWS),
+    Use("sqlserver-ct", "time_column", "at", _ROWS, changed=lambda data: data.replace(b"tran_end_time", b"at")),
+    Use("sqlserver-ct", "time_zone", "Asia/Tokyo", _ROWS),
+    Use(
+        "sqlserver-ct",
+        "charset",
+        "iso-8859-1",
+        _ROWS,
+        changed=lambda data: data.decode().encode("latin-1", "replace"),
+    ),
+    Use("sqlserver-ct", "delimiter", ",", _ROWS, changed=lambda data: data.replace(b",", b";")),
+    Use("sqlserver-ct", "record_delimiter", "0x02", _ROWS, changed=lambda data: data.replace(b"\n", b"\2")),
+    Use("sqlserver-ct", "quote", "none", _ROWS),
+    Use("sqlserver-ct", "escape", "\\", _ROWS, changed=lambda data: data.replace(b'""', b'\\"')),
+    Use("sqlserver-ct", "null", "NULL", _ROWS, changed=lambda data: data.replace(b",,", b",NULL,")),
     # idm-event-log
     Use("idm-event-log", "columns", "table_key=perpetrator,perpetrator=table_key", {}),
     Use("idm-event-log", "sort_column_names_by", "byte", {"header": False}),

@@ -123,7 +123,32 @@ def test_a_format_of_messages_passes_too(installed: Path, tmp_path: Path) -> Non
     assert "events=4, changes=3, transactions=2" in python(installed, "-c", code, str(topic))
 
 
+PRICES = """chg_no,chg_what,chg_at,chg_batch,id,price
+1,new,2026-03-01T08:00:00Z,a,1,3.50
+2,old,2026-03-01T08:00:01Z,a,1,3.50
+2,now,2026-03-01T08:00:01Z,a,1,3.60
+3,lost,2026-03-01T08:00:02Z,b,1,3.60
+4,gone,2026-03-01T08:00:03Z,b,1,3.60
+"""
+
+
+def test_a_format_of_table_rows_passes_too(installed: Path, tmp_path: Path) -> None:
+    table = tmp_path / "shop.prices.csv"
+    table.write_text(PRICES, encoding="utf-8")
+    facts = json.loads(cdcwb(installed, "summary", str(table), "--json"))
+    assert (facts["format"], facts["changes_by_operation"]) == ("price-table", {"DELETE": 1, "INSERT": 1, "UPDATE": 1})
+    assert [(row["code"], row["count"]) for row in facts["problems_by_code"]] == [("malformed", 1)]
+    assert [row["table"] for row in facts["tables"]] == ["shop.prices"]
+    shown = cdcwb(installed, "inspect", str(table), "--offset", str(PRICES.index("2,now")))
+    assert "chg_what = now  (what happened to the row)" in shown
+    assert "price = 3.60  (column 2 of the table)" in shown
+    code = (
+        "import sys; from cdcwb.testing import check_format as c; print(c('price-table', sys.argv[1:], mutations=50))"
+    )
+    assert "events=6, changes=3, transactions=2, problems=1" in python(installed, "-c", code, str(table))
+
+
 def test_the_cookbook_has_the_code_that_is_tested() -> None:
     cookbook = (ROOT / "docs" / "dissectors.md").read_text(encoding="utf-8")
-    for file in ("stock_log.py", "parcel_events.py", "pyproject.toml"):
+    for file in ("stock_log.py", "parcel_events.py", "price_table.py", "pyproject.toml"):
         assert (EXAMPLE / file).read_text(encoding="utf-8").rstrip() in cookbook

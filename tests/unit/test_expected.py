@@ -80,8 +80,18 @@ def test_a_capture_that_cannot_be_read_disagrees() -> None:
 def test_the_numbers_of_the_small_captures_are_those_of_their_readme() -> None:
     readme = (DATA / "README.md").read_text(encoding="utf-8")
     expected = json.loads((DATA / "expected.json").read_text(encoding="utf-8"))
-    assert list(expected) == ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log", "debezium"]
-    stream, messages, rows, trail, log, events = expected.values()
+    assert list(expected) == [
+        "gbase8s",
+        "qlik-kafka",
+        "qlik-change-table",
+        "goldengate",
+        "idm-event-log",
+        "debezium",
+        "sqlserver-ct",
+    ]
+    stream, messages, rows, trail, log, events, tables = expected.values()
+    assert (tables["changes"], tables["changes_by_operation"]["UPDATE"], tables["transactions"]) == (78, 29, 27)
+    assert "29 pairs of 3 and 4 (UPDATE)" in readme
     assert stream["changes_by_operation"] == {"INSERT": 506, "UPDATE": 257, "DELETE": 136, "TRUNCATE": 1}
     assert "| changes | 900: 506 inserts, 257 updates, 136 deletes, 1 truncate |" in readme
     assert (stream["malformed_bytes"], stream["changes_by_outcome"]["undone"]) == (41, 38)

@@ -27,6 +27,7 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
     "idm-event-log": ("idm-event-log", {}),
     "debezium": ("debezium", {}),
     "debezium of MySQL": ("debezium", {"connector": "mysql", "form": "json", "container": "kcat"}),
+    "sqlserver-ct": ("sqlserver-ct", {"schema_changes": 1}),
     "debezium in a registry": ("debezium", {"form": "avro", "container": "parquet"}),
 }
 _KEYS = {

@@ -14,7 +14,7 @@ from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
 from cdcwb.formats.source import is_file
 from cdcwb.formats.tabular import parts, rows
-from cdcwb.formats.tabular.file import Dialect, charset_of, tokens_of
+from cdcwb.formats.tabular.file import DIALECT_OPTIONS, TOKENS, Dialect, TableName, charset_of, stem_of, tokens_of
 from cdcwb.model import Kind, Operation
 from cdcwb.words import joined, unique_names
 
@@ -165,30 +165,9 @@ CONTROL_TIMES: Final = {
 
 # === names of tables and files ========================================================================================
 
-_EXTENSIONS: Final = re.compile(
-    r"(\.(csv|tsv|txt|dat|json|jsonl|ndjson|parquet|pq|gz|gzip|zst|zstd|snappy|lz4))+$", re.IGNORECASE
-)
 _PARTITION: Final = re.compile(r"\d{8}T\d{6}_\d{8}T\d{6}$")
 _LOAD: Final = re.compile(r"(^|[._-])load[._-]?\d*$", re.IGNORECASE)
 _STAMP: Final = re.compile(r"^\d+$|(^|[._-])(\d{8}[-_T]?\d{6,9}|part-\d+.*|\d{8,})$")
-
-
-class TableName(NamedTuple):
-    """A table: its schema (None: unknown) and its name without the suffix of change tables."""
-
-    schema: str | None
-    table: str
-
-    @property
-    def label(self) -> str:
-        """``schema.table``, or ``table``."""
-        return self.table if self.schema is None else f"{self.schema}.{self.table}"
-
-    @classmethod
-    def of(cls, text: str) -> TableName:
-        """From ``schema.table`` or ``table``."""
-        schema, _, table = text.rpartition(".")
-        return cls(schema or None, table)
 
 
 class Place(NamedTuple):
@@ -211,9 +190,9 @@ def without_suffix(name: str, suffix: str) -> str | None:
 def from_path(path: str, suffix: str) -> Place:
     """The table of a file by its name, else by its folder's: ``SHOP.STOCK__ct/2026….csv``, ``SHOP.STOCK__ct.csv``,
     ``SHOP.STOCK__ct_2026….csv``, ``SHOP.STOCK/LOAD1.csv``."""
-    stem = _EXTENSIONS.sub("", Path(path).name)
+    stem = stem_of(path)
     load = _LOAD.search(stem)
-    folders = [_EXTENSIONS.sub("", part) for part in reversed(Path(path).parent.parts) if not _PARTITION.match(part)]
+    folders = [stem_of(part) for part in reversed(Path(path).parent.parts) if not _PARTITION.match(part)]
     folder = folders[0] if folders else ""
     for text, evidence in ((stem, "the file's name"), (folder, "the folder's name")):
         found = _with_suffix(text, suffix)
@@ -350,15 +329,6 @@ def control_table(table: str, names: Sequence[str]) -> str | None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 _SPLIT_SIZE: Final = 32 << 20
-TOKENS: Final = {
-    "delimiter": "delimiter",
-    "record_delimiter": "record",
-    "quote": "quote",
-    "escape": "escape",
-    "null": "null",
-}
-"""The options that are parts of a dialect."""
-
 OPTIONS: Final[dict[str, str]] = {
     "prefix": "prefix of the names of header columns: auto, or the text (header__)",
     "suffix": f"suffix of the names of change tables ({SUFFIX})",
@@ -368,11 +338,7 @@ OPTIONS: Final[dict[str, str]] = {
     "mask_text": f"text form of change masks: auto, {bitmask.HEX}, {bitmask.BASE64}",
     "charset": "character set of text (utf-8)",
     "header": "delimited files begin with a line of column names: auto, true, false",
-    "delimiter": r"delimiter of fields: auto, or the text itself (0x01, \t)",
-    "record_delimiter": r"delimiter of records: auto, or the text itself (\n, \r\n, 0x02)",
-    "quote": "quote around fields: auto, none, or the character",
-    "escape": "escape before a quote within quotes: auto, none, or the character",
-    "null": "the text of NULL, without quotes: auto, empty, or the text",
+    **DIALECT_OPTIONS,
     "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
     **opt.SHARED,
 }

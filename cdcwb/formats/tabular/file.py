@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -18,20 +19,24 @@ __all__ = [
     "BROKEN",
     "CSV",
     "DEFAULT",
+    "DIALECT_OPTIONS",
     "EVERYTHING",
     "EXCEL",
     "JSON",
     "PARQUET",
+    "TOKENS",
     "Dialect",
     "FileProbe",
     "Layout",
     "Names",
+    "TableName",
     "are_names",
     "as_bytes",
     "charset_of",
     "clean",
     "named",
     "numbered",
+    "stem_of",
     "tokens_of",
 ]
 
@@ -91,6 +96,24 @@ class Dialect:
 
 DEFAULT: Final = Dialect()
 
+TOKENS: Final = {
+    "delimiter": "delimiter",
+    "record_delimiter": "record",
+    "quote": "quote",
+    "escape": "escape",
+    "null": "null",
+}
+"""The options that are parts of a dialect."""
+
+DIALECT_OPTIONS: Final = {
+    "delimiter": r"delimiter of fields: auto, or the text itself (0x01, \t)",
+    "record_delimiter": r"delimiter of records: auto, or the text itself (\n, \r\n, 0x02)",
+    "quote": "quote around fields: auto, none, or the character",
+    "escape": "escape before a quote within quotes: auto, none, or the character",
+    "null": "the text of NULL, without quotes: auto, empty, or the text",
+}
+"""Their descriptions."""
+
 
 def as_bytes(text: str, charset: str) -> bytes:
     r"""The bytes of a delimiter in the notation of side files and options: itself, ``0x01``, or ``\t``.
@@ -137,7 +160,33 @@ def _shown(data: bytes) -> str:
 
 # --- names ------------------------------------------------------------------------------------------------------------
 
+_EXTENSIONS: Final = re.compile(
+    r"(\.(csv|tsv|txt|dat|json|jsonl|ndjson|parquet|pq|gz|gzip|zst|zstd|snappy|lz4))+$", re.IGNORECASE
+)
 _NAME: Final = re.compile(r"\s*[^\W\d][\w $#@./:()-]{0,127}\s*")
+
+
+class TableName(NamedTuple):
+    """A table: its schema (None: unknown) and its name without the suffix of change tables."""
+
+    schema: str | None
+    table: str
+
+    @property
+    def label(self) -> str:
+        """``schema.table``, or ``table``."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+    @classmethod
+    def of(cls, text: str) -> TableName:
+        """From ``schema.table`` or ``table``."""
+        schema, _, table = text.rpartition(".")
+        return cls(schema or None, table)
+
+
+def stem_of(path: str) -> str:
+    """The name of a file or folder without the extensions of containers and compressions."""
+    return _EXTENSIONS.sub("", PurePosixPath(path).name)
 
 
 class Layout(Protocol):

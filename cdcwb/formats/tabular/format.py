@@ -74,7 +74,7 @@ class TabularFormat(BaseFormat):
 
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Any:
         """The plan of a table of rows named ``name``. Raises CaptureError for one that cannot be read."""
-        return self.make_row_plan(name, schema, self.options_type.parse(options), run)
+        return self.make_row_plan(name, schema, self.parse_options(options), run)
 
     def read_rows(self, plan: Any, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of the given rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Self, TypeVar
 
 from cdcwb.errors import MalformedRecordError
@@ -122,7 +123,7 @@ def _row_group_cuts(groups: Sequence[tuple[int, int]], split_size: int) -> list[
             starts.append(at)
             size = 0
         size += packed
-    return list(zip(starts, [*starts[1:], len(groups)], strict=True))
+    return list(pairwise([*starts, len(groups)]))
 
 
 # --- the first pass ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,596 @@
+"""Formats whose records are rows of a table: what such a format is, completely (docs/dissectors.md). A format gives
+three things (:class:`TableRows`): which tables are its own, what their header columns mean, and the columns of the
+events that rows give, as arrays. Containers (delimited text, JSON, Parquet, Excel, DataFrames) are those of
+:mod:`cdcwb.formats.tabular`. A split does not begin between rows of one position. So both halves of an update are in
+one split, unless the rows of several splits are not in the order of their positions.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.errors import CaptureError
+from cdcwb.formats import options as opt
+from cdcwb.formats.arrays import as_array, maps_of
+from cdcwb.formats.changes import joined
+from cdcwb.formats.dissector import (
+    EVERYTHING,
+    ROW,
+    Field,
+    Inspection,
+    Pairing,
+    Piece,
+    PlanText,
+    Recognition,
+    Run,
+    RunRows,
+    TableRequest,
+    Wanted,
+    detected_row,
+    problem_row,
+)  # fmt: skip
+from cdcwb.formats.files import list_files
+from cdcwb.formats.moments import Zone, moments, to_utc
+from cdcwb.formats.old.protocols import Halved
+from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, select, versions_of
+from cdcwb.formats.source import folders_of
+from cdcwb.formats.tabular.file import (
+    BROKEN,
+    CSV,
+    DEFAULT,
+    DIALECT_OPTIONS,
+    JSON,
+    PARQUET,
+    TOKENS,
+    FileProbe,
+    Names,
+    TableName,
+    charset_of,
+    named,
+    stem_of,
+    tokens_of,
+)  # fmt: skip
+from cdcwb.formats.tabular.format import TabularFormat, gap_event, gap_events, inspect_gap, parts_of_rows, woven
+from cdcwb.formats.tabular.parts import Part, find_part, read_parts
+from cdcwb.formats.tabular.positions import RowScan, Split, row_kinds, splits_of
+from cdcwb.formats.tabular.probing import probe_file
+from cdcwb.formats.tabular.rows import Cell, Rows, cut_fields, cut_json, plain
+from cdcwb.formats.tabular.splits import FileEntry, Stretch, cut, fail_fast, read_stretch, scan_all
+from cdcwb.formats.text_values import cast, parsed
+from cdcwb.model import Kind, OffsetUnit, Operation, Problem
+from cdcwb.words import visible
+
+__all__ = ["Options", "RowBatch", "TableRows"]
+
+Bools = npt.NDArray[np.bool_]
+
+_FILES: Final = 8  # that are looked at to recognise a capture
+_SIBLINGS: Final = 16  # files of a folder that are looked at to inspect a row
+_SPLIT_SIZE: Final = 32 << 20
+_SCANNED: Final = Wanted(images=False, columns=frozenset({"kind", "operation", "position", "problems"}))
+_OPTIONS: Final = {
+    "table": "schema.table of all rows: auto (from the names of files), or the name",
+    "charset": "character set of text (utf-8)",
+    **DIALECT_OPTIONS,
+    "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
+    **opt.SHARED,
+}
+
+
+@dataclass
+class RowBatch:
+    """Some rows of one file. ``columns``: the data columns of the file, in order; ``wanted`` has the columns of events
+    that will be used; ``problems`` and ``is_malformed`` are by the number of the row."""
+
+    rows: Rows[Names]
+    columns: Sequence[str]
+    wanted: Wanted
+    problems: dict[int, list[dict[str, str]]] = field(default_factory=dict)
+    is_malformed: set[int] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.rows.offset)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns of the rows."""
+        return self.rows.layout.names
+
+    def text(self, name: str) -> pa.StringArray:
+        """A column as texts, bytes as hexadecimal digits; null for NULL, and if the rows lack the column."""
+        return self.rows.text(self.names.index(name)) if name in self.names else pa.nulls(len(self), pa.string())
+
+    def time(self, name: str, zone: Zone | None = None) -> pa.Array:
+        """A column as timestamps, with a problem for each invalid one. ``zone``: that of its times (None: UTC)."""
+        texts = self.text(name)
+        times, invalid = moments(texts)
+        self.problem(invalid, Problem.TIME_RANGE, lambda row: f"{name}: expected a time, found {texts[row].as_py()!r}")
+        if zone is None:
+            return times
+        utc, _ = to_utc(pc.fill_null(times.cast(pa.int64()), 0).to_numpy(), zone)
+        return pa.array(utc, times.type, mask=as_array(pc.is_null(times)))
+
+    def operations(
+        self, name: str, meanings: Mapping[str, tuple[Kind, Operation]]
+    ) -> tuple[dict[str, pa.Array], Bools]:
+        """``kind``, ``operation`` and ``record_type`` by the codes in a column, and a mask of the rows with a code that
+        has no meaning, whose operation is UNKNOWN."""
+        codes = self.text(name)
+        place = pc.index_in(codes, pa.array(list(meanings)))
+        kinds, operations = (pa.array([str(one[at]) for one in meanings.values()]).take(place) for at in (0, 1))
+        unknown = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(codes, "NULL"), ")", "")
+        found = {"kind": pc.fill_null(kinds, str(Kind.CHANGE)), "operation": pc.coalesce(operations, unknown)}
+        return {**found, "record_type": codes}, as_array(pc.is_null(place))
+
+    def problem(self, rows: Bools, code: Problem, sentence: Callable[[int], str]) -> None:
+        """Adds a problem to rows that are not malformed; ``sentence`` gives that of a row."""
+        for row in np.flatnonzero(rows).tolist():
+            if row not in self.is_malformed:
+                found = {"code": str(code), "detail": visible(sentence(row), 300)}
+                self.problems.setdefault(row, []).append(found)
+
+    def malformed(self, rows: Bools, sentence: Callable[[int], str]) -> None:
+        """Makes rows malformed events; their bytes are kept."""
+        self.problem(rows, Problem.MALFORMED, sentence)
+        self.is_malformed.update(np.flatnonzero(rows).tolist())
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The checked options of a capture; ``given`` are those of the format itself, and ``table``."""
+
+    charset: str = "utf-8"
+    tokens: Mapping[str, bytes] = field(default_factory=dict)
+    split_size: int = _SPLIT_SIZE
+    mode: str = "PERMISSIVE"
+    given: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class TableFile(FileEntry):
+    """One file: its table, data columns in order, and the key of its table version (None: it is not a table)."""
+
+    table: TableName
+    columns: tuple[str, ...] = ()
+    version: str | None = None
+
+
+@dataclass(slots=True)
+class Version:
+    """One version of a table: the type of each column (None: not given), and its row of table_versions."""
+
+    table: TableName
+    types: dict[str, pa.DataType | None]
+    row: dict[str, Any]
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        return self.row
+
+
+@dataclass
+class Plan(PlanText):
+    """How a capture is read."""
+
+    options: Options
+    files: list[TableFile] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)
+    detected: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+# --- the format -------------------------------------------------------------------------------------------------------
+
+
+class TableRows(TabularFormat):
+    """A format whose records are rows of a table of committed changes, with header columns and data columns.
+
+    A format sets ``name``, ``meanings`` (of its header columns, by their names) and, with a description each,
+    ``own_options``; and it has the methods :meth:`claims` and :meth:`events`.
+    """
+
+    own_options: ClassVar[Mapping[str, str]] = {}
+    meanings: ClassVar[Mapping[str, str]] = {}
+    counted: ClassVar[Mapping[str, str]] = {}
+    pairing = Pairing.POSITION
+    names_keys = False
+    plan_type, options_type = Plan, Options
+
+    # --- what a format gives ------------------------------------------------------------------------------------------
+
+    def claims(self, columns: Sequence[str]) -> bool:
+        """Whether a table with these columns is of the format."""
+        raise NotImplementedError
+
+    def events(self, rows: RowBatch, options: Mapping[str, str]) -> Mapping[str, Any]:
+        """The columns of :data:`cdcwb.model.EVENTS` that rows give, each as an array or as the value of all rows: at
+        least ``kind`` and ``operation``. A row is the before image of a DELETE and of the kind BEFORE, else an after
+        image. Location, table, headers and images are added. ``options`` are the given ones among ``own_options``."""
+        raise NotImplementedError
+
+    def header(self, columns: Sequence[str], options: Mapping[str, str]) -> list[str]:
+        """The header columns among these; the others are data."""
+        return [name for name in columns if name in self.meanings]
+
+    def table(self, path: str, paths: Sequence[str], options: Mapping[str, str]) -> tuple[TableName, str]:
+        """The table of a file among the files of a capture, and the evidence."""
+        if "table" in options:
+            return TableName.of(options["table"]), "given as an option"
+        return TableName.of(stem_of(path)), f"the file's name {stem_of(path)!r}"
+
+    def meaning(self, name: str, text: str | None, columns: Sequence[str]) -> str:
+        """The meaning of a value of a header column; ``columns`` are the data columns."""
+        return self.meanings.get(name, "a header column")
+
+    def count(self, rows: pa.RecordBatch) -> Mapping[str, int]:
+        """What is counted of consecutive rows (kind, operation, position), for ``detected``. ``counted`` describes
+        it."""
+        return {}
+
+    # --- the plan -----------------------------------------------------------------------------------------------------
+
+    @property
+    def options(self) -> Mapping[str, str]:  # type: ignore[override]
+        """The description of every option."""
+        return {**_OPTIONS, **self.own_options}
+
+    def parse_options(self, options: Mapping[str, Any]) -> Options:
+        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        opt.check_names(options, self.options, self.name)
+        given = opt.given_of(options)
+        charset = charset_of(given)
+        return Options(
+            charset=charset,
+            tokens=tokens_of(given, TOKENS, charset),
+            split_size=opt.as_whole("split_size", given.get("split_size", _SPLIT_SIZE), 64),
+            mode=opt.as_choice("mode", given.get("mode", "PERMISSIVE"), opt.MODES),
+            given={name: str(value) for name, value in given.items() if name in {"table", *self.own_options}},
+        )
+
+    def _probe(self, options: Options, path: str) -> FileProbe:
+        """The kind of a file; one without the format's columns is broken."""
+        found = probe_file(path, dialect_options=options.tokens, charset=options.charset, limit=0)
+        if found.kind == BROKEN or (found.names is not None and self.claims(found.names)):
+            return found
+        columns = visible(", ".join(found.columns), 200)
+        problem = f"expected the header columns of {self.name}, found the columns {columns}"
+        return FileProbe(path, BROKEN, size=found.size, compression=found.compression, problem=problem)
+
+    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+        """Looks at the columns of the first files."""
+        try:
+            checked = self.parse_options({name: options[name] for name in options if name in self.options})
+            for path in paths[:_FILES]:
+                found = self._probe(checked, path)
+                if found.kind != BROKEN:
+                    return self._recognition(path, found.columns, found.kind)
+        except CaptureError as reason:
+            return Recognition(0.0, [reason.message])
+        return Recognition(0.0, [f"no file has the header columns of {self.name}"])
+
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """Looks at the columns of a table."""
+        if not self.claims(schema.names):
+            return Recognition(0.0, [f"the table lacks the header columns of {self.name}"])
+        return self._recognition("the table", schema.names, "rows")
+
+    def _recognition(self, what: str, columns: Sequence[str], shape: str) -> Recognition:
+        header = ", ".join(self.header(columns, {})[:8])
+        return Recognition(0.98, [f"{what} ({shape}) has the header columns {header}"], shape)
+
+    def _draft(self, probes: Sequence[FileProbe], options: Options) -> Plan:
+        """A plan without splits. Files of a table with the same columns and types are of one version."""
+        plan, known = Plan(options), dict[Any, str]()
+        for index, probe in enumerate(probes):
+            table, why = self.table(probe.path, [one.path for one in probes], options.given)
+            entry = TableFile(probe=probe.without_rows(), size=probe.size, problem=probe.problem, table=table)
+            plan.files.append(entry)
+            if probe.problem is not None:
+                code = Problem.MALFORMED if probe.kind == BROKEN else Problem.TRUNCATED
+                plan.problems.append(problem_row(code, probe.problem, file=probe.path, table=table.label))
+            if probe.kind == BROKEN:
+                continue
+            header = set(self.header(probe.columns, options.given))
+            kinds = [None] * probe.width if probe.schema is None else [one.type for one in probe.schema]
+            types = {name: kind for name, kind in zip(probe.columns, kinds, strict=True) if name not in header}
+            entry.columns, shape = tuple(types), (table, *types.items())
+            if shape not in known:
+                known[shape] = f"{table.label}@{1 + sum(one[0] == table for one in known)}"
+                row: dict[str, Any] = {"schema_name": table.schema, "table_name": table.table, "origin": "inferred"}
+                row |= {"table_version": known[shape], "schema_text": probe.heading or None}
+                row["columns"] = [
+                    {"ordinal": at, "name": name, "type": None if kind is None else str(kind)}
+                    for at, (name, kind) in enumerate(types.items(), start=1)
+                ]
+                if probe.kind == CSV and probe.header:
+                    row["first_event"] = {"file_index": index, "offset": 0, "length": probe.first}
+                plan.versions.append(Version(table, types, row))
+            entry.version = known[shape]
+            detected = detected_row("table", table.label, why, "table" in options.given, table.label)
+            plan.detected += [] if detected in plan.detected else [detected]
+        return plan
+
+    def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
+        """See :meth:`cdcwb.formats.dissector.Format.plan`."""
+        plan = self._draft(run(partial(self._probe, options), paths), options)
+        stretches = cut(plan.files, options.split_size)
+        scans = scan_all(stretches, partial(self._scan, options.given), run)
+        counts = Counter[str]()
+        for stretch, scan in zip(stretches, scans, strict=True):
+            entry = plan.files[stretch.index]
+            entry.size, entry.rows = scan.size or entry.size, (entry.rows or 0) + scan.rows + scan.filler
+            counts.update(scan.counts)
+            if scan.problem is not None and entry.problem is None:
+                entry.problem = scan.problem
+                plan.problems.append(problem_row(Problem.TRUNCATED, scan.problem, file=entry.path))
+        edges = [
+            (stretch.index, *scan.edges)
+            for stretch, scan in zip(stretches, scans, strict=True)
+            if scan.edges is not None
+        ]
+        for one, two in pairwise(edges):
+            counts.update(self.count(joined(one[2], two[1])) if one[0] == two[0] else {})
+        for name, number in counts.items():
+            plan.detected += [detected_row(name, str(number), self.counted[name], overridden=False)] if number else []
+        groups = [(entry.path.rpartition("/")[0], entry.version) for entry in plan.files]
+        plan.splits = splits_of(groups, stretches, scans)
+        plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
+        if options.mode == "FAILFAST":
+            fail_fast(stretches, scans)
+        return plan
+
+    def _scan(self, given: Mapping[str, str], stretch: Stretch) -> RowScan:
+        """The first pass over a stretch."""
+        entry: Any = stretch.entry
+        found = RowScan(stretch.start, stretch.stop)
+        for part in read_stretch(stretch, found, Names(entry.probe.columns), Names):
+            for events in self._of_part(entry, stretch.index, given, part, _SCANNED):
+                found.take(events, self.count)
+            found.rows += sum(len(indices) for indices, _ in part.rows)
+            if part.unit is OffsetUnit.ROW:
+                found.rows += sum(int(part.length[gap.index]) for gap in part.gaps if gap.code is not None)
+            found.take_gaps(part)
+        return found
+
+    def make_row_plan(self, name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
+        """See :meth:`cdcwb.formats.dissector.RowFormat.plan_rows`."""
+        columns = pa.schema([one for one in schema if one.name != ROW])
+        names = named(columns.names)
+        if not self.claims(names):
+            raise CaptureError(f"expected the header columns of {self.name}, found {', '.join(names)}", path=name)
+        plan = self._draft([FileProbe(name, "rows", names, len(names), schema=columns)], options)
+        plan.facts = {"records": sum(map(pickle.loads, run(_count)))}
+        return plan
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
+        for split in plan.splits:
+            entry = plan.files[split.file]
+            yield [Piece((entry.path,), repr((entry, split.start, split.stop, sorted(plan.options.given.items()))))]
+
+    def halved(self, plan: Plan, split: int) -> Halved:
+        """See :class:`cdcwb.formats.old.protocols.Halving`."""
+        return plan.splits[split].halved
+
+    def read_together(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """See :class:`cdcwb.formats.old.protocols.Halving`."""
+        return self.read(plan, split, wanted)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def read_split(self, plan: Plan, split: Split, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of a split."""
+        return (events for part in _parts(plan, split) for events in self.events_of(plan, split.file, part, wanted))
+
+    def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part[Names]]:
+        """The rows of numbered batches."""
+        probe = plan.files[0].probe
+        return parts_of_rows(probe.path, batches, Names(probe.columns))
+
+    def events_of(self, plan: Plan, file: int, part: Part[Names], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The requested events of a part."""
+        for batch in self._of_part(plan.files[file], file, plan.options.given, part, wanted):
+            yield from select(batch, wanted)
+
+    def _of_part(
+        self, entry: TableFile, file: int, given: Mapping[str, str], part: Part[Names], wanted: Wanted
+    ) -> Iterator[pa.RecordBatch]:
+        batches = [self._of_rows(entry, file, given, rows, part.unit, wanted) for _, rows in part.rows]
+        order = [indices for indices, _ in part.rows]
+        if part.gaps:
+            batches.append(gap_events(part, part.gaps, wanted, **self._common(entry, file)))
+            order.append(np.array([gap.index for gap in part.gaps], np.int64))
+        return woven(batches, order)
+
+    def _common(self, entry: TableFile, file: int) -> dict[str, Any]:
+        names = {"schema_name": entry.table.schema, "table_name": entry.table.table}
+        return {"format": self.name, "file": entry.path, "file_index": file, **names}
+
+    def _of_rows(
+        self, entry: TableFile, file: int, given: Mapping[str, str], rows: Rows[Names], unit: OffsetUnit, wanted: Wanted
+    ) -> pa.RecordBatch:
+        """The events of rows."""
+        batch = RowBatch(rows, entry.columns, wanted)
+        count, names = len(batch), batch.names
+        columns = {**self._common(entry, file), "table_version": entry.version, **self.events(batch, given)}
+        columns |= {"offset": pa.array(rows.offset), "length": pa.array(rows.length), "offset_unit": str(unit)}
+        for place, name in enumerate(names):
+            garbled = np.zeros(count, np.bool_)
+            garbled[rows.garbled(place)] = True
+            batch.problem(garbled, Problem.CHARSET, partial(_garbled, name))
+        if batch.is_malformed:
+            is_row = ~np.isin(np.arange(count), list(batch.is_malformed))
+            columns["kind"] = pc.if_else(is_row, _array(columns["kind"], pa.string(), count), str(Kind.MALFORMED))
+            for name in ("operation", "position", "transaction_id", "record_type", "table_version"):
+                texts = _array(columns.get(name), pa.string(), count)
+                columns[name] = pc.if_else(is_row, texts, pa.scalar(None, pa.string()))
+        kind, operation = (_array(columns[name], pa.string(), count) for name in ("kind", "operation"))
+        header = set(self.header(names, given))
+        data = [place for place, name in enumerate(names) if name not in header]
+        for image, chosen in _images(kind, operation).items():
+            if wanted.images and wanted.needs(image):
+                texts = rows.texts(data, np.flatnonzero(chosen))
+                columns[image] = maps_of([names[place] for place in data], texts, chosen)
+        if header and wanted.needs("headers"):
+            places = [place for place, name in enumerate(names) if name in header]
+            columns["headers"] = maps_of([names[at] for at in places], rows.texts(places), np.ones(count, np.bool_))
+        columns["raw"] = rows.raw() if wanted.raw else None
+        columns["problems"] = [batch.problems.get(row) for row in range(count)] if batch.problems else None
+        arrays = [_array(columns.get(one.name), one.type, count) for one in model.EVENTS]
+        return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+
+    # --- typed columns ------------------------------------------------------------------------------------------------
+
+    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
+        """See :meth:`cdcwb.formats.dissector.Format.table_schema`."""
+        found = [one for one in plan.versions if request.name in (one.table.table, one.table.label)]
+        if not found:
+            raise no_table(request, (one.table.label for one in plan.versions))
+        types: dict[str, pa.DataType] = {}
+        for version in versions_of(found, request):
+            for name, source in version.types.items():
+                kind = pa.string() if source is None else _arrow_type(source)
+                types[name] = kind if types.get(name, kind) == kind else pa.string()
+        return request_schema(chosen_columns(types, request), request)
+
+    def read_typed(self, plan: Plan, split: Split, request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in a split as typed columns."""
+        return (rows for part in _parts(plan, split) for rows in self.typed_part(plan, split.file, part, request))
+
+    def typed_part(self, plan: Plan, file: int, part: Part[Names], request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in a part as typed columns."""
+        schema, entry = self.table_schema(plan, request), plan.files[file]
+        if request.name not in (entry.table.table, entry.table.label):
+            return
+        images, wanted = images_of(request), Wanted(images=False, columns=frozenset(schema.names))
+        types = list(schema.field(images[0]).type)
+        made, order = [], []
+        for indices, rows in part.rows:
+            events = self._of_rows(entry, file, plan.options.given, rows, part.unit, wanted)
+            columns = [_typed(rows, one) for one in types]
+            arrays = [events[name] for name in schema.names if name not in images]
+            for image, chosen in _images(events["kind"], events["operation"]).items():
+                if image in images:
+                    arrays.append(pa.StructArray.from_arrays(columns, fields=types, mask=pa.array(~chosen)))
+            keep = pc.is_in(events["kind"], row_kinds())
+            made.append(pa.RecordBatch.from_arrays(arrays, schema=schema).filter(keep))
+            order.append(indices[as_array(keep)])
+        yield from woven(made, order)
+
+    # --- one row ------------------------------------------------------------------------------------------------------
+
+    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
+        """See :meth:`cdcwb.formats.dissector.Format.inspect`. Versions are numbered by the files of the folder."""
+        checked = self.parse_options(options)
+        paths = list_files(folders_of(path)[0])[:_SIBLINGS]
+        probes = [self._probe(checked, one) for one in (paths if path in paths else [path, *paths])]
+        plan = self._draft([one for one in probes if one.kind != BROKEN or one.path == path], checked)
+        entry = next(one for one in plan.files if one.path == path)
+        is_parquet = entry.probe.kind == PARQUET
+        count = sum(number for number, _ in entry.probe.groups) if is_parquet else entry.size
+        if offset < 0 or (count and offset >= count):
+            raise CaptureError(f"the file has {count} {'rows' if is_parquet else 'bytes'}", path=path, offset=offset)
+        part, index = find_part(entry.probe, Names(entry.probe.columns), offset, Names)
+        gap = inspect_gap(path, part, index, lambda gap: gap_event(part, gap, EVERYTHING, **self._common(entry, 0)))
+        if gap is not None:
+            return gap
+        indices, rows = next((indices, rows) for indices, rows in part.rows if index in indices)
+        rows = rows.take(np.flatnonzero(indices == index))
+        (row,) = self._of_rows(entry, 0, checked.given, rows, part.unit, EVERYTHING).to_pylist()
+        record = row["raw"] or b""
+        fields = tuple(self._field(entry, record, cell) for cell in _cells(entry, rows, record))
+        code, meaning = (row["problems"] or [{"code": None, "detail": f"a row of {entry.table.label}"}])[0].values()
+        tree = Field("row", 0, len(record), record, None, meaning, fields, code)
+        event = {name: value for name, value in row.items() if value is not None}
+        note = f"table version {entry.version}"
+        return Inspection(path, row["offset"], row["length"], record, tree, event, note)
+
+    def _field(self, entry: TableFile, record: bytes, cell: Cell) -> Field:
+        if cell.name in entry.columns:
+            meaning = f"column {entry.columns.index(cell.name) + 1} of the table"
+        else:
+            meaning = self.meaning(cell.name, cell.text, entry.columns)
+        raw = record[cell.start : cell.stop]
+        return Field(cell.name, cell.start, len(raw), raw, cell.text, meaning)
+
+
+# --- helpers ----------------------------------------------------------------------------------------------------------
+
+
+def _images(kind: pa.StringArray, operation: pa.StringArray) -> dict[str, Bools]:
+    """Which rows are before images, and which are after images."""
+    is_row = as_array(pc.is_in(kind, row_kinds()))
+    before = pc.or_(pc.equal(kind, str(Kind.BEFORE)), pc.equal(operation, str(Operation.DELETE)))
+    is_before = is_row & as_array(pc.fill_null(before, False))
+    none = as_array(pc.is_in(operation, pa.array([str(Operation.TRUNCATE), str(Operation.DDL)])))
+    return {"before": is_before, "after": is_row & ~is_before & ~none}
+
+
+def _cells(entry: TableFile, rows: Rows[Names], record: bytes) -> list[Cell]:
+    """The fields of a row; without bytes if the file is not text."""
+    names = rows.layout.names
+    if not record:
+        return [Cell(name, 0, 0, 0, 0, rows.text(place)[0].as_py()) for place, name in enumerate(names)]
+    probe = entry.probe
+    cells = (
+        cut_json(record) if probe.kind == JSON else cut_fields(record, probe.dialect or DEFAULT, names, probe.charset)
+    )
+    return [] if isinstance(cells, str) else cells
+
+
+def _garbled(name: str, row: int) -> str:
+    return f"{name}: expected text in the character set, found other bytes"
+
+
+def _parts(plan: Plan, split: Split) -> Iterator[Part[Names]]:
+    probe = plan.files[split.file].probe
+    return read_parts(probe, Names(probe.columns), split.start, split.stop, Names)
+
+
+def _count(batches: Iterator[pa.RecordBatch]) -> bytes:
+    return pickle.dumps(sum(batch.num_rows for batch in batches))
+
+
+def _array(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    """A column of events from an array, a list, or the value of all rows."""
+    if isinstance(value, pa.Array):
+        return value if value.type == kind else value.cast(kind)
+    return pa.array(value, kind) if isinstance(value, list) else pa.repeat(pa.scalar(value, kind), count)
+
+
+def _arrow_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column as Spark has it; text for others."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    numbers = pa.types.is_signed_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
+    others = pa.types.is_boolean(kind) or pa.types.is_binary(kind) or pa.types.is_date32(kind)
+    return kind if numbers or others or (pa.types.is_decimal(kind) and kind.precision <= 38) else pa.string()
+
+
+def _typed(rows: Rows[Names], one: pa.Field) -> pa.Array:
+    """A column of rows as a type; null for a value that is not one, and if the rows lack it."""
+    if one.name not in rows.layout.names:
+        return pa.nulls(len(rows.offset), one.type)
+    place = rows.layout.names.index(one.name)
+    content = plain(rows.content(place))
+    found = None if pa.types.is_string(content.type) or pa.types.is_string(one.type) else cast(content, one.type)
+    return parsed(rows.text(place), one.type) if found is None else found
