@@ -32,9 +32,9 @@ from cdcwb.formats.goldengate.decode.bodies import (
     walk,
 )
 from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.decode.values import nullable_texts, texts
+from cdcwb.formats.goldengate.decode.values import texts
 from cdcwb.formats.goldengate.exports import ColumnFacts
-from cdcwb.formats.goldengate.layout import GUESS, Coding, How
+from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
 from cdcwb.formats.goldengate.plan import FileEntry, Plan
 from cdcwb.formats.goldengate.plan.trails import Version
 from cdcwb.formats.goldengate.plan.transactions import forms_of
@@ -134,33 +134,24 @@ def decode_cells(
 ) -> tuple[TextPool, Ints, list[tuple[int, Problem, str]]]:
     """All values of some bodies as text: a pool, the index of each in it (-1: invalid bytes, which are in no image),
     and problems as (cell, code, sentence). ``slots``: those of the cells."""
-    codes = tables.codes(slots)
+    # the cells of a NonStop are a second group of each coding
+    codes = tables.codes(slots) + len(tables.codings) * cells.bare
     pool = TextPool()
     place = np.zeros(len(cells), dtype=np.int64)
     problems: list[tuple[int, Problem, str]] = []
-    for code in np.flatnonzero(np.bincount(codes, minlength=len(tables.codings))):
-        how = tables.codings[code]
-        for chosen, bare in _by_indicators(cells, codes == code):
-            start, stop = cells.start[chosen], cells.stop[chosen]
-            if bare:
-                found = nullable_texts(buffer, start, stop, how, charset, order)
-            else:
-                found = texts(buffer, start, stop, cells.is_null[chosen], how, charset, order)
-            place[chosen] = pool.add(found.array)
-            problems += [(int(chosen[at]), code_of, sentence) for at, code_of, sentence in found.problems]
+    for code in np.flatnonzero(np.bincount(codes)).tolist():
+        bare, number = divmod(code, len(tables.codings))
+        how = GUESS_FIXED if bare and number == 0 else tables.codings[number]
+        chosen = np.flatnonzero(codes == code)
+        start, stop, is_null = cells.start[chosen], cells.stop[chosen], cells.is_null[chosen]
+        found = texts(buffer, start, stop, is_null, how, charset, "big" if bare else order)
+        place[chosen] = pool.add(found.array)
+        problems += [(int(chosen[at]), code_of, sentence) for at, code_of, sentence in found.problems]
     place[cells.odd] = -1
     place[[cell for cell, _, _ in problems]] = -1
     for cell in np.flatnonzero(cells.odd).tolist():
         problems.append((cell, Problem.VALUE, odd_indicator(cells.indicator_text(buffer, cell))))
     return pool, place, problems
-
-
-def _by_indicators(cells: Cells, of_code: Bools) -> list[tuple[Ints, bool]]:
-    """Some cells: those after their null indicator, and those that may begin with one."""
-    if cells.bare is None:
-        return [(np.flatnonzero(of_code), False)]
-    both = (np.flatnonzero(of_code & ~cells.bare), False), (np.flatnonzero(of_code & cells.bare), True)
-    return [one for one in both if len(one[0])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,13 +283,13 @@ class Bodies:
         more: list[bytes] = []
         at = len(records.bytes)
         made: dict[int, bytes] = {}
-        order = self.order
         for index, printed in records.extras.items():
             if printed.columns and any(one.data is not None for one in printed.columns):
                 form = Form(int(forms_of(given.marks, self.file.prefix, np.array([index]))[0]))
                 if form is Form.OPAQUE:
                     continue
-                body, _ = body_of_columns(printed.columns, order, form)
+                bare = bool(self._bare(np.array([index]))[0])
+                body, _ = body_of_columns(printed.columns, "big" if bare else self.order, form)
                 if len(body) > stop[index] - start[index]:
                     made[index] = body
         for index, head in given.heads.items():
@@ -326,11 +317,11 @@ class Bodies:
         start = np.where(self._with_columns(rows), self.start[rows], -1)
         skip = np.maximum(given.records.column("SyskeyLen")[rows], 0)
         before = (given.kind[rows] == _BEFORE) | (given.operation[rows] == _DELETE)
-        if not self.file.order_known:
-            start[:] = -1
         stop, bare = self.stop[rows], self._bare(rows)
+        if not self.file.order_known:
+            start[~bare] = -1
         cells = walk(self.buffer, start, stop, self.order, forms, skip, before, bare)
-        unread = (cells.bad >= 0) & self._is_complete(rows)
+        unread = (cells.bad >= 0) & (bare | self._is_complete(rows))
         if unread.any():  # bytes that only begin like columns are not columns
             bad = cells.bad
             cells = walk(self.buffer, np.where(unread, -1, start), stop, self.order, forms, skip, before, bare)
@@ -343,10 +334,10 @@ class Bodies:
         there: Bools = _IMAGED[self.given.kind[rows]] & (forms != Form.OPAQUE)
         return there
 
-    def _bare(self, rows: Ints) -> Bools | None:
-        """Records with null indicators only in columns that may be NULL; None if there are none."""
-        bare: Bools = self.given.marks.system[rows] >= self.file.nullable
-        return bare if bare.any() else None
+    def _bare(self, rows: Ints) -> Bools:
+        """Records whose data are read as those of a NonStop."""
+        bare: Bools = self.given.marks.system[rows] >= self.file.bare_from
+        return bare
 
     def _is_complete(self, rows: Ints) -> Bools:
         """Records with completely printed data that no other record continues."""
@@ -367,13 +358,15 @@ class Bodies:
             batch.put(name, getattr(images, name))
 
     def _unwalked(self, batch: EventBatch, rows: Ints, cells: Cells) -> None:
-        """Complete bodies that are not columns to their end, or whose byte order is unknown."""
+        """Bodies that are not columns to their end, or whose byte order is unknown."""
+        bare = self._bare(rows)
         if not self.file.order_known:
-            for at in np.flatnonzero(self._with_columns(rows) & (self.stop[rows] > self.start[rows])).tolist():
+            with_data = self._with_columns(rows) & (self.stop[rows] > self.start[rows])
+            for at in np.flatnonzero(with_data & ~bare).tolist():
                 batch.problem(at, Problem.ROW_SIZE, UNKNOWN_ORDER)
-        for at in np.flatnonzero((cells.bad >= 0) & self._is_complete(rows)).tolist():
+        for at in np.flatnonzero((cells.bad >= 0) & (bare | self._is_complete(rows))).tolist():
             place = int(cells.bad[at] - self.start[rows[at]])
-            batch.problem(at, Problem.ROW_SIZE, not_columns(place))
+            batch.problem(at, Problem.ROW_SIZE, not_columns(place, bool(bare[at])))
 
     def _large_objects(self, rows: Ints, cells: Cells) -> list[Put]:
         """The values of large objects, joined from fragments."""
@@ -447,8 +440,6 @@ def arrow_type(column: ColumnDef | None) -> pa.DataType:
         return pa.int32() if how.size < 4 or (how.size == 4 and how.signed) else pa.int64()
     if how.how is How.FLOAT:
         return pa.float32() if how.size == 4 else pa.float64()
-    if how.how in (How.DECIMAL, How.PACKED) and 0 <= how.scale <= 38:
-        return pa.decimal128(38, how.scale)
     if how.how is How.MOMENT and column.data_type in (191, 192) and column.most_significant_dt == _DT_YEAR:
         if column.external_length == _DATE or (0 < column.least_significant_dt <= _DT_DAY):
             return pa.date32()

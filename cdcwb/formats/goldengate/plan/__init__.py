@@ -58,8 +58,8 @@ class Settings:
 class FileEntry:
     """One file. ``kind``: logdump, json or xml; ``size``: bytes of the decompressed file; ``problem``: the problem of
     the file itself. ``byte_order`` (little, big) and ``prefix`` (2, 4: bytes before the before image of unified
-    updates) are those of record bodies; with ``order_known`` false, the byte order is unknown. ``nullable``: from this
-    :class:`~cdcwb.formats.goldengate.decode.System` on, null indicators are only in columns that may be NULL.
+    updates) are those of record bodies; with ``order_known`` false, the byte order is unknown. ``bare_from``: from this
+    :class:`~cdcwb.formats.goldengate.decode.System` on, bodies are read as those of a NonStop.
     ``shown``: the time zone from header tokens. ``export``: the settings of a JSON or XML file."""
 
     path: str
@@ -70,7 +70,7 @@ class FileEntry:
     byte_order: Order = "little"
     prefix: int = 2
     order_known: bool = True
-    nullable: int = System.NONSTOP
+    bare_from: int = System.NONSTOP
     shown: list[Shown] = field(default_factory=list)
     export: ExportFile | None = None
 
@@ -164,7 +164,7 @@ OPTIONS: Final[dict[str, str]] = {
     "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",
     "definitions": "DEFGEN file with the definitions of tables that the capture does not have",
     "byte_order": "of record bodies: auto, big, little",
-    "null_indicators": "in which columns of record bodies: auto, every, nullable (only in those that may be NULL)",
+    "null_indicators": "of record bodies: auto (every, none of a NonStop), every, nullable (as of a NonStop)",
     "unified_prefix": "size in bytes of the length that precedes the before image of unified updates: auto, 2, 4",
     "charset": "character set of text columns and names (utf-8)",
     "trail_sequence": "number of the first trail file, if the capture does not give it",
@@ -176,18 +176,18 @@ OPTIONS: Final[dict[str, str]] = {
 """The description of every option of the format."""
 
 _SPLIT_SIZE: Final = 32 << 20
-_INDICATORS: Final = ("auto", "every", "nullable")
+_BARE_FROM: Final = {"auto": System.NONSTOP, "every": System.NONSTOP + 1, "nullable": System.OTHER}
 _SHAPES: Final = ("auto", LOGDUMP, "json", "xml")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The checked options of a capture. None: to be detected."""
+    """The checked options of a capture. None: to be detected. ``bare_from``: see :class:`FileEntry`."""
 
     time_zone: str | None = None
     definitions: tuple[str, ...] = ()
     byte_order: Order | None = None
-    nullable: bool | None = None
+    bare_from: int = System.NONSTOP
     prefix: int | None = None
     charset: str = "utf-8"
     trail_sequence: int | None = None
@@ -207,7 +207,7 @@ class Options:
             parse_zone(zone)
         order = opt.as_choice("byte_order", values.get("byte_order", "auto"), ("auto", "big", "little"))
         prefix = opt.as_choice("unified_prefix", values.get("unified_prefix", "auto"), ("auto", "2", "4"))
-        indicators = opt.as_choice("null_indicators", values.get("null_indicators", "auto"), _INDICATORS)
+        indicators = opt.as_choice("null_indicators", values.get("null_indicators", "auto"), tuple(_BARE_FROM))
         definitions = values.get("definitions", ())
         sequence = values.get("trail_sequence")
         container = {name: value for name, value in values.items() if name in OF_EXPORTS and name != "split_size"}
@@ -216,7 +216,7 @@ class Options:
             time_zone=None if zone.lower() == "auto" else zone,
             definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
             byte_order=None if order == "auto" else cast("Order", order),
-            nullable={"every": False, "nullable": True}.get(indicators),
+            bare_from=_BARE_FROM[indicators],
             prefix=None if prefix == "auto" else int(prefix),
             charset=opt.check_charset("charset", values.get("charset", "utf-8")),
             trail_sequence=None if sequence is None else opt.as_whole("trail_sequence", sequence, 0),
@@ -226,14 +226,6 @@ class Options:
             images=opt.as_bool("images", values.get("images", "true")),
             container=container,
         )
-
-    @property
-    def nullable_from(self) -> int | None:
-        """From which :class:`~cdcwb.formats.goldengate.decode.System` on null indicators are only in columns that may
-        be NULL; None: to be detected."""
-        if self.nullable is None:
-            return None
-        return System.OTHER if self.nullable else System.NONSTOP + 1
 
     @property
     def settings(self) -> Settings:

@@ -24,7 +24,6 @@ from cdcwb.formats.goldengate.decode import MISSING, Ints, System
 from cdcwb.formats.goldengate.decode.definitions import Definition, split_name
 from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Options, Part, Plan, Stretch, grouped
 from cdcwb.formats.goldengate.plan.scanning import (
-    BodyVote,
     Job,
     PartScan,
     Places,
@@ -330,11 +329,15 @@ def decide_bodies(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], optio
             evidence += "" if told else _OF_OTHERS if entry.order_known else _UNKNOWN_ORDER
             value = entry.byte_order if entry.order_known else "unknown"
             plan.detected.append(detected_row("byte_order", value, evidence, False, entry.path))
-        _decide_indicators(plan, entry, votes.get(index, ()), options)
+        entry.bare_from = options.bare_from
+        nonstop = sum(one.nonstop for one in votes.get(index, ()))
+        if nonstop and options.bare_from == System.NONSTOP:
+            evidence = f"{plural(nonstop, 'record')} from a NonStop (detected from file names, TRANSID or system keys)"
+            plan.detected.append(detected_row("null_indicators", _OF_NONSTOP, evidence, False, entry.path))
         if options.prefix is None and wide:
             row = detected_row("unified_prefix", str(entry.prefix), wide[0].prefix_evidence, False, entry.path)
             plan.detected.append(row)
-    indicators = {True: NULLABLE, False: EVERY}.get(options.nullable) if options.nullable is not None else None
+    indicators = {System.NONSTOP + 1: "every column", System.OTHER: "none"}.get(options.bare_from)
     for setting, value in (
         ("byte_order", options.byte_order),
         ("null_indicators", indicators),
@@ -344,34 +347,9 @@ def decide_bodies(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], optio
             plan.detected.append(detected_row(setting, str(value), "given as an option", True))
 
 
-EVERY: Final = "every column"
-NULLABLE: Final = "columns that may be NULL"
+_OF_NONSTOP: Final = "every column; of a NonStop, none"
 _OF_OTHERS: Final = " The one of the capture's other files is used."
 _UNKNOWN_ORDER: Final = " No values are decoded; give it with the option byte_order."
-
-
-def _decide_indicators(plan: Plan, entry: FileEntry, votes: Sequence[BodyVote], options: Options) -> None:
-    """The columns of a file's bodies with a null indicator (§4.8); the default has no row."""
-    every, other = sum(one.with_indicators for one in votes), sum(one.without for one in votes)
-    nonstop = sum(one.nonstop for one in votes)
-    given = options.nullable_from
-    entry.nullable = given if given is not None else System.UNKNOWN if other > every else System.NONSTOP
-    if given is not None or not (other or nonstop):
-        return
-    evidence = []
-    if nonstop:
-        evidence.append(
-            f"{plural(nonstop, 'record')} from a NonStop (detected from file names, TRANSID or system keys): "
-            "only nullable columns have one there"
-        )
-    if other:
-        evidence.append(
-            f"of the other bodies that end exactly, {every} begin each column with a null indicator, {other} do not"
-        )
-    value = NULLABLE if other > every or (nonstop and not every) else EVERY
-    if nonstop and value == EVERY:
-        value = f"{EVERY}; of a NonStop, {NULLABLE}"
-    plan.detected.append(detected_row("null_indicators", value, "; ".join(evidence), False, entry.path))
 
 
 def decide_sides(plan: Plan, parts: Sequence[Part], scans: Sequence[Any]) -> None:
