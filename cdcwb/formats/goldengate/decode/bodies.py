@@ -15,7 +15,6 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order, PrintedColumn, readable
 from cdcwb.formats.kernels import kernel
@@ -179,7 +178,7 @@ def walk(
     start: Ints,
     stop: Ints,
     order: Order,
-    forms: npt.NDArray[np.integer] | None = None,
+    forms: Ints | None = None,
     skip: Ints | None = None,
     before: Bools | None = None,
     bare: Bools | None = None,
@@ -240,9 +239,7 @@ _OTHER_PREFIX: Final = np.array([Form.COLUMNS, Form.KEYED, Form.UNIFIED_4, Form.
 _SAMPLE: Final = 4000
 
 
-def _fit(
-    buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: npt.NDArray[np.integer] | None, skip: Ints | None
-) -> Ints:
+def _fit(buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: Ints | None, skip: Ints | None) -> Ints:
     """How well bodies can be walked, as [3, bodies]: 1 if to their end with ascending indexes in each image, 2 if all
     columns begin with a null indicator as well; the number of complete columns if all begin with one; and of complete
     columns."""
@@ -262,11 +259,7 @@ def _sample(start: Ints, stop: Ints) -> Ints:
 
 
 def detect_order(
-    buffer: Bytes,
-    start: Ints,
-    stop: Ints,
-    forms: npt.NDArray[np.integer] | None = None,
-    skip: Ints | None = None,
+    buffer: Bytes, start: Ints, stop: Ints, forms: Ints | None = None, skip: Ints | None = None
 ) -> tuple[Order | None, str]:
     """The byte order in which more bodies are columns to their exact end, and a sentence of evidence. For a body that
     ends exactly in both, the order in which each column begins with a null indicator counts. Unified updates may have

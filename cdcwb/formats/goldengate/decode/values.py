@@ -14,17 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import (
-    as_array,
-    as_text,
-    bytes_of,
-    content_of,
-    from_matrix,
-    gather,
-    hex_digits,
-    integers,
-    text_array,
-)
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, from_matrix, gather, hex_digits, integers, text_array
 from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
 from cdcwb.formats.goldengate.layout import Coding, How
 from cdcwb.model import Problem
@@ -64,13 +54,7 @@ class Texts(NamedTuple):
 
 
 def texts(
-    buffer: Bytes,
-    start: Ints,
-    stop: Ints,
-    is_null: Bools,
-    how: Coding,
-    charset: str = "utf-8",
-    order: Order = "little",
+    buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str = "utf-8", order: Order = "little"
 ) -> Texts:
     """The values ``[start, stop)`` of a buffer, all of columns with the same coding, as text. ``is_null``: whether the
     value is SQL NULL. ``order`` is that of the length of a text, ``charset`` the database's, by Python's name.
@@ -150,7 +134,7 @@ class _Values:
                 return []
             case How.MOMENT:
                 raw = self._raw(there & (self.stop > self.begin))
-                return [(Kind.MOMENT, as_text(_only(raw, _within(raw, _SPACE, _TILDE))))]
+                return [(Kind.MOMENT, _only(raw, _within(raw, _SPACE, _TILDE)).cast(pa.string()))]
             case How.BINARY:
                 return [(Kind.BINARY, self._hex(self.prefixed))]
         if not (may_be_text := self.prefixed & (size > 2)).any():
@@ -212,9 +196,9 @@ class _Values:
         is_text &= ~is_moment
         rest &= ~is_moment & ~is_text
         if is_moment.any():
-            parts.append((Kind.MOMENT, as_text(_only(raw, is_moment))))
+            parts.append((Kind.MOMENT, _only(raw, is_moment).cast(pa.string())))
         if is_text.any():
-            parts.append((Kind.TEXT, pc.ascii_rtrim(as_text(_only(raw, is_text)), " ")))
+            parts.append((Kind.TEXT, pc.ascii_rtrim(_only(raw, is_text).cast(pa.string()), " ")))
         for width in (2, 4, 8)[not fixed :]:
             if (where := rest & (size == width)).any():
                 parts.append((Kind.NUMBER, self._integers(where, width)))
@@ -299,9 +283,10 @@ def _only(values: pa.Array, where: Bools) -> pa.Array:
 
 def decoded(raw: bytes, charset: str) -> str | None:
     """Text in a character set; None if undecodable."""
-    with suppress(UnicodeError, LookupError):
+    try:  # suppress() would take as long as the decoding
         return raw.decode(charset)
-    return None
+    except (UnicodeError, LookupError):
+        return None
 
 
 def _is_number(raw: bytes) -> bool:
