@@ -192,7 +192,7 @@ def _plainly(text: bytes) -> list[tuple[Printed, dict[str, str | None]]]:
         image = {}
         for cell in walk_one(record.body or b"", "little") or ():
             value = (record.body or b"")[cell.start : cell.stop]
-            image[f"c{cell.index}"] = None if cell.is_null else value_of(value, GUESS, "little").text
+            image[f"c{cell.index}"] = None if cell.indicator == 0xFFFF else value_of(value, GUESS, "little").text
         out.append((record, image))
     return out
 

@@ -1,4 +1,4 @@
-"""Values of columns to text, one at a time: what the compiled loop is held against (docs/formats/goldengate.md §4)."""
+"""Values of columns to text, one at a time: the reference of decoding arrays (docs/formats/goldengate.md §4)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ CLOCK: Final = 19
 """Characters of a date with its time, without a fraction."""
 LONGEST_MOMENT: Final = 40
 """Characters of a date with its time, fraction and zone, at most."""
+NOT_DECODED: Final = "zoned and packed decimals are not decoded; their bytes are in the column raw"
+"""What is said of every decimal that is not text."""
 
 
 def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> Value:
@@ -53,9 +55,7 @@ def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> V
                 return Value(pa.scalar(number.item(), kind).cast(pa.string()).as_py(), Kind.NUMBER)
             return _number_text(raw, prefixed, f"expected a number of 4 or 8 bytes, found {len(raw)}")
         case How.DECIMAL:
-            return _zoned(raw, how, prefixed)
-        case How.PACKED:
-            return _packed(raw, how, prefixed)
+            return _number_text(raw, prefixed, NOT_DECODED)
         case How.MOMENT:
             there = raw[2:] if prefixed else raw
             if there and printable(there):
@@ -122,35 +122,6 @@ def _number_text(raw: bytes, prefixed: bool, sentence: str) -> Value:
     return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence)
 
 
-def _zoned(raw: bytes, how: Coding, prefixed: bool) -> Value:
-    """A digit a byte; a sign as a character before or behind them, or as the high bit of the first or last digit."""
-    sentence = "expected a decimal of one digit per byte, found other bytes"
-    if prefixed:
-        return _number_text(raw, prefixed, sentence)
-    digits = bytearray(raw)
-    negative = False
-    for place in (0, -1):
-        if digits and digits[place] in b"+-":
-            negative = digits.pop(place) == ord("-")
-            break
-        if digits and digits[place] & 0x80:
-            digits[place] &= 0x7F
-            negative = True
-            break
-    if not digits or not bytes(digits).isdigit() or (negative and not how.signed):
-        return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence)
-    return Value(scaled(-int(digits) if negative else int(digits), how.scale), Kind.NUMBER)
-
-
-def _packed(raw: bytes, how: Coding, prefixed: bool) -> Value:
-    """A digit in each half byte; the last half byte is the sign: B and D are negative."""
-    digits = raw.hex()
-    if digits and digits[:-1].isdigit() and digits[-1] in "abcdef":
-        number = int(digits[:-1] or "0")
-        return Value(scaled(-number if digits[-1] in "bd" else number, how.scale), Kind.NUMBER)
-    return _number_text(raw, prefixed, "expected a packed decimal, found other bytes")
-
-
 def _guess(raw: bytes, prefixed: bool, charset: str) -> Value:
     """A value of a column that has no definition (§4.7)."""
     if not raw:
@@ -178,7 +149,10 @@ def _guess_fixed(raw: bytes, prefixed: bool, charset: str) -> Value:
         return Value(str(int.from_bytes(raw, "big", signed=True)), Kind.NUMBER)
     if found.kind is Kind.HEX and (text := decoded(raw, charset)) is not None and text.isprintable():
         return Value(text.rstrip(" "), Kind.TEXT)
-    return found
+    if found.kind is Kind.NUMBER:
+        return found
+    sentence = f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}"
+    return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence)
 
 
 def _looks_like_a_moment(raw: bytes) -> bool:

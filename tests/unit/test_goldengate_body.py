@@ -20,7 +20,6 @@ from cdcwb.formats.goldengate.decode.bodies import (
     Half,
     body_of_columns,
     columns_of,
-    detect_indicators,
     detect_order,
     detect_unified,
     walk,
@@ -54,8 +53,8 @@ def of_body(cells: Cells, body: int, start: int) -> list[Cell]:
     for place in range(int(cells.offsets[body]), int(cells.offsets[body + 1])):
         indicator = 0xFFFF if cells.is_null[place] else int(cells.odd[place])
         first, last = int(cells.start[place]) - start, int(cells.stop[place]) - start
-        bare = cells.bare is not None and bool(cells.bare[place])
-        out.append(Cell(int(cells.index[place]), first, last, indicator, Half(int(cells.half[place])), bare))
+        half, bare = Half(int(cells.half[place])), bool(cells.bare[place])
+        out.append(Cell(int(cells.index[place]), first, last, indicator, half, bare))
     return out
 
 
@@ -108,17 +107,17 @@ def test_a_system_key_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_columns_that_may_lack_a_null_indicator_are_all_of_their_bytes(order: Order) -> None:
-    body = column(0, b"abcd", order, b"") + column(2, b"", order, b"") + column(5, None, order)
+def test_bare_columns_are_big_endian_and_all_of_their_bytes_are_the_value(order: Order) -> None:
+    body = column(0, b"abcd", "big", b"") + column(2, b"", "big", b"") + column(5, None, "big")
     wanted = [(0, b"abcd"), (2, b""), (5, b"\xff\xff")]
     cells = walk_one(body, order, bare=True)
-    assert [(cell.index, body[cell.start : cell.stop], cell.is_null) for cell in cells or []] == [
-        (index, data, False) for index, data in wanted
+    assert [(cell.index, body[cell.start : cell.stop], cell.indicator) for cell in cells or []] == [
+        (index, data, 0) for index, data in wanted
     ]
+    assert walk_one(column(0, b"abcd", "little", b""), order, bare=True) is None
     buffer, start, stop = laid([body, column(1, b"x", order)])
     many = walk(buffer, start, stop, order, bare=np.array([True, False]))
-    assert many.bare is not None
-    assert (many.bare.tolist(), many.odd.any()) == ([True] * 3 + [False], False)
+    assert (many.bare.tolist(), many.odd.any(), many.is_null.any()) == ([True] * 3 + [False], False, False)
     assert [buffer[a:b].tobytes() for a, b in zip(many.start, many.stop, strict=True)][:3] == [one for _, one in wanted]
 
 
@@ -165,9 +164,10 @@ def test_many_bodies_walk_as_each_alone(
 ) -> None:
     bodies, forms, skips, befores, bares = [], [], [], [], []
     for form, skip, first, second, cut, before, bare in shapes:
-        parts = [b"".join(column(i, v, order, n) for i, v, n in half) for half in (first, second)]
+        own: Order = "big" if bare else order
+        parts = [b"".join(column(i, v, own, n) for i, v, n in half) for half in (first, second)]
         width = {Form.KEYED: 2, Form.UNIFIED_2: 2, Form.UNIFIED_4: 4}.get(form, 0)
-        body = b"s" * skip + (len(parts[0]).to_bytes(width, order) if width else b"") + b"".join(parts)
+        body = b"s" * skip + (len(parts[0]).to_bytes(width, own) if width else b"") + b"".join(parts)
         bodies.append(body[: max(len(body) - cut, 0)])
         forms.append(form)
         skips.append(skip)
@@ -216,8 +216,6 @@ def test_bodies_without_null_indicators_tell_the_byte_order_by_their_ends(order:
     bodies = [column(0, b"a" * k, order, b"") + column(2, b"\0\0\0\1", order, b"") for k in range(1, 40)]
     found, evidence = detect_order(*laid(bodies))
     assert (found, evidence.startswith(f"Read {order}-endian, 39 of 39 sampled bodies")) == (order, True)
-    assert detect_indicators(*laid(bodies), order) == (0, 39)
-    assert detect_indicators(*laid([column(0, b"a", order), bodies[0], b"x"]), order) == (1, 1)
 
 
 @pytest.mark.parametrize("order", ORDERS)

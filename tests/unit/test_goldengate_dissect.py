@@ -188,7 +188,7 @@ def test_a_column_that_goes_on_in_the_next_record_is_no_error() -> None:
 
 def test_the_system_key_of_a_nonstop_record() -> None:
     text = RECORD.replace("SyskeyLen  :     0  (x00)", "SyskeyLen  :     4  (x04)").replace(
-        HEX, f" 0102 0304 | x\n{HEX}"
+        HEX, " 0102 0304 0000 0004 0000 0007 0001 0006 6170 706c 6573 | x\n"
     )
     field = named(tree(text), "data")
     assert [(child.name, child.value) for child in field.children if child.name != "layout"] == [

@@ -151,7 +151,7 @@ def test_the_walk_of_the_page_is_the_walk_of_the_code() -> None:
     assert body == the_record().body
     cells = walk_one(body, "little")
     assert cells is not None
-    assert [(cell.index, body[cell.start : cell.stop], cell.is_null) for cell in cells] == [
+    assert [(cell.index, body[cell.start : cell.stop], cell.indicator == 0xFFFF) for cell in cells] == [
         (0, bytes([0, 0, 0, 42]), False),
         (1, b"\x06\0quartz", False),
     ]
@@ -178,7 +178,7 @@ def test_a_null_is_its_indicator() -> None:
     (shown,) = re.findall(r"Column 2 as NULL: `([0-9a-f ]+)`", section("4.4"))
     cells = walk_one(octets(shown), "little")
     assert cells is not None
-    assert [(cell.index, cell.is_null, cell.stop - cell.start) for cell in cells] == [(2, True, 0)]
+    assert [(cell.index, cell.indicator == 0xFFFF, cell.stop - cell.start) for cell in cells] == [(2, True, 0)]
 
 
 def test_a_key_update_has_the_old_key_in_front() -> None:

@@ -509,7 +509,7 @@ def test_a_record_without_its_header_block_is_read_from_its_lines(tmp_path: Path
 
 
 def test_the_system_key_stands_before_the_columns(tmp_path: Path) -> None:
-    rows = events(tmp_path, OPEN + record(100, 3, syskey=4, body="dead beef 0000 0600 0000 0000 0001"))
+    rows = events(tmp_path, OPEN + record(100, 3, syskey=4, body="dead beef 0000 0004 0000 0001"))
     assert rows[-1]["after"] == {"c0": "1"}
     assert rows[-1]["headers"]["syskey"] == "deadbeef"
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.goldengate.decode.bodies import Form, Half, walk
 from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.decode.values import Kind, Texts, nullable_texts, nullable_value, texts, value_of
+from cdcwb.formats.goldengate.decode.values import Kind, Texts, texts, value_of
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
 from cdcwb.formats.goldengate.table import Images, Put, Tables, arrow_type, read_images, typed_texts
 from cdcwb.model import Problem
@@ -23,6 +23,7 @@ from tests.reference import goldengate as reference
 
 CODINGS: Final = (
     GUESS,
+    GUESS_FIXED,
     Coding(How.TEXT),
     Coding(How.TEXT, charset="utf-16-be"),
     Coding(How.FIXED_TEXT, 6),
@@ -38,14 +39,14 @@ CODINGS: Final = (
     Coding(How.INTEGER, 8, 3, signed=False),
     Coding(How.FLOAT, 4),
     Coding(How.FLOAT, 8),
-    Coding(How.DECIMAL, 0, 2),
-    Coding(How.PACKED, 0, 2),
+    Coding(How.DECIMAL),
     Coding(How.MOMENT),
     Coding(How.BINARY),
     Coding(How.LOB),
     Coding(How.UNKNOWN),
 )
 MOMENT: Final = "2021-01-03:15:26:03.160000000"
+NOT_DECODED: Final = "zoned and packed decimals are not decoded; their bytes are in the column raw"
 
 
 def varying(value: str | bytes, order: Any = "little") -> bytes:
@@ -61,8 +62,8 @@ def laid(values: list[bytes | None], gap: bytes = b"\0\0") -> tuple[np.ndarray, 
     return np.frombuffer(b"".join(gap + (value or b"") for value in values), np.uint8), stop - size, stop, null
 
 
-def read(values: list[bytes | None], column: ColumnDef | Coding | None, **more: Any) -> Texts:
-    return texts(*laid(values), column, **more)
+def read(values: list[bytes | None], how: Coding, **more: Any) -> Texts:
+    return texts(*laid(values), how, **more)
 
 
 # --- one value --------------------------------------------------------------------------------------------------------
@@ -85,15 +86,13 @@ def read(values: list[bytes | None], column: ColumnDef | Coding | None, **more: 
         (b"\0\0\0\5", Coding(How.INTEGER, 4, -2), "500", Kind.NUMBER),
         (b"\xff" * 8, Coding(How.INTEGER, 8, 0, signed=False), "18446744073709551615", Kind.NUMBER),
         (varying("12.5"), Coding(How.INTEGER, 8), "12.5", Kind.NUMBER),
+        (b"\x80" + b"\0" * 7, Coding(How.INTEGER, 8), "-9223372036854775808", Kind.NUMBER),
+        (b"\x80" + b"\0" * 7, Coding(How.INTEGER, 8, 20), "-0.09223372036854775808", Kind.NUMBER),
+        (b"\xff" * 8, Coding(How.INTEGER, 8, 19, signed=False), "1.8446744073709551615", Kind.NUMBER),
+        (b"\0\0\0\0", Coding(How.INTEGER, 4, -2), "0", Kind.NUMBER),
         (b"\x3f\xc0\0\0", Coding(How.FLOAT, 4), "1.5", Kind.NUMBER),
         (b"\xbf\xf8" + b"\0" * 6, Coding(How.FLOAT, 8), "-1.5", Kind.NUMBER),
-        (b"00123", Coding(How.DECIMAL, 0, 2), "1.23", Kind.NUMBER),
-        (b"\xb0123", Coding(How.DECIMAL), "-123", Kind.NUMBER),
-        (b"012\xb3", Coding(How.DECIMAL), "-123", Kind.NUMBER),
-        (b"-12", Coding(How.DECIMAL), "-12", Kind.NUMBER),
-        (b"12+", Coding(How.DECIMAL), "12", Kind.NUMBER),
-        (b"\x01\x23\x4d", Coding(How.PACKED, 0, 2), "-12.34", Kind.NUMBER),
-        (b"\x12\x3c", Coding(How.PACKED), "123", Kind.NUMBER),
+        (varying("-12.5"), Coding(How.DECIMAL), "-12.5", Kind.NUMBER),
         (MOMENT.encode(), Coding(How.MOMENT), MOMENT, Kind.MOMENT),
         (varying(MOMENT), Coding(How.MOMENT), MOMENT, Kind.MOMENT),
         (b"-001 02:03:04", Coding(How.MOMENT), "-001 02:03:04", Kind.MOMENT),
@@ -123,10 +122,8 @@ def test_a_value_is_read_as_its_type_says(raw: bytes, how: Coding, text: str, ki
         (b"\0\1", Coding(How.INTEGER, 4), Problem.VALUE, "expected an integer of 4 bytes, found 2"),
         (varying("x"), Coding(How.INTEGER, 8), Problem.VALUE, "expected an integer of 8 bytes, found 3"),
         (b"", Coding(How.FLOAT, 8), Problem.VALUE, "expected a number of 4 or 8 bytes, found 0"),
-        (b"12a", Coding(How.DECIMAL), Problem.VALUE, "expected a decimal of one digit per byte, found other bytes"),
-        (b"-1", Coding(How.DECIMAL, 0, 0, signed=False), Problem.VALUE,
-         "expected a decimal of one digit per byte, found other bytes"),
-        (b"\x12", Coding(How.PACKED), Problem.VALUE, "expected a packed decimal, found other bytes"),
+        (b"00123", Coding(How.DECIMAL), Problem.VALUE, NOT_DECODED),
+        (b"\x01\x23\x4d", Coding(How.DECIMAL), Problem.VALUE, NOT_DECODED),
         (b"\x01\x02\x03", Coding(How.MOMENT), Problem.VALUE, "expected a date or time as text, found other bytes"),
         (b"\5\0ab", Coding(How.BINARY), Problem.VALUE, "expected 5 bytes by their length prefix, found 2"),
     ],
@@ -163,7 +160,7 @@ def test_bytes_that_are_no_value_are_hex_with_a_problem(
 )
 def test_a_value_without_a_definition_is_guessed_by_its_bytes(raw: bytes, text: str, kind: Kind) -> None:
     assert value_of(raw, GUESS, "little") == (text, kind, None, "")
-    found = read([raw, None, varying("other")], None)
+    found = read([raw, None, varying("other")], GUESS)
     assert found.array.to_pylist() == [text, None, "other"]
     assert found.kinds.tolist() == [kind, Kind.NULL, Kind.TEXT]
 
@@ -195,69 +192,29 @@ def test_a_column_reads_as_its_values_do_one_by_one(
     found.array.validate(full=True)
 
 
-@pytest.mark.parametrize("order", ["little", "big"])
 @pytest.mark.parametrize(
-    ("raw", "how", "text", "width"),
+    ("raw", "text", "kind"),
     [
-        (b"ANN ", GUESS_FIXED, "ANN", 0),
-        (b"WA", GUESS_FIXED, "WA", 0),
-        (b"", GUESS_FIXED, "", 0),
-        (b"    ", GUESS_FIXED, "", 0),
-        (b"\0\0\0\x2a", GUESS_FIXED, "42", 0),
-        (b"\0\x2a", GUESS_FIXED, "42", 0),
-        (b"\0\0\0\0\0\0\0\x2a", GUESS_FIXED, "42", 0),
-        (b"\0\0\0\0\0\x2a", GUESS_FIXED, "42", 2),
-        (b"\0\0SEATTLE  ", GUESS_FIXED, "SEATTLE", 2),
-        (b"\xff\xff       ", GUESS_FIXED, None, 2),
-        (b"2022-12-22", GUESS_FIXED, "2022-12-22", 0),
-        (b"Z\xc3\xbcrich", GUESS_FIXED, "Z\u00fcrich", 0),
-        (b"\xff\xff\xff\xff", Coding(How.INTEGER, 4), "-1", 0),
-        (b"\xff\xff", Coding(How.INTEGER, 4), None, 2),
-        (b"\xff\xff\0\0\0\0", Coding(How.INTEGER, 4), None, 2),
-        (b"\0\0\0\0\0\x2a", Coding(How.INTEGER, 4, 1), "4.2", 2),
-        (b"\0\0\0\x2a", Coding(How.INTEGER, 4, 1), "4.2", 0),
-        (b"ab  ", Coding(How.FIXED_TEXT, 4), "ab", 0),
-        (b"\0\0ab  ", Coding(How.FIXED_TEXT, 4), "ab", 2),
-        (b"\xff\xff    ", Coding(How.FIXED_TEXT, 4), None, 2),
+        (b"ANN ", "ANN", Kind.TEXT),
+        (b"WA", "WA", Kind.TEXT),
+        (b"", "", Kind.TEXT),
+        (b"    ", "", Kind.TEXT),
+        (b"\0\0\0\x2a", "42", Kind.NUMBER),
+        (b"\0\x2a", "42", Kind.NUMBER),
+        (b"\0" * 7 + b"\x2a", "42", Kind.NUMBER),
+        (b"2022-12-22", "2022-12-22", Kind.MOMENT),
+        (b"Z\xc3\xbcrich", "Z\u00fcrich", Kind.TEXT),
+        (varying("pebble", "big"), "pebble", Kind.TEXT),
     ],
 )
-def test_a_column_that_may_be_null_is_read_in_the_one_way_that_fits(
-    raw: bytes, how: Coding, text: str | None, width: int, order: Any
-) -> None:
-    found, indicator = nullable_value(raw, how, order)
-    assert (None if found.kind is Kind.NULL else found.text, found.problem, indicator) == (text, None, width)
+def test_a_value_of_a_nonstop_may_be_text_without_a_length(raw: bytes, text: str, kind: Kind) -> None:
+    assert value_of(raw, GUESS_FIXED, "big") == (text, kind, None, "")
 
 
-@pytest.mark.parametrize(
-    ("raw", "how", "sentence"),
-    [
-        (b"\0\0\xf0\0", GUESS_FIXED, "0000f000 is '61440' or '-4096' after a null indicator; give a definition"),
-        (b"\xff\xff\xff\xff", GUESS_FIXED, "ffffffff is '-1' or NULL; give a definition of the table"),
-        (b"\xff\xff", Coding(How.INTEGER, 2), "ffff is '-1' or NULL; give a definition of the table"),
-        (b"\1\2\3", GUESS_FIXED, "expected text, a date or an integer of 2, 4 or 8 bytes, found 010203"),
-        (b"abcde", Coding(How.FIXED_TEXT, 4), "expected"),
-    ],
-)
-def test_a_column_that_fits_in_two_ways_or_in_none_is_a_problem(raw: bytes, how: Coding, sentence: str) -> None:
-    found, width = nullable_value(raw, how, "big")
-    assert (found.problem, found.kind, width) == (Problem.VALUE, Kind.HEX, 0)
-    assert found.sentence.startswith(sentence)
-
-
-BARE = st.tuples(st.sampled_from([b"", b"\0\0", b"\xff\xff"]), PIECES).map(lambda pair: pair[0] + (pair[1] or b""))
-
-
-@given(st.lists(BARE, max_size=9), st.sampled_from([*CODINGS, GUESS_FIXED]), st.sampled_from(["little", "big"]),
-       st.sampled_from(["utf-8", "gbk", "latin-1"]))  # fmt: skip
-def test_columns_that_may_be_null_read_as_their_values_do_one_by_one(
-    values: list[bytes], how: Coding, order: Any, charset: str
-) -> None:
-    buffer, start, stop, _ = laid(list(values))
-    found = nullable_texts(buffer, start, stop, how, charset, order)
-    alone = [nullable_value(value, how, order, charset)[0] for value in values]
-    assert found.array.to_pylist() == [None if one.kind is Kind.NULL else one.text for one in alone]
-    assert found.kinds.tolist() == [one.kind for one in alone]
-    assert found.problems == [(k, one.problem, one.sentence) for k, one in enumerate(alone) if one.problem]
+@pytest.mark.parametrize("raw", [b"\1\2\3", b"\0\0SEATTLE  ", b"\0\0\0\0\0\x2a", b"Z\xfcrich"])
+def test_bytes_of_a_nonstop_that_look_like_nothing_are_a_problem(raw: bytes) -> None:
+    sentence = f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex()}"
+    assert value_of(raw, GUESS_FIXED, "big") == (raw.hex(), Kind.HEX, Problem.VALUE, sentence)
 
 
 def test_values_may_lie_in_another_order_than_the_column() -> None:
@@ -288,7 +245,7 @@ def column(code: int, length: int = 0, *, scale: int = 0, sub: int = 0, last: in
         (column(135), pa.decimal128(38, 0), b"\xff" * 8, Decimal(2**64 - 1)),
         (column(142), pa.float32(), b"\x3f\xc0\0\0", 1.5),
         (column(143), pa.float64(), b"\x3f\xf8" + b"\0" * 6, 1.5),
-        (column(152, scale=1), pa.decimal128(38, 1), b"\xb012", Decimal("-1.2")),
+        (column(152, scale=1), pa.string(), varying("-1.2"), "-1.2"),
         (column(192, 10, last=2), pa.date32(), b"2022-12-22", datetime.date(2022, 12, 22)),
         (column(192, 19, last=5), pa.timestamp("us"), b"2022-12-22:01:02:03",
          datetime.datetime(2022, 12, 22, 1, 2, 3)),
@@ -308,7 +265,11 @@ def test_a_column_has_the_type_of_its_definition(
     there: ColumnDef | None, kind: pa.DataType, raw: bytes, value: object
 ) -> None:
     assert arrow_type(there) == kind
-    assert typed_texts(read([raw, None, raw], there).array, kind).to_pylist() == [value, None, value]
+    assert typed_texts(read([raw, None, raw], GUESS if there is None else there.coding).array, kind).to_pylist() == [
+        value,
+        None,
+        value,
+    ]
 
 
 def test_what_is_no_value_of_the_type_is_null_in_typed_tables() -> None:

@@ -434,18 +434,16 @@ class How(IntEnum):
     FLOAT = 4
     """IEEE 754 big-endian of 4 or 8 bytes (assumed)."""
     DECIMAL = 5
-    """A digit per byte, the sign separate or in the high bit of a digit (assumed)."""
-    PACKED = 6
-    """A digit in each half byte, the sign in the last (assumed)."""
-    MOMENT = 7
+    """Zoned or packed decimals, which are not decoded; a number in text form with a length is read."""
+    MOMENT = 6
     """A date, time or interval as text without a length; one with a length is read as well."""
-    BINARY = 8
+    BINARY = 7
     """Two bytes of length, then bytes that are no text."""
-    LOB = 9
+    LOB = 8
     """A large object's entry in its record; the value is in separate records."""
-    UNKNOWN = 10
+    UNKNOWN = 9
     """A code that no public source explains."""
-    GUESS_FIXED = 11
+    GUESS_FIXED = 10
     """Unknown, and text may be padded with blanks and without a length, as in the columns of a NonStop."""
 
 
@@ -563,10 +561,8 @@ def coding_of(data_type: int, sub_type: int = 0, length: int = 0, scale: int = 0
         return Coding(How.INTEGER, size, scale, signed)
     if data_type in _FLOATS:
         return Coding(How.FLOAT, _FLOATS[data_type][1])
-    if data_type in _DECIMALS:
-        return Coding(How.DECIMAL, 0, scale, data_type != 150)
-    if data_type == _PACKED:
-        return Coding(How.PACKED, 0, scale)
+    if data_type in _DECIMALS or data_type == _PACKED:
+        return Coding(How.DECIMAL)
     return Coding(How.MOMENT) if data_type in _MOMENTS else Coding(How.UNKNOWN)
 
 

@@ -45,13 +45,15 @@ from cdcwb.formats.goldengate.decode.printed import (
     user_pairs,
     walk_tokens,
 )
-from cdcwb.formats.goldengate.decode.values import Kind, coding, nullable_value, value_of
+from cdcwb.formats.goldengate.decode.values import value_of
 from cdcwb.formats.goldengate.layout import (
     DDL_ITEMS,
     FIELDS,
     GHDR,
     GHDR_FIXED,
     GHDR_TIME,
+    GUESS,
+    GUESS_FIXED,
     HALVES,
     HEADER_TOKENS,
     IO_TYPES,
@@ -60,6 +62,7 @@ from cdcwb.formats.goldengate.layout import (
     TOKEN_MEANINGS,
     TRANS_IND,
     UNIFIED,
+    Coding,
     field_meaning,
     is_before_image,
     shown,
@@ -161,8 +164,8 @@ class HexBytes:
 
 class Decoding(NamedTuple):
     """The settings for decoding the values of a record. ``order_known`` false: the byte order is unknown, so no value
-    is decoded. ``prefix``: bytes before the before image of unified updates. ``bare``: null indicators are only in
-    columns that may be NULL.
+    is decoded. ``prefix``: bytes before the before image of unified updates. ``bare``: columns are big-endian, without
+    null indicators (NonStop).
     """
 
     definition: Definition | None = None
@@ -175,6 +178,11 @@ class Decoding(NamedTuple):
     def column(self, index: int) -> ColumnDef | None:
         """The column with this index, from 0; None without a definition."""
         return self.definition.column(index) if self.definition is not None else None
+
+    def coding(self, index: int) -> Coding:
+        """The coding of its values; inferred from the bytes without a definition."""
+        column = self.column(index)
+        return column.coding if column is not None else GUESS_FIXED if self.bare else GUESS
 
     def name(self, index: int) -> str:
         """Its name, ``c3`` if unknown."""
@@ -232,8 +240,8 @@ def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Fi
         fields.append(data.leaf("system key", 0, skip, key.hex(), f"NonStop: the row's system key, {skip} bytes"))
     short = len(data) < max(record.length, record.values.get("RecLength", -1))
     goes_on = record.values.get("Continued") == 1
-    if not by.order_known or (bad >= 0 and not short and not goes_on):
-        reason = not_columns(bad) if by.order_known else UNKNOWN_ORDER
+    if not by.order_known or (bad >= 0 and not goes_on and (by.bare or not short)):
+        reason = not_columns(bad, by.bare) if by.order_known else UNKNOWN_ORDER
         rest = data.data[skip:].hex()
         return [*fields, data.leaf("undecoded", min(skip, len(data)), len(data), rest, reason, Problem.ROW_SIZE)]
     width = {Form.COLUMNS: 0, Form.UNIFIED_4: 4}.get(form, 2)
@@ -287,17 +295,15 @@ def _value(raw: bytes, index: int, by: Decoding) -> tuple[str | None, str, str |
     column = by.column(index)
     kind = f"inferred type: no definition of column {index}" if column is None else column.type
     if by.bare:
-        found, width = nullable_value(raw, coding(column), by.order, by.charset)
-        if found.kind is Kind.NULL:
-            return None, f"{kind}; NULL", None, width
-        return found.text, found.sentence or kind, found.problem, width
+        found = value_of(raw, by.coding(index), by.order, by.charset)
+        return found.text, found.sentence or kind, found.problem, 0
     if raw[:2] == b"\xff\xff":
         return None, f"{kind}; NULL", None, 2
     if len(raw) < 2:
         return raw.hex(), "too short to have a null indicator", Problem.VALUE, 2
     if raw[:2] != b"\0\0":
         return raw[2:].hex(), odd_indicator(raw[:2].hex()), Problem.VALUE, 2
-    found = value_of(raw[2:], coding(column), by.order, by.charset)
+    found = value_of(raw[2:], by.coding(index), by.order, by.charset)
     return found.text, found.sentence or kind, found.problem, 2
 
 
@@ -374,8 +380,9 @@ def dissect(
     printed = printed_of(record, lines)
     file = FileEntry("", len(record)) if file is None else file
     systems = marks_of(scan(np.frombuffer(record, dtype=np.uint8))).system
-    bare = bool(len(systems)) and int(systems[0]) >= file.nullable
-    by = Decoding(definition, file.byte_order, file.order_known, file.prefix, bare, charset)
+    bare = bool(len(systems)) and int(systems[0]) >= file.bare_from
+    order: Order = "big" if bare else file.byte_order
+    by = Decoding(definition, order, bare or file.order_known, file.prefix, bare, charset)
     tree = _Tree(record, printed, lines.pairs, by)
     children = [tree.section(section) for section in _sections(lines.lines)]
     return group(record, tree.name, 0, len(record), tree.meaning, children, None, tree.problem)

@@ -110,7 +110,7 @@ class System(IntEnum):
     UNKNOWN = 1
     """No evidence."""
     NONSTOP = 2
-    """A NonStop: null indicators are only in columns that may be NULL."""
+    """A NonStop: big-endian, without null indicators."""
 
 
 @dataclass(slots=True)

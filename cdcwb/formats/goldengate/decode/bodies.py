@@ -1,10 +1,10 @@
 """Decodes the bytes of record bodies to columns (docs/formats/goldengate.md §4).
 
 A column is its index in the table (from 0) and a length, two bytes each in the byte order of the trail, then that many
-bytes: a null indicator of two bytes (0000: a value, FFFF: NULL) and the value. A NonStop writes the indicator only in
-columns that may be NULL (§4.8): the cells of such bodies are all of a column's bytes. NonStop's Enscribe updates are
-pairs of field offset and field length instead; a body does not distinguish the two, so these are read as columns if
-they happen to fit, and fail otherwise.
+bytes: a null indicator of two bytes (0000: a value, FFFF: NULL) and the value. The columns of a NonStop's records are
+*bare*: big-endian, without null indicators (§4.8). NonStop's Enscribe updates are pairs of field offset and field
+length instead; a body does not distinguish the two, so these are read as columns if they happen to fit, and fail
+otherwise.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order, PrintedColumn, readable
-from cdcwb.formats.goldengate.decode.grammar import wide
 from cdcwb.formats.kernels import kernel
 
 __all__ = [
@@ -29,7 +27,6 @@ __all__ = [
     "Half",
     "body_of_columns",
     "columns_of",
-    "detect_indicators",
     "detect_order",
     "detect_unified",
     "not_columns",
@@ -50,9 +47,10 @@ UNKNOWN_ORDER: Final = (
 )
 
 
-def not_columns(place: int) -> str:
-    """The problem of data whose bytes from ``place`` on are not columns."""
-    return f"from byte {place} on the data are not columns, so none of its values are decoded"
+def not_columns(place: int, bare: bool = False) -> str:
+    """The problem of data whose bytes from ``place`` on are not columns; ``bare``: of a NonStop."""
+    which = "big-endian columns without null indicators, as a NonStop writes them" if bare else "columns"
+    return f"from byte {place} on the data are not {which}, so none of its values are decoded"
 
 
 def odd_indicator(shown: str) -> str:
@@ -78,7 +76,7 @@ class Form(IntEnum):
 
 
 _PREFIX: Final = {Form.KEYED: 2, Form.UNIFIED_2: 2, Form.UNIFIED_4: 4}
-_COLUMNS, _UNIFIED_4, _OPAQUE = int(Form.COLUMNS), int(Form.UNIFIED_4), int(Form.OPAQUE)
+_WIDTHS: Final = np.array([_PREFIX.get(form, 0) for form in Form])
 
 
 class Half(IntEnum):
@@ -91,8 +89,7 @@ class Half(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One column of one body. ``start`` and ``stop`` locate the value in the body, after the null indicator, which is
-    ``indicator`` (-1: the column is too short for one). ``bare``: they locate all bytes of the column, which may begin
-    with a null indicator."""
+    ``indicator`` (-1: the column is too short for one). ``bare``: it has none, and is not NULL."""
 
     index: int
     start: int
@@ -101,101 +98,78 @@ class Cell:
     half: Half
     bare: bool = False
 
-    @property
-    def is_null(self) -> bool:
-        """Whether the value is SQL NULL."""
-        return self.indicator == NULL
-
 
 class Cells:
     """The columns of many bodies, those of a body together, in their order.
 
     For each column: ``row`` (the body), ``index`` (of the column), ``start`` and ``stop`` (the value after the null
-    indicator, bytes of the buffer), ``indicator`` (-1: missing), ``half`` (a :class:`Half`), ``is_null``, ``whole``
-    (there is a null indicator) and ``odd`` (it is missing, or neither 0000 nor FFFF). ``bare``: the cells that are all
-    bytes of their column, which may begin with a null indicator; None if none is. ``offsets``: body k has the columns
-    ``offsets[k]`` up to ``offsets[k + 1]``. ``bad`` for each body: the offset in the buffer at which the walk failed,
-    -1 if it reached the end; the columns before that offset are included.
+    indicator, bytes of the buffer), ``indicator`` (-1: missing; of a bare column 0), ``half`` (a :class:`Half`),
+    ``bare``, ``is_null`` and ``odd`` (the null indicator is missing, or neither 0000 nor FFFF). ``offsets``: body k has
+    the columns ``offsets[k]`` up to ``offsets[k + 1]``. ``bad`` for each body: the offset in the buffer at which the
+    walk failed, -1 if it reached the end; the columns before that offset are included.
     """
 
-    def __init__(self, table: Ints, offsets: Ints, bad: Ints) -> None:
-        self.index, self.start, self.stop, self.indicator, half, bare = table
-        self.half: npt.NDArray[np.int8] = half.astype(np.int8)
-        self.bare: Bools | None = bare == 1 if bare.any() else None
+    def __init__(self, columns: Ints, bare: Bools, offsets: Ints, bad: Ints) -> None:
+        self.index, self.start, self.stop, self.indicator, self.half = columns
         self.offsets, self.bad = offsets, bad
-        self.row: Ints = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        self.row: Ints = np.repeat(np.arange(len(bad)), np.diff(offsets))
+        self.bare: Bools = bare[self.row]
         self.is_null: Bools = self.indicator == NULL
         self.odd: Bools = (self.indicator != PRESENT) & ~self.is_null
-        self.whole: Bools = self.indicator != _NO_INDICATOR
 
     def __len__(self) -> int:
         return len(self.index)
 
-    def of(self, body: int, base: int = 0) -> list[Cell]:
-        """The columns of one body; offsets count from ``base``."""
-        some = slice(int(self.offsets[body]), int(self.offsets[body + 1]))
-        numbers = np.stack([self.index, self.start - base, self.stop - base, self.indicator, self.half])[:, some]
-        bare = np.zeros(len(self), dtype=np.bool_) if self.bare is None else self.bare
-        return [
-            Cell(index, start, stop, indicator, Half(half), is_bare)
-            for (index, start, stop, indicator, half), is_bare in zip(
-                numbers.T.tolist(), bare[some].tolist(), strict=True
-            )
-        ]
-
     def indicator_text(self, buffer: Bytes, cell: int) -> str:
         """The null indicator of a column as hex; a word for one that is missing."""
-        return buffer[int(self.start[cell]) - _INDICATOR :][:_INDICATOR].tobytes().hex() if self.whole[cell] else "none"
+        start = int(self.start[cell])
+        return buffer[start - _INDICATOR : start].tobytes().hex() if self.indicator[cell] >= 0 else "none"
 
 
 @kernel
-def _number(b: Bytes, at: int, size: int, is_big: bool) -> int:
-    value = 0
-    for k in range(size):
-        value = value << 8 | wide(b[at + k if is_big else at + size - 1 - k])
-    return value
-
-
-@kernel
-def _walk(b: Bytes, given: Ints, is_big: bool, table: Ints, offsets: Ints, bad: Ints) -> int:
-    """See :func:`walk`. ``given``: start, stop, form, skip, half and bare of each body; returns the number of cells."""
+def _walk(b: Bytes, bodies: Ints, is_big: bool, columns: Ints, offsets: Ints, bad: Ints) -> int:
+    """See :func:`walk`. ``bodies``: first byte of the columns (-1: none), last+1, bytes of the length of a before
+    image, half and bare of each; ``columns``: index, start, stop, indicator and half of each. Returns the number of
+    columns."""
     count = 0
-    for body in range(given.shape[1]):
+    for body in range(bodies.shape[1]):
         offsets[body] = count
-        first, last, form, half, bare = given[0, body], given[1, body], given[2, body], given[4, body], given[5, body]
-        at = first + given[3, body]
-        if first < 0 or first >= last or form == _OPAQUE:
+        at, last, width = bodies[0, body], bodies[1, body], bodies[2, body]
+        half, bare = bodies[3, body], bodies[4, body]
+        if at < 0:
             continue
-        if at > last:
-            bad[body] = last
+        if at > last or (width > 0 and at < last < at + width):
+            bad[body] = min(at, last)
             continue
-        middle, width = at, 0 if form == _COLUMNS else 4 if form == _UNIFIED_4 else 2
-        if width and at < last:
-            if at + width > last:
-                bad[body] = at
-                continue
-            middle = at + width + _number(b, at, width, is_big)
-            bad[body] = at if middle > last else -1
-            at, middle = at + width, min(middle, last)
+        high = 0 if is_big or bare else 1  # which of two bytes is the high one
+        middle = at
+        if width > 0 and at < last:
+            size = 0
+            for k in range(width):
+                size = size << 8 | int(b[at + abs((width - 1) * high - k)])
+            middle = at + width + size
+            if middle > last:
+                bad[body], middle = at, last
+            at += width
         for part in range(2):
             limit = last if part else middle
             at = middle if part else at
             while at < limit:
-                stop = limit + 1 if at + 4 > limit else at + 4 + _number(b, at + 2, 2, is_big)
+                start, stop = at + 4, limit + 1
+                if start <= limit:
+                    stop = start + (np.int64(b[at + 2 + high]) << 8 | np.int64(b[at + 3 - high]))
                 if stop > limit:
                     bad[body] = at if bad[body] < 0 else bad[body]
                     break
-                start, indicator = at + 4, 0
-                if not bare:
-                    indicator = _number(b, start, 2, is_big) if stop - start >= 2 else -1
-                    start = min(start + 2, stop)
-                table[0, count], table[1, count], table[2, count] = _number(b, at, 2, is_big), start, stop
-                table[3, count], table[4, count], table[5, count] = indicator, half, bare
-                if width:
-                    table[4, count] = part
+                columns[0, count] = np.int64(b[at + high]) << 8 | np.int64(b[at + 1 - high])
+                columns[3, count] = 0 if bare else -1
+                if not bare and stop - start >= 2:
+                    columns[3, count] = np.int64(b[start + high]) << 8 | np.int64(b[start + 1 - high])
+                start = start if bare else min(start + 2, stop)
+                columns[1, count], columns[2, count], columns[4, count] = start, stop, part if width > 0 else half
                 count += 1
                 at = stop
-    offsets[given.shape[1]] = count
+    offsets[bodies.shape[1]] = count
     return count
 
 
@@ -204,7 +178,7 @@ def walk(
     start: Ints,
     stop: Ints,
     order: Order,
-    forms: npt.NDArray[np.integer] | None = None,
+    forms: Ints | None = None,
     skip: Ints | None = None,
     before: Bools | None = None,
     bare: Bools | None = None,
@@ -212,30 +186,32 @@ def walk(
     """The columns of the bodies ``[start, stop)`` of a buffer; a body with a start below 0 has none.
 
     ``forms``: a :class:`Form` for each (None: COLUMNS), ``skip``: bytes before the columns (SyskeyLen; None: 0),
-    ``before``: the only image of such a body is a before image (None: an after image), ``bare``: null indicators are
-    only in columns that may be NULL (None: in all).
+    ``before``: the only image of such a body is a before image (None: an after image), ``bare``: the columns are
+    big-endian without null indicators (None: none are).
     """
-    given = np.zeros((6, len(start)), dtype=np.int64)
-    given[4] = Half.AFTER
-    for at, values in enumerate((start, stop, forms, skip, None if before is None else ~before, bare)):
-        if values is not None:
-            given[at] = values
-    most = int(np.where(given[0] < 0, 0, np.maximum(given[1] - given[0], 0)).sum()) // _DESCRIPTOR
-    table = np.empty((6, most), dtype=np.int64)
+    none = np.zeros(len(start), dtype=np.int64)
+    forms, skip = none if forms is None else forms, none if skip is None else skip
+    bare = none > 0 if bare is None else bare
+    half = none + Half.AFTER if before is None else np.where(before, Half.BEFORE, Half.AFTER)
+    is_read = (start >= 0) & (start < stop) & (forms != Form.OPAQUE)
+    bodies = np.stack([np.where(is_read, start + skip, -1), stop, _WIDTHS[forms], half, bare])
+    most = int((stop - start)[is_read].sum()) // _DESCRIPTOR
+    columns = np.empty((5, most), dtype=np.int64)
     offsets, bad = np.empty(len(start) + 1, dtype=np.int64), np.full(len(start), -1, dtype=np.int64)
-    count = _walk(readable(buffer), given, order == "big", table, offsets, bad)
-    return Cells(table[:, :count], offsets, bad)
+    count = _walk(readable(buffer), bodies, order == "big", columns, offsets, bad)
+    return Cells(columns[:, :count], bare, offsets, bad)
 
 
 def columns_of(
     body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
 ) -> tuple[list[Cell], int]:
-    """The complete columns of one body, and their end if it is before that of the body (else -1). ``skip``: bytes of a
-    system key before them; ``bare``: null indicators are only in columns that may be NULL."""
-    size, before = np.array([len(body)]), np.array([half is Half.BEFORE])
-    given = np.array([form]), np.array([skip]), before, np.array([bare])
-    cells = walk(np.frombuffer(body, dtype=np.uint8), np.zeros(1, dtype=np.int64), size, order, *given)
-    return cells.of(0), int(cells.bad[0])
+    """The complete columns of one body, and their end if it is before that of the body (else -1). See :func:`walk`."""
+    start, size, forms, skips = np.array([[0], [len(body)], [form], [skip]])
+    before, bares = np.array([[half is Half.BEFORE], [bare]])
+    cells = walk(np.frombuffer(body, dtype=np.uint8), start, size, order, forms, skips, before, bares)
+    columns = np.stack([cells.index, cells.start, cells.stop, cells.indicator, cells.half], axis=1).tolist()
+    found = [Cell(index, first, last, null, Half(part), bare) for index, first, last, null, part in columns]
+    return found, int(cells.bad[0])
 
 
 def body_of_columns(columns: Sequence[PrintedColumn], order: Order, form: Form = Form.COLUMNS) -> tuple[bytes, bool]:
@@ -256,38 +232,24 @@ def body_of_columns(columns: Sequence[PrintedColumn], order: Order, form: Form =
     return (len(before).to_bytes(width, order) if width else b"") + before + after, complete
 
 
-# --- detected properties of bodies: byte order, null indicators, prefix -----------------------------------------------
+# --- detected properties of bodies: byte order, prefix ----------------------------------------------------------------
 
 _ORDERS: Final[tuple[Order, Order]] = ("little", "big")
+_OTHER_PREFIX: Final = np.array([Form.COLUMNS, Form.KEYED, Form.UNIFIED_4, Form.UNIFIED_2, Form.OPAQUE])
 _SAMPLE: Final = 4000
 
 
-class _Fit(NamedTuple):
-    """How well bodies can be walked. ``ends``: bodies walked to their end, with ascending indexes in each image;
-    ``whole``: those whose columns all begin with a null indicator. ``columns``: complete ones that begin with one,
-    ``cells``: complete ones."""
-
-    ends: Bools
-    whole: Bools
-    columns: Ints
-    cells: Ints
-
-
-def _fit(
-    buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: npt.NDArray[np.integer] | None, skip: Ints | None
-) -> _Fit:
+def _fit(buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: Ints | None, skip: Ints | None) -> Ints:
+    """How well bodies can be walked, as [3, bodies]: 1 if to their end with ascending indexes in each image, 2 if all
+    columns begin with a null indicator as well; the number of complete columns if all begin with one; and of complete
+    columns."""
     cells = walk(buffer, start, stop, order, forms, skip)
-    columns = np.diff(cells.offsets)
-    if len(cells) == 0:
-        never = np.zeros(len(start), dtype=bool)
-        return _Fit(never, never, columns, columns)
-    rises = np.ones(len(cells), dtype=bool)
-    same = (cells.row[1:] == cells.row[:-1]) & (cells.half[1:] == cells.half[:-1])
-    rises[1:] = ~same | (cells.index[1:] > cells.index[:-1])
-    falls = np.bincount(cells.row[~rises], minlength=len(start)) > 0
-    odd = np.bincount(cells.row[cells.odd], minlength=len(start)) > 0
-    ends = (cells.bad < 0) & (columns > 0) & ~falls
-    return _Fit(ends, ends & ~odd, np.where(falls | odd, 0, columns), np.where(falls, 0, columns))
+    count, index, row, half = np.diff(cells.offsets), cells.index, cells.row, cells.half
+    falls = (row[1:] == row[:-1]) & (half[1:] == half[:-1]) & (index[1:] <= index[:-1])
+    rises = np.bincount(row[1:][falls], minlength=len(start)) == 0
+    even = np.bincount(row[cells.odd], minlength=len(start)) == 0
+    ends = (cells.bad < 0) & (count > 0) & rises
+    return np.stack([ends * (1 + even), count * (rises & even), count * rises])
 
 
 def _sample(start: Ints, stop: Ints) -> Ints:
@@ -297,11 +259,7 @@ def _sample(start: Ints, stop: Ints) -> Ints:
 
 
 def detect_order(
-    buffer: Bytes,
-    start: Ints,
-    stop: Ints,
-    forms: npt.NDArray[np.integer] | None = None,
-    skip: Ints | None = None,
+    buffer: Bytes, start: Ints, stop: Ints, forms: Ints | None = None, skip: Ints | None = None
 ) -> tuple[Order | None, str]:
     """The byte order in which more bodies are columns to their exact end, and a sentence of evidence. For a body that
     ends exactly in both, the order in which each column begins with a null indicator counts. Unified updates may have
@@ -311,56 +269,19 @@ def detect_order(
     rows = _sample(start, stop)
     if not len(rows):
         return None, "No record has a body."
-    forms = None if forms is None else forms[rows]
-    skip = None if skip is None else skip[rows]
-    fits = {}
-    for order in _ORDERS:
-        fit = _fit(buffer, start[rows], stop[rows], order, forms, skip)
-        if forms is not None and (unified := np.isin(forms, (Form.UNIFIED_2, Form.UNIFIED_4))).any():
-            other = np.where(unified, Form.UNIFIED_2 + Form.UNIFIED_4 - forms, forms)
-            again = _fit(buffer, start[rows], stop[rows], order, other, skip)
-            fit = _Fit(
-                fit.ends | again.ends,
-                fit.whole | again.whole,
-                np.maximum(fit.columns, again.columns),
-                np.maximum(fit.cells, again.cells),
-            )
-        fits[order] = fit
-    little, big = fits["little"], fits["big"]
-    ends = _votes(little.ends + little.whole * 1, big.ends + big.whole * 1)
-    if ends["little"] != ends["big"]:
-        return _decided(ends, f"of {len(rows)} sampled bodies end exactly, with increasing column indexes")
-    for of_little, of_big in ((little.columns, big.columns), (little.cells, big.cells)):
-        further = _votes(of_little, of_big)
-        if further["little"] != further["big"]:
-            return _decided(
-                further, f"of {len(rows)} sampled bodies, all of them incomplete, have more complete columns"
-            )
+    start, stop, skip = start[rows], stop[rows], None if skip is None else skip[rows]
+    forms = np.zeros(len(rows), dtype=np.int64) if forms is None else forms[rows]
+    both = (forms, _OTHER_PREFIX[forms])
+    fits = [np.maximum(*(_fit(buffer, start, stop, order, one, skip) for one in both)) for order in _ORDERS]
+    incomplete = ", all of them incomplete, have more complete columns"
+    evidence = (" end exactly, with increasing column indexes", incomplete, incomplete)
+    for what, little, big in zip(evidence, *fits, strict=True):
+        votes = {"little": int((little > big).sum()), "big": int((big > little).sum())}
+        if votes["little"] != votes["big"]:
+            order, other_order = sorted(_ORDERS, key=votes.__getitem__, reverse=True)
+            read = f"Read {order}-endian, {votes[order]} of {len(rows)} sampled bodies{what}"
+            return order, f"{read}; read {other_order}-endian, {votes[other_order]}."
     return None, f"None of {len(rows)} sampled bodies shows whether it is little-endian or big-endian."
-
-
-def _votes(little: Ints, big: Ints) -> dict[str, int]:
-    return {"little": int((little > big).sum()), "big": int((big > little).sum())}
-
-
-def _decided(votes: dict[str, int], what: str) -> tuple[Order, str]:
-    order: Order = "little" if votes["little"] > votes["big"] else "big"
-    other = "big" if order == "little" else "little"
-    return order, f"Read {order}-endian, {votes[order]} {what}; read {other}-endian, {votes[other]}."
-
-
-def detect_indicators(
-    buffer: Bytes,
-    start: Ints,
-    stop: Ints,
-    order: Order,
-    forms: npt.NDArray[np.integer] | None = None,
-    skip: Ints | None = None,
-) -> tuple[int, int]:
-    """Of the bodies that end exactly: the number of those whose columns all begin with a null indicator, and of the
-    others."""
-    fit = _fit(buffer, start, stop, order, forms, skip)
-    return int(fit.whole.sum()), int((fit.ends & ~fit.whole).sum())
 
 
 def detect_unified(
@@ -376,7 +297,7 @@ def detect_unified(
     votes = {}
     for form in (Form.UNIFIED_2, Form.UNIFIED_4):
         forms = np.full(len(rows), form, dtype=np.int64)
-        votes[form] = _fit(buffer, start[rows], stop[rows], order, forms, skip).whole
+        votes[form] = _fit(buffer, start[rows], stop[rows], order, forms, skip)[0] > 1
     two = int((votes[Form.UNIFIED_2] & ~votes[Form.UNIFIED_4]).sum())
     four = int((votes[Form.UNIFIED_4] & ~votes[Form.UNIFIED_2]).sum())
     seen = f"of {len(rows)} sampled unified updates, both images end exactly: {two} with 2 bytes, {four} with 4."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -32,33 +32,6 @@ __all__ = [
     "split_name",
 ]
 
-
-NUMBERS: Final = (
-    "data_type",
-    "external_length",
-    "fetch_offset",
-    "scale",
-    "level",
-    "null",
-    "bump_if_odd",
-    "internal_length",
-    "binary_length",
-    "table_length",
-    "most_significant_dt",
-    "least_significant_dt",
-    "high_precision",
-    "low_precision",
-    "elementary_item",
-    "occurs",
-    "key_column",
-    "sub_data_type",
-    "native_data_type",
-    "character_set",
-    "character_length",
-    "lob_type",
-    "partial_type",
-)
-"""The numbers of a row, in order. The first 18 are in every release; missing ones are None."""
 
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"|[^."]+|(?<=\.)(?=\.)')
 GUARDIAN: Final = re.compile(r"(?:\\[A-Za-z]\w*\.)?\$[A-Za-z]\w*\.[A-Za-z#]\w*\.[A-Za-z]\w*", re.ASCII)
@@ -98,7 +71,7 @@ class ColumnDef:
     character_length: int | None = None
     lob_type: int | None = None
     partial_type: int | None = None
-    key_position: int | None = None
+    key_position: int | None = None  # derived; the numbers of a row end here
 
     @property
     def nullable(self) -> bool:
@@ -144,17 +117,19 @@ class ColumnDef:
         }
 
 
+NUMBERS: Final = tuple(one.name for one in fields(ColumnDef))[2:-1]
+"""The numbers of a row, in order. The first 18 are in every release; missing ones are None."""
+
+
 def columns_of(rows: Iterable[tuple[str, Sequence[int | None]]]) -> tuple[ColumnDef, ...]:
     """The columns of rows of a name and numbers in the order of :data:`NUMBERS`; a number may be missing."""
     columns: list[ColumnDef] = []
     keys = 0
     for ordinal, (name, numbers) in enumerate(rows, 1):
         given = {key: number for key, number in zip(NUMBERS, numbers, strict=False) if number is not None}
-        column = ColumnDef(ordinal, name, **given)
-        if column.key_column:
-            keys += 1
-            column = replace(column, key_position=keys)
-        columns.append(column)
+        is_key = given.get("key_column", 0) != 0
+        keys += is_key
+        columns.append(ColumnDef(ordinal, name, key_position=keys if is_key else None, **given))
     return tuple(columns)
 
 

@@ -1,37 +1,25 @@
-# ruff: noqa: SIM110 - any() and all() cannot be compiled
-"""Decodes column values to text without loss (docs/formats/goldengate.md §4.6), with one loop over the values of a
-coding. Bytes that are not a value of their type become lower-case hex with a problem; the type of a column without a
-definition is inferred from its bytes, without a problem. The loop leaves three cases to Python: text that only a codec
-can check, floating point numbers, and numbers in text form.
+"""Decodes column values to text without loss (docs/formats/goldengate.md §4.6), all values of one coding at once with
+NumPy and Arrow. Bytes that are not a value of their type become lower-case hex with a problem; the type of a column
+without a definition is inferred from its bytes, without a problem (§4.7).
 """
 
 from __future__ import annotations
 
-import codecs
 from contextlib import suppress
 from enum import IntEnum
-from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import bytes_of
-from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order, readable
-from cdcwb.formats.goldengate.decode.definitions import ColumnDef
-from cdcwb.formats.goldengate.decode.grammar import wide
-from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
-from cdcwb.formats.json_spans import utf8_fault
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, from_matrix, gather, hex_digits, integers, text_array
+from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
+from cdcwb.formats.goldengate.layout import Coding, How
 from cdcwb.model import Problem
 
-__all__ = ["Kind", "Texts", "Value", "coding", "nullable_texts", "nullable_value", "texts", "value_of"]
-
-Int8s = npt.NDArray[np.int8]
-Int32s = npt.NDArray[np.int32]
-_INDICATOR: Final = 2
+__all__ = ["Kind", "Texts", "Value", "texts", "value_of"]
 
 
 class Kind(IntEnum):
@@ -65,372 +53,237 @@ class Texts(NamedTuple):
     problems: list[tuple[int, Problem, str]]
 
 
-def coding(column: ColumnDef | None) -> Coding:
-    """The coding of a column's values; inferred from the bytes without a definition."""
-    return GUESS if column is None else column.coding
-
-
-# --- the loop ---------------------------------------------------------------------------------------------------------
-
-# status of a value: decoded, one of these errors, or left to Python
-(
-    _OK, _LENGTH, _CHARSET, _INTEGER, _FLOAT, _DECIMAL, _PACKED, _MOMENT,
-    _ASK, _ASK_PRINTABLE, _NUMBER_TEXT, _BINARY_FLOAT,
-) = range(12)  # fmt: skip
-_ANOTHER, _ASCII_BASED, _UTF_8, _NO_TEXT = range(4)
-"""The check for text: codec only; ASCII, else codec; UTF-8; ASCII."""
-
-_GUESS, _TEXT_CODE, _FIXED_TEXT, _INTEGER_CODE, _FLOAT_CODE, _DECIMAL_CODE, _PACKED_CODE, _MOMENT_CODE, _BINARY_CODE = (
-    int(one)
-    for one in (
-        How.GUESS, How.TEXT, How.FIXED_TEXT, How.INTEGER, How.FLOAT, How.DECIMAL, How.PACKED, How.MOMENT, How.BINARY
-    )
-)  # fmt: skip
-_GUESS_FIXED: Final = int(How.GUESS_FIXED)
-_TEXT_KIND, _NUMBER_KIND, _MOMENT_KIND, _BINARY_KIND, _HEX_KIND = (int(kind) for kind in list(Kind)[1:])
-_MOST_SCALE: Final = 4096
-
-
-@kernel
-def _text_status(b: Bytes, i: int, e: int, way: int) -> int:
-    """Whether bytes are text: ``_OK``, ``_CHARSET`` (no) or ``_ASK``."""
-    if way == _ANOTHER:
-        return _ASK
-    if way == _UTF_8:
-        return _OK if utf8_fault(b, i, e) < 0 else _CHARSET
-    for k in range(i, e):
-        if b[k] >= 128:
-            return _CHARSET if way == _NO_TEXT else _ASK
-    return _CHARSET if way == _NO_TEXT else _OK
-
-
-@kernel
-def _printable(b: Bytes, i: int, e: int) -> bool:
-    for k in range(i, e):
-        if b[k] < 32 or b[k] > 126:
-            return False
-    return True
-
-
-@kernel
-def _is_moment(b: Bytes, i: int, e: int) -> bool:
-    """Whether it looks like a date: digits and dashes at the positions of a date."""
-    n = e - i
-    if n != 10 and not 19 <= n <= 40:
-        return False
-    for k in range(10):
-        if (b[i + k] != 45) if k in (4, 7) else not 48 <= b[i + k] <= 57:
-            return False
-    return _printable(b, i, e) and (n == 10 or b[i + 10] == 58 or b[i + 10] == 32 or b[i + 10] == 84)
-
-
-@kernel
-def _copy(b: Bytes, i: int, e: int, out: Bytes, o: int) -> int:
-    for k in range(i, e):
-        out[o + k - i] = b[k]
-    return o + e - i
-
-
-@kernel
-def _put_hex(b: Bytes, i: int, e: int, out: Bytes, o: int) -> int:
-    for k in range(i, e):
-        for digit in (wide(b[k]) >> 4, wide(b[k]) & 15):
-            out[o] = digit + (48 if digit < 10 else 87)
-            o += 1
-    return o
-
-
-@kernel
-def _put_scaled(digits: Bytes, at: int, count: int, negative: bool, scale: int, out: Bytes, o: int) -> int:
-    """A number from its digits ``[at, count)``, ``scale`` of them after the point; trailing zeros for a negative
-    scale."""
-    while at < count - 1 and digits[at] == 48:
-        at += 1
-    is_zero = digits[at] == 48
-    if negative and not is_zero:
-        out[o] = 45
-        o += 1
-    left = count - at
-    if left <= scale:
-        out[o], out[o + 1] = 48, 46
-        for k in range(scale - left):
-            out[o + 2 + k] = 48
-        return _copy(digits, at, count, out, o + 2 + scale - left)
-    if scale > 0:
-        o = _copy(digits, at, count - scale, out, o)
-        out[o] = 46
-        return _copy(digits, count - scale, count, out, o + 1)
-    o = _copy(digits, at, count, out, o)
-    for _ in range(0 if is_zero else -scale):
-        out[o] = 48
-        o += 1
-    return o
-
-
-@kernel
-def _put_integer(b: Bytes, i: int, e: int, signed: bool, scale: int, digits: Bytes, out: Bytes, o: int) -> int:
-    """A big-endian number of at most 8 bytes."""
-    high, low, half = 0, 0, 1 << 32
-    for k in range(i, e):
-        high = (high << 8 | low >> 24) & (half - 1)
-        low = (low << 8 | wide(b[k])) & (half - 1)
-    negative = signed and b[i] >= 128
-    if negative:
-        bits = 8 * (e - i)
-        low = (1 << min(bits, 32)) - low
-        if bits > 32:
-            high = half - 1 - high + low // half
-            low %= half
-    at = 24
-    while high > 0 or low > 0 or at == 24:
-        at -= 1
-        low += high % 10 * half
-        high //= 10
-        digits[at] = 48 + low % 10
-        low //= 10
-    return _put_scaled(digits, at, 24, negative, scale, out, o)
-
-
-@kernel
-def _zoned(b: Bytes, i: int, e: int, signed: bool, digits: Bytes) -> tuple[int, bool]:
-    """The digits of a decimal of one digit per byte, their number (-1: invalid), and whether it is negative: by a
-    leading or trailing sign, or the high bit of the first or last digit."""
-    first, last, negative, flag = i, e, False, -1
-    for place in (i, e - 1):
-        c = wide(b[place]) if i < e else 0
-        if c == 43 or c == 45:
-            negative = c == 45
-            first, last = (i + 1, e) if place == i else (i, e - 1)
-            break
-        if c >= 128:
-            flag, negative = place, True
-            break
-    for k in range(first, last):
-        c = wide(b[k]) & 127 if k == flag else wide(b[k])
-        if not 48 <= c <= 57:
-            return -1, False
-        digits[k - first] = c
-    return (-1 if first >= last or (negative and not signed) else last - first), negative
-
-
-@kernel
-def _packed(b: Bytes, i: int, e: int, digits: Bytes) -> int:
-    """The number of digits in the half bytes before the last, which is the sign; -1: not a packed decimal."""
-    count = 2 * (e - i) - 1
-    if count < 1 or wide(b[e - 1]) & 15 < 10:
-        return -1
-    for k in range(count):
-        digit = wide(b[i + k // 2]) >> (0 if k % 2 else 4) & 15
-        if digit > 9:
-            return -1
-        digits[k] = 48 + digit
-    return count
-
-
-@kernel
-def _put_guess(
-    b: Bytes, i: int, e: int, prefixed: bool, fixed: bool, way: int, digits: Bytes, out: Bytes, o: int
-) -> tuple[int, int, int]:
-    """A value of a column that has no definition (§4.7); of a NonStop's, ``fixed``, also text without a length
-    (§4.8)."""
-    n = e - i
-    whole = n == 4 or n == 8
-    if prefixed:
-        control = False
-        for k in range(i + 2, e):
-            control = control or b[k] < 32
-        status = _text_status(b, i + 2, e, way)
-        if not (whole and control) and status != _CHARSET:
-            return _copy(b, i + 2, e, out, o), _TEXT_KIND, status
-    if n == 0:
-        return o, _TEXT_KIND, _OK
-    if _is_moment(b, i, e):
-        return _copy(b, i, e, out, o), _MOMENT_KIND, _OK
-    if fixed and _printable(b, i, e):
-        while e > i and b[e - 1] == 32:
-            e -= 1
-        return _copy(b, i, e, out, o), _TEXT_KIND, _OK
-    if whole or (fixed and n == 2):
-        return _put_integer(b, i, e, True, 0, digits, out, o), _NUMBER_KIND, _OK
-    return _put_hex(b, i, e, out, o), _HEX_KIND, _ASK_PRINTABLE if fixed else _OK
-
-
-@kernel
-def _put_value(
-    b: Bytes, i: int, e: int, how: int, size: int, scale: int, signed: bool, is_big: bool, way: int, digits: Bytes,
-    out: Bytes, o: int,
-) -> tuple[int, int, int]:  # fmt: skip
-    """One value that is not NULL: the end of its text, its kind and its status. Undecodable values are hex."""
-    n = e - i
-    length = -3
-    if n >= 2:
-        length = wide(b[i]) << 8 | wide(b[i + 1]) if is_big else wide(b[i + 1]) << 8 | wide(b[i])
-    prefixed = length == n - 2
-    begin = i + 2 if prefixed else i
-    wrong = _OK
-    if how in (_GUESS, _GUESS_FIXED):
-        return _put_guess(b, i, e, prefixed, how == _GUESS_FIXED, way, digits, out, o)
-    if how in (_TEXT_CODE, _FIXED_TEXT):
-        fixed = how == _FIXED_TEXT
-        if prefixed or (fixed and n == size):
-            wrong = _text_status(b, begin, e, way)
-            if wrong == _CHARSET:
-                return _put_hex(b, begin, e, out, o), _HEX_KIND, wrong
-            while wrong == _OK and fixed and e > begin and b[e - 1] == 32:
-                e -= 1
-            return _copy(b, begin, e, out, o), _TEXT_KIND, wrong
-        wrong = _LENGTH
-    elif how == _INTEGER_CODE:
-        if n == size:
-            return _put_integer(b, i, e, signed, scale, digits, out, o), _NUMBER_KIND, _OK
-        wrong = _INTEGER
-    elif how == _FLOAT_CODE:
-        if n == 4 or n == 8:
-            return o, _NUMBER_KIND, _BINARY_FLOAT
-        wrong = _FLOAT
-    elif how == _DECIMAL_CODE:
-        count, negative = _zoned(b, i, e, signed, digits)
-        if count > 0 and not prefixed:
-            return _put_scaled(digits, 0, count, negative, scale, out, o), _NUMBER_KIND, _OK
-        wrong = _DECIMAL
-    elif how == _PACKED_CODE:
-        count = _packed(b, i, e, digits)
-        if count > 0:
-            sign = wide(b[e - 1]) & 15
-            return _put_scaled(digits, 0, count, sign == 11 or sign == 13, scale, out, o), _NUMBER_KIND, _OK
-        wrong = _PACKED
-    elif how == _MOMENT_CODE:
-        if e > begin and _printable(b, begin, e):
-            return _copy(b, begin, e, out, o), _MOMENT_KIND, _OK
-        wrong = _MOMENT
-    elif how == _BINARY_CODE:
-        return _put_hex(b, begin, e, out, o), _BINARY_KIND, _OK if prefixed else _LENGTH
-    else:
-        if prefixed and n > 2:
-            status = _text_status(b, begin, e, way)
-            if status != _CHARSET:
-                return _copy(b, begin, e, out, o), _TEXT_KIND, status
-        return _put_hex(b, i, e, out, o), _BINARY_KIND, _OK
-    if prefixed and _INTEGER <= wrong <= _PACKED:
-        wrong += _NUMBER_TEXT
-    return _put_hex(b, i, e, out, o), _HEX_KIND, wrong
-
-
-@kernel
-def put_values(
-    b: Bytes, start: Ints, stop: Ints, is_null: Bools, how: int, size: int, scale: int, signed: bool, is_big: bool,
-    way: int, digits: Bytes, out: Bytes, ends: Int32s, kinds: Int8s, status: Int8s,
-) -> None:  # fmt: skip
-    """Writes the concatenated texts of values of one coding."""
-    o = 0
-    for k in range(start.size):
-        kind, state = 0, 0
-        if not is_null[k]:
-            o, kind, state = _put_value(b, start[k], stop[k], how, size, scale, signed, is_big, way, digits, out, o)
-        kinds[k], status[k], ends[k + 1] = kind, state, o
-
-
-# --- complete columns -------------------------------------------------------------------------------------------------
-
-
-@cache
-def _way_of(charset: str) -> int:
-    try:
-        if codecs.lookup(charset).name == "utf-8":
-            return _UTF_8
-        return _ASCII_BASED if bytes(range(128)).decode(charset) == bytes(range(128)).decode("ascii") else _ANOTHER
-    except (UnicodeError, LookupError):
-        return _ANOTHER
-
-
 def texts(
-    buffer: Bytes,
-    start: Ints,
-    stop: Ints,
-    is_null: Bools,
-    column: ColumnDef | Coding | None,
-    charset: str = "utf-8",
-    order: Order = "little",
+    buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str = "utf-8", order: Order = "little"
 ) -> Texts:
-    """The values ``[start, stop)`` of a buffer, all of one column or of columns with the same coding, as text.
-    ``column``: its definition or coding; None: inferred, value by value. ``is_null``: whether the value is SQL NULL.
+    """The values ``[start, stop)`` of a buffer, all of columns with the same coding, as text. ``is_null``: whether the
+    value is SQL NULL. ``order`` is that of the length of a text, ``charset`` the database's, by Python's name.
     """
-    how = column if isinstance(column, Coding) else coding(column)
     if abs(how.scale) > _MOST_SCALE:  # no type has so many digits
         how = Coding(How.UNKNOWN)
-    charset = how.charset or charset
-    return _texts(readable(buffer), start, stop, is_null, how, charset, order, _way_of(charset))
+    values = _Values(np.ascontiguousarray(buffer), start, stop, ~is_null, how, how.charset or charset, order)
+    parts = values.parts() or [(Kind.NULL, pa.nulls(len(start), pa.string()))]
+    array = parts[0][1] if len(parts) == 1 else pc.coalesce(*(part for _, part in parts))
+    kinds = np.zeros(len(start), dtype=np.int8)
+    for kind, part in parts:
+        kinds[as_array(part.is_valid()) if part.null_count else slice(None)] = kind
+    is_unread = values.there & (kinds == Kind.NULL)
+    if not is_unread.any():
+        return Texts(array, kinds, [])
+    unread = np.flatnonzero(is_unread)
+    others = [values.fallback(row) for row in unread.tolist()]
+    kinds[unread] = [one.kind for one in others]
+    array = pc.replace_with_mask(array, pa.array(is_unread), text_array([one.text for one in others]))
+    found = [(row, one.problem, one.sentence) for row, one in zip(unread.tolist(), others, strict=True) if one.problem]
+    return Texts(array, kinds, found)
 
 
-def _texts(
-    buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str, order: Order, way: int
-) -> Texts:
-    count = len(start)
-    size = np.where(is_null, 0, stop - start)
-    digits = np.empty(2 * int(size.max(initial=0)) + 24, dtype=np.uint8)
-    out = np.empty(int(2 * size.sum()) + count * (24 + abs(how.scale)), dtype=np.uint8)
-    ends = np.zeros(count + 1, dtype=np.int32)
-    kinds, status = np.empty((2, count), dtype=np.int8)
-    put_values(
-        buffer, start, stop, is_null, int(how.how), how.size, how.scale, how.signed, order == "big", way, digits, out,
-        ends, kinds, status,
-    )  # fmt: skip
-    used = np.ascontiguousarray(out[: ends[-1]])
-    text = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(used)])
-    if is_null.any():
-        text = pc.if_else(pa.array(is_null), pa.scalar(None, pa.binary()), text)
-    asked = np.flatnonzero(status == _ASK)
-    array = _with_decoded(text, asked, charset, how.how is How.FIXED_TEXT) if len(asked) else text.view(pa.string())
-    unread: Ints = asked[~array.take(pa.array(asked)).is_valid().to_numpy(zero_copy_only=False)]
-    status[asked] = _OK
-    problems: list[tuple[int, Problem, str]] = []
-    if len(unread):
-        again = _texts(buffer, start[unread], stop[unread], is_null[unread], how, charset, order, _NO_TEXT)
-        array, kinds[unread] = _put(array, unread, again.array), again.kinds
-        problems += [(int(unread[at]), code, sentence) for at, code, sentence in again.problems]
-    for width in (4, 8) if how.how is How.FLOAT else ():
-        rows = np.flatnonzero((status == _BINARY_FLOAT) & (size == width))
-        if len(rows):
-            numbers = bytes_of(buffer, start[rows], width).view(f">f{width}").reshape(-1).astype(f"f{width}")
-            array = _put(array, rows, pc.cast(pa.array(numbers), pa.string()))
-    status[status == _BINARY_FLOAT] = _OK
-    others: dict[int, str] = {}
-    for row in np.flatnonzero(status).tolist():
-        raw = buffer[start[row] : stop[row]].tobytes()
-        if status[row] == _ASK_PRINTABLE:
-            found = decoded(raw, charset)
-            if found is not None and found.isprintable():
-                others[row], kinds[row] = found.rstrip(" "), Kind.TEXT
-        elif status[row] > _NUMBER_TEXT and _is_number(raw[2:]):
-            others[row], kinds[row] = raw[2:].decode("latin-1"), Kind.NUMBER
-        else:
-            problems.append((row, *_sentence(int(status[row]) % _NUMBER_TEXT, raw, how, charset, order)))
-    if others:
-        array = _put(array, np.array(list(others)), pa.array(others.values(), pa.string()))
-    return Texts(array, kinds, sorted(problems))
+def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> Value:
+    """One value that is not NULL, from its bytes after the null indicator; see :func:`texts`. Never raises."""
+    at = np.zeros(1, dtype=np.int64)
+    found = texts(np.frombuffer(raw, np.uint8), at, at + len(raw), at > 0, how, charset, order)
+    (problem, sentence), *_ = *((code, said) for _, code, said in found.problems), (None, "")
+    return Value(found.array[0].as_py(), Kind(found.kinds[0]), problem, sentence)
 
 
-def _put(array: pa.Array, rows: Ints, texts: pa.Array) -> pa.Array:
-    """The array with other texts in some rows."""
-    index = np.arange(len(array))
-    index[rows] = len(array) + np.arange(len(rows))
-    return pa.concat_arrays([array, texts]).take(pa.array(index))
+_MOST_SCALE: Final = 4096
+_UTF_8: Final = ("utf-8", "utf8", "utf_8")
+_SPACE, _TILDE, _ZERO, _DASH = b" ~0-"
+_DATE: Final = 10  # characters of a date
+_DASHES: Final = [4, 7]  # where it has a dash
+_CLOCK: Final = (19, 40)  # least and most characters of a date with its time
+_NUMERIC: Final = (How.INTEGER, How.FLOAT, How.DECIMAL)
+_Parts = list[tuple[Kind, pa.Array]]
 
 
-def _with_decoded(raw: pa.Array, asked: Ints, charset: str, fixed: bool) -> pa.Array:
-    """The values as text; the ``asked`` ones are decoded with the character set, null if undecodable."""
-    different = raw.take(pa.array(asked)).dictionary_encode()
-    found = [decoded(one, charset) for one in different.dictionary.to_pylist()]
-    texts = pa.array([one.rstrip(" ") if fixed and one is not None else one for one in found], pa.string())
-    is_asked = np.zeros(len(raw), dtype=np.bool_)
-    is_asked[asked] = True
-    others = pc.if_else(pa.array(is_asked), pa.scalar(None, pa.binary()), raw).cast(pa.string())
-    return _put(others, asked, texts.take(different.indices))
+class _Values:
+    """The bytes of the values of one coding. ``there``: not NULL; ``size``: bytes of each; ``prefixed``: it begins with
+    its length; ``begin``: its first byte after that. The arrays that methods return are null where a value is not read
+    in that way.
+    """
+
+    def __init__(
+        self, buffer: Bytes, start: Ints, stop: Ints, there: Bools, how: Coding, charset: str, order: Order
+    ) -> None:
+        self.buffer, self.start, self.stop, self.there = buffer, start, stop, there
+        self.how, self.charset, self.order = how, charset, order
+        self.size = stop - start
+        self.prefixed = there & (self.size >= 2)
+        if self.prefixed.any():
+            length = self._numbers(self.prefixed, 2, "<u2" if order == "little" else ">u2")
+            self.prefixed &= length == self.size - 2
+        self.begin = start + 2 * self.prefixed
+
+    def parts(self) -> _Parts:
+        """The kinds of values that occur, with their texts, whose union is all valid values."""
+        how, there, size = self.how, self.there, self.size
+        match how.how:
+            case How.GUESS | How.GUESS_FIXED:
+                return self._guesses(how.how is How.GUESS_FIXED)
+            case How.TEXT:
+                return [(Kind.TEXT, self._decoded(self._raw(self.prefixed)))]
+            case How.FIXED_TEXT:
+                text = self._decoded(self._raw(self.prefixed | (there & (size == how.size))))
+                return [(Kind.TEXT, pc.ascii_rtrim(text, " "))]
+            case How.INTEGER:
+                return [(Kind.NUMBER, self._integers(there & (size == how.size), how.size))]
+            case How.FLOAT:
+                widths = [(width, there & (size == width)) for width in (4, 8)]
+                return [(Kind.NUMBER, self._floats(where, width)) for width, where in widths if where.any()]
+            case How.DECIMAL:
+                return []
+            case How.MOMENT:
+                raw = self._raw(there & (self.stop > self.begin))
+                return [(Kind.MOMENT, _only(raw, _within(raw, _SPACE, _TILDE)).cast(pa.string()))]
+            case How.BINARY:
+                return [(Kind.BINARY, self._hex(self.prefixed))]
+        if not (may_be_text := self.prefixed & (size > 2)).any():
+            return [(Kind.BINARY, self._hex(there, self.start))]
+        text = self._decoded(self._raw(may_be_text))
+        return [(Kind.TEXT, text), (Kind.BINARY, self._hex(there & as_array(text.is_null()), self.start))]
+
+    def fallback(self, row: int) -> Value:
+        """A value that is not of its type: a number in text form, or hex with a problem."""
+        how, order = self.how, self.order
+        raw = self.buffer[self.start[row] : self.stop[row]].tobytes()
+        if how.how in _NUMERIC and self.prefixed[row] and _is_number(raw[2:]):
+            return Value(raw[2:].decode("latin-1"), Kind.NUMBER)
+        if how.how is How.GUESS_FIXED and (text := decoded(raw, self.charset) or "\0").isprintable():
+            return Value(text.rstrip(" "), Kind.TEXT)
+        sentence = {
+            How.INTEGER: f"expected an integer of {how.size} bytes, found {len(raw)}",
+            How.FLOAT: f"expected a number of 4 or 8 bytes, found {len(raw)}",
+            How.DECIMAL: "zoned and packed decimals are not decoded; their bytes are in the column raw",
+            How.MOMENT: "expected a date or time as text, found other bytes",
+            How.GUESS_FIXED: f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}",
+        }.get(how.how)
+        if sentence is None:
+            if self.prefixed[row] or (how.how is How.FIXED_TEXT and len(raw) == how.size):
+                sentence = f"expected text in {self.charset}, found other bytes"
+                return Value(raw[self.begin[row] - self.start[row] :].hex(), Kind.HEX, Problem.CHARSET, sentence)
+            length = int.from_bytes(raw[:2], order)
+            sentence = f"expected {length} bytes by their length prefix, found {len(raw) - 2}"
+            if len(raw) < 2:
+                sentence = f"expected a length of 2 bytes, found {len(raw)}"
+        kind = Kind.BINARY if how.how is How.BINARY else Kind.HEX
+        return Value(raw.hex(), kind, Problem.VALUE, sentence)
+
+    def _guesses(self, fixed: bool) -> _Parts:
+        """Values of columns that have no definition (§4.7); of a NonStop's, ``fixed``, also text without a length, and
+        numbers of two bytes (§4.8)."""
+        size = self.size
+        raw = self._raw(self.prefixed)
+        may_be_number = ((size == 4) | (size == 8)) & self.prefixed
+        if may_be_number.any():
+            raw = _only(raw, ~may_be_number | _within(raw, _SPACE, 255))
+        parts = [(Kind.TEXT, self._decoded(raw))]
+        rest = self.there & as_array(parts[0][1].is_null())
+        if not rest.any():
+            return parts
+        rows = np.flatnonzero(rest & ((size == _DATE) | ((size >= _CLOCK[0]) & (size <= _CLOCK[1]))))
+        date = bytes_of(self.buffer, self.start[rows], _DATE)
+        dated = (date[:, _DASHES] == _DASH).all(axis=1)
+        date[:, _DASHES] = _ZERO
+        dated &= (date - np.uint8(_ZERO) <= 9).all(axis=1)
+        clock = self.buffer[np.minimum(self.start[rows] + _DATE, len(self.buffer) - 1)]
+        dated &= (size[rows] == _DATE) | np.isin(clock, tuple(b": T"))
+        is_moment = np.zeros(len(size), dtype=np.bool_)
+        is_moment[rows[dated]] = True
+        is_text = rest & (fixed | (size == 0) | is_moment)
+        raw = self._raw(is_text, self.start)
+        is_text &= _within(raw, _SPACE, _TILDE)
+        is_moment &= is_text
+        is_text &= ~is_moment
+        rest &= ~is_moment & ~is_text
+        if is_moment.any():
+            parts.append((Kind.MOMENT, _only(raw, is_moment).cast(pa.string())))
+        if is_text.any():
+            parts.append((Kind.TEXT, pc.ascii_rtrim(_only(raw, is_text).cast(pa.string()), " ")))
+        for width in (2, 4, 8)[not fixed :]:
+            if (where := rest & (size == width)).any():
+                parts.append((Kind.NUMBER, self._integers(where, width)))
+                rest &= ~where
+        if rest.any() and not fixed:
+            parts.append((Kind.HEX, self._hex(rest, self.start)))
+        return parts
+
+    def _raw(self, where: Bools, begin: Ints | None = None) -> pa.Array:
+        """The bytes of some values, from ``begin`` (None: after their length)."""
+        start = self.begin if begin is None else begin
+        return gather(pa.binary(), self.buffer, start, self.stop, None if where.all() else where)
+
+    def _hex(self, where: Bools, begin: Ints | None = None) -> pa.Array:
+        """Bytes as hex."""
+        raw = self._raw(where, begin)
+        content, at = content_of(raw)
+        offsets, digits = pa.py_buffer(2 * at.astype(np.int32)), pa.py_buffer(hex_digits(content))
+        return pa.Array.from_buffers(pa.string(), len(raw), [raw.buffers()[0], offsets, digits])
+
+    def _decoded(self, raw: pa.Array) -> pa.Array:
+        """Bytes as text in the character set."""
+        if self.charset.lower() in _UTF_8:
+            with suppress(pa.ArrowInvalid):
+                return raw.cast(pa.string())
+        different = raw.dictionary_encode()
+        found = text_array([decoded(one, self.charset) for one in different.dictionary.to_pylist()])
+        return found.take(different.indices)
+
+    def _numbers(self, where: Bools, size: int, kind: str) -> npt.NDArray[Any]:
+        """The first bytes of some values as numbers of a NumPy type; 0 for the others."""
+        out = np.zeros(len(where), dtype=np.dtype(kind).newbyteorder("="))
+        out[where] = bytes_of(self.buffer, self.start[where], size).view(kind).reshape(-1)
+        return out
+
+    def _floats(self, where: Bools, size: int) -> pa.Array:
+        return pc.cast(pa.array(self._numbers(where, size, f">f{size}"), mask=~where), pa.string())
+
+    def _integers(self, where: Bools, size: int) -> pa.Array:
+        """Big-endian numbers of 1, 2, 4 or 8 bytes, with their scale."""
+        number = self._numbers(where, size, f">{'i' if self.how.signed else 'u'}{size}")
+        if self.how.scale > 0:
+            return _scaled(number, self.how.scale, ~where)
+        text = integers(number, ~where)
+        if self.how.scale == 0:
+            return text
+        return pc.if_else(pa.array(number == 0), text, pc.binary_join_element_wise(text, "0" * -self.how.scale, ""))
+
+
+def _scaled(number: npt.NDArray[Any], scale: int, null: Bools) -> pa.Array:
+    """Numbers with ``scale`` digits after the point."""
+    negative = number < 0
+    rest = np.where(negative, 0 - number.astype(np.uint64), number.astype(np.uint64))
+    size = 1 + np.searchsorted(_TENS, rest, side="right")
+    shown = np.maximum(size, scale + 1)
+    last = int(shown.max(initial=scale)) + 1
+    text = np.full((last + 1, len(number)), ord("."), dtype=np.uint8)
+    for place in range(last - 1):
+        left = rest // np.uint64(10)
+        text[last - place - (place >= scale)] = rest - left * np.uint64(10) + _ZERO
+        rest = left
+    first = last - shown
+    text[first[negative] - 1, np.flatnonzero(negative)] = _DASH
+    return from_matrix(np.ascontiguousarray(text.T), first - negative, last + 1, null)
+
+
+_TENS: Final = 10 ** np.arange(1, 20, dtype=np.uint64)
+
+
+def _within(raw: pa.Array, low: int, high: int) -> Bools:
+    """Values that have no byte outside of a range."""
+    content, at = content_of(raw)
+    out = np.ones(len(raw), dtype=np.bool_)
+    out[np.searchsorted(at, np.flatnonzero(content - np.uint8(low) > high - low), side="right") - 1] = False
+    return out
+
+
+def _only(values: pa.Array, where: Bools) -> pa.Array:
+    """Some values; null for the others."""
+    return values if where.all() else pc.if_else(pa.array(where), values, None)
 
 
 def decoded(raw: bytes, charset: str) -> str | None:
     """Text in a character set; None if undecodable."""
-    try:
+    try:  # suppress() would take as long as the decoding
         return raw.decode(charset)
     except (UnicodeError, LookupError):
         return None
@@ -442,104 +295,3 @@ def _is_number(raw: bytes) -> bool:
         float(raw.decode("latin-1"))
         return True
     return False
-
-
-_SENTENCES: Final = {
-    _CHARSET: "expected text in {charset}, found other bytes",
-    _INTEGER: "expected an integer of {size} bytes, found {found}",
-    _FLOAT: "expected a number of 4 or 8 bytes, found {found}",
-    _DECIMAL: "expected a decimal of one digit per byte, found other bytes",
-    _PACKED: "expected a packed decimal, found other bytes",
-    _MOMENT: "expected a date or time as text, found other bytes",
-}
-
-
-def _sentence(status: int, raw: bytes, how: Coding, charset: str, order: Order) -> tuple[Problem, str]:
-    """The error of a value."""
-    if status != _LENGTH:
-        sentence = _SENTENCES[status].format(charset=charset, size=how.size, found=len(raw))
-        return Problem.CHARSET if status == _CHARSET else Problem.VALUE, sentence
-    if len(raw) < 2:
-        return Problem.VALUE, f"expected a length of 2 bytes, found {len(raw)}"
-    length = int.from_bytes(raw[:2], order)
-    return Problem.VALUE, f"expected {length} bytes by their length prefix, found {len(raw) - 2}"
-
-
-def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> Value:
-    """One value that is not NULL, from its bytes after the null indicator. Never raises. ``order`` is that of the
-    length of a text, ``charset`` the database's, by Python's name.
-    """
-    at = np.zeros(1, dtype=np.int64)
-    found = texts(np.frombuffer(raw, np.uint8), at, at + len(raw), at > 0, how, charset, order)
-    return _value(found, 0)
-
-
-def _value(found: Texts, at: int) -> Value:
-    problem, sentence = next(((code, said) for row, code, said in found.problems if row == at), (None, ""))
-    return Value(found.array[at].as_py() or "", Kind(found.kinds[at]), problem, sentence)
-
-
-# --- columns that have a null indicator only if they may be NULL ------------------------------------------------------
-
-_NULL: Final = Value("", Kind.NULL)
-
-
-def nullable_value(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> tuple[Value, int]:
-    """One value from all bytes of a column that has a null indicator only if it may be NULL (§4.8), and the number of
-    bytes of the indicator: 0 or 2. Never raises. Of the two interpretations of the bytes the one that makes a value of
-    the type counts. Where both do and the values differ, or neither does, the value comes with a problem.
-    """
-    if how.how is How.GUESS:
-        how = GUESS_FIXED
-    bare = _recognised(value_of(raw, how, order, charset), raw)
-    head = raw[:_INDICATOR]
-    if head == b"\0\0" and len(raw) > _INDICATOR:
-        behind = _recognised(value_of(raw[_INDICATOR:], how, order, charset), raw)
-    elif head == b"\xff\xff" and len(raw) in (_INDICATOR, _INDICATOR + (how.size or len(raw) - _INDICATOR)):
-        behind = _NULL
-    else:
-        return bare, 0
-    if behind.problem is not None or (behind.kind is not Kind.NULL and behind.text == bare.text):
-        return bare, 0
-    if bare.problem is not None:
-        return behind, _INDICATOR
-    read = "NULL" if behind.kind is Kind.NULL else f"{behind.text!r} after a null indicator"
-    sentence = f"{raw.hex()} is {bare.text!r} or {read}; give a definition of the table (option definitions)"
-    return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence), 0
-
-
-def _recognised(value: Value, raw: bytes) -> Value:
-    """The value; a problem if nothing could be inferred from its bytes."""
-    if value.kind is not Kind.HEX or value.problem is not None:
-        return value
-    sentence = f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}"
-    return Value(value.text, Kind.HEX, Problem.VALUE, sentence)
-
-
-def nullable_texts(
-    buffer: Bytes, start: Ints, stop: Ints, how: Coding, charset: str = "utf-8", order: Order = "little"
-) -> Texts:
-    """The same as :func:`texts` from all bytes of columns that have a null indicator only if they may be NULL, as
-    :func:`nullable_value` reads one."""
-    if how.how is How.GUESS:
-        how = GUESS_FIXED
-    found = texts(buffer, start, stop, np.zeros(len(start), dtype=np.bool_), how, charset, order)
-    size, head = stop - start, np.full(len(start), -1, dtype=np.int64)
-    long = np.flatnonzero(size >= _INDICATOR)
-    head[long] = buffer[start[long]].astype(np.int64) << 8 | buffer[start[long] + 1]
-    doubtful = (head == 0) | (head == 0xFFFF)
-    if how.how is How.INTEGER:  # all of the column's bytes are a number, and those after an indicator are not
-        doubtful &= (size != how.size) | ((size == _INDICATOR) & (head != 0))
-    if how.how is How.GUESS_FIXED:
-        doubtful |= found.kinds == Kind.HEX
-    rows = np.flatnonzero(doubtful)
-    if not len(rows):
-        return found
-    values = [nullable_value(buffer[start[row] : stop[row]].tobytes(), how, order, charset)[0] for row in rows.tolist()]
-    found.kinds[rows] = [one.kind for one in values]
-    problems = [one for one in found.problems if not doubtful[one[0]]]
-    problems += [
-        (row, one.problem, one.sentence) for row, one in zip(rows.tolist(), values, strict=True) if one.problem
-    ]
-    alone = pa.array([None if one.kind is Kind.NULL else one.text for one in values], pa.string())
-    return Texts(_put(found.array, rows, alone), found.kinds, sorted(problems))

@@ -27,7 +27,7 @@ from cdcwb.formats.goldengate.decode import (
     file_header,
     malformed_sentence,
 )
-from cdcwb.formats.goldengate.decode.bodies import Form, detect_indicators, detect_order, detect_unified
+from cdcwb.formats.goldengate.decode.bodies import Form, detect_order, detect_unified
 from cdcwb.formats.goldengate.decode.printed import boundary, scan
 from cdcwb.formats.goldengate.events import part_readers
 from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED, is_raw_trail, logdump_script
@@ -96,15 +96,12 @@ class Metadata:
 @dataclass(slots=True)
 class BodyVote:
     """Evidence from some bodies about their byte order and the prefix of unified updates; None without any.
-    ``with_indicators``: bodies of records that may be of any system, with a null indicator in each column; ``without``:
-    those with other columns; ``nonstop``: bodies of a NonStop's records."""
+    ``nonstop``: bodies of a NonStop's records, which are no evidence."""
 
     order: str | None
     order_evidence: str
     prefix: int | None
     prefix_evidence: str
-    with_indicators: int = 0
-    without: int = 0
     nonstop: int = 0
 
 
@@ -282,18 +279,16 @@ def _vote(text: Bytes, base: int, records: Records, marks: Marks) -> BodyVote | 
     forms = forms_of(few_marks, 2, index)
     skip = np.maximum(few.column("SyskeyLen")[index], 0)
     start, stop = few.body_at[index, 0], few.body_at[index, 1]
-    order, order_evidence = detect_order(few.bytes, start, stop, forms, skip)
-    two = np.isin(few_marks.io[index], UNIFIED)
+    system = few_marks.system[index]
+    nonstop = system == System.NONSTOP
+    order, order_evidence = detect_order(few.bytes, np.where(nonstop, -1, start), stop, forms, skip)
+    if order is None and nonstop.any() and not (system == System.OTHER).any():
+        records_of = plural(int(nonstop.sum()), "record")
+        order, order_evidence = "big", f"{records_of} from a NonStop, which writes big-endian."
+    two = np.isin(few_marks.io[index], UNIFIED) & ~nonstop
     form, evidence = detect_unified(few.bytes, start[two], stop[two], order or "little", skip[two])
     prefix = None if form is None else 4 if form is Form.UNIFIED_4 else 2
-    system = few_marks.system[index]
-    if order is None and bool((system == System.NONSTOP).any()) and not (system == System.OTHER).any():
-        order, order_evidence = "big", f"{order_evidence} They are from a NonStop, which writes big-endian."
-    if prefix == 4:
-        forms[two] = Form.UNIFIED_4
-    some = system == System.UNKNOWN
-    counts = detect_indicators(few.bytes, start[some], stop[some], order or "little", forms[some], skip[some])
-    return BodyVote(order, order_evidence, prefix, evidence, *counts, int((system == System.NONSTOP).sum()))
+    return BodyVote(order, order_evidence, prefix, evidence, int(nonstop.sum()))
 
 
 _NEW_LINE: Final = np.frombuffer(b"\n", dtype=np.uint8)
