@@ -89,7 +89,7 @@ class Reason(NamedTuple):
     @property
     def is_unused(self) -> bool:
         """Whether the bytes are known to have no data."""
-        return self.code in (None, Problem.STALE)
+        return self.code in (None, Problem.STALE, Problem.NOTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +377,8 @@ class RecordFormat(BaseFormat):
         if options.mode == "FAILFAST" and malformed:
             _, index, offset, reason = min(malformed)
             raise MalformedRecordError(reason, path=files[index].path, offset=offset)
-        plan = Plan(files, framing, detected=[_shape_row(files, options.shape), *framing.detected])
+        shapes = [_shape_row(files, options.shape)] if "shape" in self.options else []
+        plan = Plan(files, framing, detected=[*shapes, *framing.detected])
         plan.facts = {
             "bytes": sum(entry.size for entry in files),
             "records": sum(scan.records for scan in scans),
@@ -586,15 +587,18 @@ class RecordFormat(BaseFormat):
             return self._inspection(plan, stream, segments, at)
 
     def surroundings(self, files: list[FileEntry], options: Any, near: int) -> Plan:
-        """A plan without splits: settings from the stream's first :data:`HEAD` bytes and from those that precede
-        ``near``."""
+        """A plan for one record: its splits are the stream's first :data:`HEAD` bytes and those that precede
+        ``near``, from which settings are detected."""
         with Stream(files) as stream:
             framing, length = self.detect(stream, options), stream.length
         tasks = [(0, min(HEAD, length), True)]
         if not framing.one_task and near >= HEAD:
             tasks.append((max(HEAD, near - HEAD), near + 1, False))
         plan = Plan(files, framing, detected=[*framing.detected])
-        self.finish(plan, [self.scan_split(files, framing, options, task) for task in tasks], options)
+        scans = [self.scan_split(files, framing, options, task) for task in tasks]
+        states = self.finish(plan, scans, options)
+        parts = zip(tasks, scans, states, strict=True)
+        plan.splits = [Split(scan.start, stop, state=state) for (_, stop, _), scan, state in parts]
         return plan
 
     def _segment_at(self, stream: Stream, framing: Framing, place: int) -> tuple[Segments, int]:
@@ -785,7 +789,7 @@ class _Events:
         kind = Kind.FILLER if segments.is_filler(segment) else Kind.MALFORMED
         raw = segments.buffer[segments.start[segment] : segments.end[segment]].tobytes()
         row = self._row(index, offset, length, kind, reason, raw)
-        if kind is Kind.MALFORMED or code is Problem.STALE:
+        if kind is Kind.MALFORMED or code in (Problem.STALE, Problem.NOTE):
             row["problems"] = [{"code": str(code), "detail": reason}]
         return row
 

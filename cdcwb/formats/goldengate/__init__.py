@@ -1,185 +1,246 @@
-"""The format ``goldengate``: Oracle GoldenGate trail records as Logdump prints them (docs/formats/goldengate.md)."""
+"""The format ``goldengate``: Oracle GoldenGate trail records as Logdump text (docs/formats/goldengate.md)."""
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.dissector import (
-    BaseFormat,
+    EVERYTHING,
     Field,
-    Inspection,
     Pairing,
-    Portion,
     Recognition,
+    Run,
     TableRequest,
-    Wanted,
+    detected_row,
+    problem_row,
+    run_here,
 )
 from cdcwb.formats.files import open_source
-from cdcwb.formats.goldengate.events import FORMAT, read_split
-from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail
-from cdcwb.formats.goldengate.plan import OPTIONS, Options, Plan, pieces_of
-from cdcwb.formats.goldengate.plan.planning import make_plan
-from cdcwb.formats.goldengate.plan.scanning import HEAD, is_logdump, probe, refusal
-from cdcwb.formats.goldengate.table import column_types, typed_rows, typed_schema, wanted_for
+from cdcwb.formats.goldengate import plan as planning
+from cdcwb.formats.goldengate.definitions import split_name
+from cdcwb.formats.goldengate.events import LogdumpReader
+from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, logdump_script
+from cdcwb.formats.goldengate.plan import OPTIONS, Found, Options, Shared, State
+from cdcwb.formats.goldengate.segments import HEAD, Window, first_start, is_logdump, windows
 from cdcwb.formats.goldengate.tree import dissect
-from cdcwb.model import Kind
+from cdcwb.formats.goldengate.typed import column_types, typed_rows, wanted_for
+from cdcwb.formats.goldengate.versions import Lookup, inferred
+from cdcwb.formats.records import FileEntry, Framing, Plan, RecordFormat, Scan, Segments, Split, Stream
+from cdcwb.formats.requests import request_schema
+from cdcwb.formats.trail import TrailFormat
+from cdcwb.model import TABLE_VERSIONS
 from cdcwb.words import plural
 
 __all__ = ["GoldenGate"]
 
-
-_WHOLE: Final = 256 << 20  # so large may a file be for all of it to be looked at
-_BEFORE: Final = 256 << 20  # bytes of a larger one that are examined before a record
-_BEHIND: Final = 1 << 16
-_FILLER: Final = "lines that belong to no record"
+LOGDUMP: Final = "logdump"
+RAW_TRAIL: Final = "raw trail"
+_FILES: Final = 8
 _UNDEFINED: Final = "no definition of its table was found: columns are named by their index, value types are inferred"
 
 
-def inspect_record(path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-    """The record, or the filler, at ``offset`` of the decompressed file.
+class GoldenGate(TrailFormat):
+    """Reads Oracle GoldenGate trail records as Logdump prints them (docs/formats/goldengate.md)."""
 
-    The event is the one of ``events``, with the names and types in force there; for a large file they come from the
-    bytes around ``offset``. Raises CaptureError if the file ends before ``offset``.
-    """
-    given = replace(Options.parse(options), mode="PERMISSIVE", images=True)
-    (entry,) = probe([path])
-    if not 0 <= offset < entry.size:
-        raise CaptureError(f"the file has {plural(entry.size, 'byte')}", path=path, offset=offset)
-    window = (0, entry.size) if entry.size <= _WHOLE else (max(offset - _BEFORE, 0), offset + _BEHIND)
-    plan = make_plan([path], given, window=window)
-    row = _row_at(plan, offset)
-    start, length = row["offset"], row["length"]
-    with open_source(path, "binary") as source:
-        record = source.read(start, start + length).tobytes()
-    version = next((one for one in plan.versions if one.key == row["table_version"]), None)
-    definition = version.definition if version is not None else None
-    # a record that was printed before is filler among events, but a record all the same
-    is_filler = row["kind"] == Kind.FILLER and row["record_type"] is None
-    if is_filler:
-        field = Field("filler", 0, length, record, None, _FILLER)
-    else:
-        field = dissect(record, definition, plan.files[0], given.charset)
-    if version is not None and definition is not None:
-        note = f"decoded with table version {version.key} of {version.full_name} ({version.origin})"
-    else:
-        note = _FILLER if is_filler else _UNDEFINED if row["before"] or row["after"] else ""
-    event = {name: value for name, value in row.items() if value is not None}
-    return Inspection(path, start, length, record, field, event, note)
-
-
-def _row_at(plan: Plan, offset: int) -> dict[str, Any]:
-    for events in read_split(plan, [part for part in plan.parts if part.start <= offset < part.stop]):
-        start = events.column("offset").to_numpy()
-        holds = (start <= offset) & (offset < start + events.column("length").to_numpy())
-        if holds.any():
-            row: dict[str, Any] = events.slice(int(holds.argmax()), 1).to_pylist()[0]
-            return row
-    raise CaptureError("no record was found there", path=plan.files[0].path, offset=offset)
-
-
-_FILES: Final = 8
-LOGDUMP: Final = "logdump"
-RAW_TRAIL: Final = "raw trail"
-
-
-class GoldenGate(BaseFormat):
-    """Reads Oracle GoldenGate trail records as Logdump prints them (docs/formats/goldengate.md). JSON messages and XML
-    files of GoldenGate are opened under this name too."""
-
-    name = FORMAT
+    name = "goldengate"
     options: Mapping[str, str] = OPTIONS
     pairing = Pairing.TRANSACTION
     compressed_updates = frozenset(IO_TYPES[number].name for number in COMPRESSED)
-    alias_of = "goldengate-export"
-    plan_type, options_type = Plan, Options
-
-    pieces = staticmethod(pieces_of)
-    make_plan = staticmethod(make_plan)
-    table_schema = staticmethod(typed_schema)
+    plan_type, options_type, scan_type = Plan, Options, Found
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; the files of definitions have to be there."""
-        Options.parse(options).beside()
+        self.parse_options(options).side_definitions()
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the beginnings of the first files."""
         reasons: list[str] = []
         for path in paths[:_FILES]:
             try:
-                head = _head(path)
+                with open_source(path, "binary", limit=HEAD) as source:
+                    head = source.read(0, HEAD).tobytes()
             except CaptureError as reason:
                 reasons.append(str(reason))
                 continue
             if is_raw_trail(head):
-                return Recognition(1.0, [f"{path}: the signature of a trail's file header"], RAW_TRAIL, refusal(path))
+                return Recognition(1.0, [f"{path}: the signature of a trail's file header"], RAW_TRAIL, _refusal(path))
             found = is_logdump(head)
             if found is not None:
                 return Recognition(0.98, [f"{path}: {found}"], LOGDUMP)
         return Recognition(0.0, reasons[:1] or ["no record of a trail was found"])
 
+    # --- the plan -----------------------------------------------------------------------------------------------------
+
+    def detect(self, stream: Stream, options: Options) -> Framing:
+        """See :meth:`cdcwb.formats.records.RecordFormat.detect`."""
+        return Framing(options.reading)
+
+    def segments(self, stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
+        """See :meth:`cdcwb.formats.records.RecordFormat.segments`. The last split that begins before ``stop`` goes on
+        to the first record after it at which a split may begin."""
+        return windows(stream, start, stop, framing.mode)
+
+    def find_start(self, stream: Stream, framing: Framing, start: int, stop: int) -> int:
+        """See :meth:`cdcwb.formats.records.RecordFormat.find_start`."""
+        return first_start(stream, start, stop, framing.mode)
+
+    def scan(self, found: Found, stream: Stream, segments: Segments, options: Options) -> int:
+        """See :meth:`cdcwb.formats.records.RecordFormat.scan`. Raises CaptureError for a raw trail."""
+        assert isinstance(segments, Window)
+        if segments.base in stream.starts and is_raw_trail(segments.buffer[:HEAD].tobytes()):
+            raise _refusal(stream.files[stream.file_at(segments.base)].path)
+        return planning.scan(found, stream, segments)
+
+    def finish(self, plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
+        """See :meth:`cdcwb.formats.records.RecordFormat.finish`."""
+        return planning.finish(plan, scans, options)
+
+    def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
+        """See :meth:`cdcwb.formats.records.RecordFormat.make_plan`."""
+        plan = super().make_plan(paths, options, run)
+        self._look_again(plan, run)
+        return plan
+
+    def _look_again(self, plan: Plan, run: Run) -> None:
+        """What needs a second look at some splits: records with one position, and tables without a definition."""
+        shared: Shared = plan.shared
+        sections = planning.repeated_sections(shared)
+        if len(sections):
+            edges = np.append(shared.at, np.iinfo(np.int64).max)
+            tasks = [
+                (split.start, split.stop)
+                for split in plan.splits
+                if ((edges[sections] < max(split.reach, split.stop)) & (edges[sections + 1] > split.start)).any()
+                or split.reach < 0
+            ]
+            planning.note_repeats(shared, run(partial(planning.fingerprints, plan.files, shared, sections), tasks))
+        unknown = [
+            name
+            for name in sorted({name for split in plan.splits for name in split.state.tables})
+            if not shared.lookup.defined(name)
+        ]
+        if not unknown:
+            return
+        widths = dict.fromkeys(unknown, 0)
+        if shared.options.images:
+            numbers = [number for number, split in enumerate(plan.splits) if not split.state.tables.isdisjoint(unknown)]
+            text = plan.to_text()
+            for found in run(partial(_widths, text, frozenset(unknown)), numbers):
+                for name, width in found.items():
+                    widths[name] = max(widths[name], width)
+        versions = [*shared.versions]
+        for name, width in widths.items():
+            version = inferred(*split_name(name), [f"c{index}" for index in range(width)])
+            if version.key not in {one.key for one in versions}:
+                versions.append(version)
+        shared.lookup = Lookup(versions, shared.lookup.entries, shared.lookup.places)
+        plan.facts["table_versions"] = len(versions)
+        evidence = f"{plural(len(unknown), 'table')} without a definition: columns are named by their index, c0, c1 …"
+        evidence += " and value types are inferred from the bytes; give a DEFGEN file with the option definitions"
+        plan.detected.append(detected_row("definitions", "inferred", evidence, False))
+
     def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem."""
-        return [
-            {
-                "file": one.path,
-                "file_index": index,
-                "size": one.size,
-                "shape": LOGDUMP,
-                "compression": one.compression,
-                "problem": one.problem,
-            }
-            for index, one in enumerate(plan.files)
+        """See :meth:`cdcwb.formats.dissector.Format.files`."""
+        return [{**row, "shape": LOGDUMP} for row in super().files(plan)]
+
+    def context(self, plan: Plan, split: Split, last: int) -> Any:
+        """See :meth:`cdcwb.formats.records.RecordFormat.context`."""
+        shared: Shared = plan.shared
+        stop = max(split.stop, split.reach) if split.reach >= 0 else np.iinfo(np.int64).max
+        starts = Stream(plan.files).starts
+        first = int(np.searchsorted(starts, split.start, side="right")) - 1
+        sections = shared.file_of(np.array([split.start, stop]))
+        fallback = [(name, shared.lookup.fallback(split_name(name), stop)) for name in sorted(split.state.tables)]
+        repeats = [one[(one >= split.start) & (one < stop)].tolist() for one in (shared.repeated, shared.second)]
+        known = [
+            [repr(shared.options), repr(shared.files[max(int(sections[0]), 0) : int(sections[1]) + 1])],
+            [repr([shared.bodies[one], shared.shown.get(one)]) for one in range(first, last + 1)],
+            [repeats, sorted((base, repr(one)) for base, one in split.state.windows.items())],
+            [shared.lookup.digest(stop), fallback],
         ]
+        return hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
 
-    def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of one split; see :func:`~cdcwb.formats.goldengate.events.read_split`."""
-        return read_split(plan, plan.splits[split], wanted)
+    # --- reading ------------------------------------------------------------------------------------------------------
 
-    def in_splits(self, plan: Plan) -> bool:
-        """False if a record without a transaction waits at a border for the other half of its update or for
-        fragments."""
-        stretches = [stretch for part in plan.parts for stretch in part.stretches]
-        waits = any((one.half and one.before is None) or (one.follows and one.after is None) for one in stretches)
-        return len(plan.splits) < 2 or not waits
+    def reader(self, plan: Plan, stream: Stream, state: State) -> LogdumpReader:
+        """See :meth:`cdcwb.formats.records.RecordFormat.reader`."""
+        return LogdumpReader(plan, stream, state)
 
-    def is_one(self, plan: Plan) -> bool:
-        """Whether the capture is one trail. A pump copies transactions with their ids from one to another."""
-        return len({stretch.file.trail for part in plan.parts for stretch in part.stretches}) < 2
-
-    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """The splits, and the transactions that each shares with others."""
-        splits = [[replace(part, named=()) for part in split] for split in plan.splits]
-        shared = self.shared(plan)
-        return [{"splits": Portion(splits, numbers), "shared": Portion(shared, numbers)} for numbers in ranges]
-
-    def shared(self, plan: Plan) -> Sequence[frozenset[str]]:
-        """See :class:`cdcwb.formats.old.protocols.Trailing`."""
-        if plan.shared is not None:
-            return plan.shared
-        each = [
-            {end.name for part in parts for one in part.stretches for end in (one.before, one.after) if end is not None}
-            for parts in plan.splits
-        ]
-        splits = Counter(chain.from_iterable(each))
-        return [frozenset(name for name in names if splits[name] > 1) for names in each]
+    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
+        """See :meth:`cdcwb.formats.dissector.Format.table_schema`."""
+        return request_schema(column_types(plan.shared.versions, request), request)
 
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
-        """See :func:`~cdcwb.formats.goldengate.table.typed_rows`."""
-        types = column_types(plan, request)
+        """See :func:`~cdcwb.formats.goldengate.typed.typed_rows`."""
+        types = column_types(plan.shared.versions, request)
         return typed_rows(self.read(plan, split, wanted_for(request)), request, types)
 
-    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """See :func:`inspect_record`."""
-        return inspect_record(path, offset, options)
+    def table_versions(self, plan: Plan) -> pa.Table:
+        """Every version, in order of appearance; ``first_position`` is null."""
+        return pa.Table.from_pylist([version.to_row() for version in plan.shared.versions], schema=TABLE_VERSIONS)
+
+    def problems(self, plan: Plan) -> list[dict[str, Any]]:
+        """Problems of definitions, and of truncated files."""
+        rows = []
+        for version in plan.shared.versions:
+            for code, sentence in version.definition.problems if version.definition is not None else ():
+                place: dict[str, Any] = {}
+                if version.file_index >= 0:
+                    file = plan.files[version.file_index].path
+                    place = {"file": file, "offset": version.offset, "length": version.length}
+                rows.append(problem_row(code, sentence, table=version.full_name, **place))
+        return [*rows, *super().problems(plan)]
+
+    # --- one record ---------------------------------------------------------------------------------------------------
+
+    def surroundings(self, files: list[FileEntry], options: Options, near: int) -> Plan:
+        """See :meth:`cdcwb.formats.records.RecordFormat.surroundings`."""
+        plan = super().surroundings(files, options, near)
+        self._look_again(plan, run_here)
+        return plan
+
+    def describe(self, plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[Field, Any, str, bool]:
+        """See :meth:`cdcwb.formats.records.RecordFormat.describe`."""
+        assert isinstance(segments, Window)
+        reader = LogdumpReader(plan, stream, plan.splits[-1].state)
+        _, columns = reader.columns(segments, np.array([at]), EVERYTHING)
+        row = {name: values[0].as_py() for name, values in columns.items() if values[0].is_valid}
+        known = reader.assigned(segments)
+        number = int(segments.chosen[np.cumsum(segments.record)[at] - 1])
+        version = int(known.version[number])
+        found = plan.shared.versions[version] if version >= 0 else None
+        definition = found.definition if found is not None else None
+        record = segments.buffer[segments.start[at] : segments.end[at]].tobytes()
+        tree = dissect(record, definition, plan.shared.bodies[int(known.file[number])], plan.shared.options.reading)
+        if found is not None and definition is not None:
+            note = f"decoded with table version {found.key} of {found.full_name} ({found.origin})"
+        else:
+            note = _UNDEFINED if row.get("before") or row.get("after") else ""
+        return tree, row, note, definition is not None or not note
 
 
-def _head(path: str) -> bytes:
-    with open_source(path, "binary", limit=HEAD) as source:
-        return source.read(0, HEAD).tobytes()
+def _refusal(path: str) -> CaptureError:
+    """Why a raw trail is not read, and what to do."""
+    sentence = "raw trail file: its format is not published, so it cannot be read"
+    advice = tuple(logdump_script(path).splitlines())
+    return CaptureError(f"{sentence}; convert it to text with Logdump:", path=path, advice=advice)
+
+
+def _widths(text: str, names: frozenset[str], number: int) -> dict[str, int]:
+    """The number of columns of tables without a definition, from the indexes in their records of a split."""
+    plan = Plan.from_text(text)
+    split = plan.splits[number]
+    out: dict[str, int] = {}
+    with Stream(plan.files) as stream:
+        reader = LogdumpReader(plan, stream, split.state)
+        for window in windows(stream, split.start, split.stop, plan.framing.mode):
+            for name, width in reader.widths(window, names).items():
+                out[name] = max(out.get(name, 0), width)
+    return out

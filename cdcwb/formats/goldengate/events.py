@@ -1,10 +1,10 @@
-"""``events`` from Logdump text: the records of a split as Arrow batches, with every printed header field, tokens, and
-the assigned transaction (docs/formats/goldengate.md §9).
-"""
+"""``events`` from Logdump text: the records of a window as Arrow columns, with every printed header field, tokens, and
+the assigned transaction (docs/formats/goldengate.md §9)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -14,56 +14,496 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import EventBatch, from_matrix, slices
-from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned, Behind, assign, names_of
-from cdcwb.formats.goldengate.decode import (
+from cdcwb.formats.arrays import EventBatch, from_matrix
+from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.goldengate.contents import (
     HEADER,
     MISSING,
-    Bools,
-    Bytes,
-    Ints,
-    Printed,
-    Shape,
     ddl_items,
     file_header,
     items_of,
     statement,
 )
-from cdcwb.formats.goldengate.decode.definitions import Definition, Reference, parse_metadata
+from cdcwb.formats.goldengate.definitions import Definition, Reference, parse_metadata, split_name
+from cdcwb.formats.goldengate.facts import (
+    CLOSES,
+    DDL,
+    METADATA,
+    RESTART_ABEND,
+    Head,
+    Open,
+    RecordFacts,
+    heads_of,
+    missing_bytes,
+    token_texts,
+    transactions_of,
+)
 from cdcwb.formats.goldengate.layout import CHARACTERS, IO_TYPES, shown, token_name
-from cdcwb.formats.goldengate.plan import FileEntry, Part, Plan
-from cdcwb.formats.goldengate.plan.trails import Lookup
-from cdcwb.formats.goldengate.plan.transactions import DDL, METADATA, spans, texts_of
-from cdcwb.formats.goldengate.table import Bodies
-from cdcwb.formats.requests import select
-from cdcwb.model import Kind, OffsetUnit, Operation
-from cdcwb.words import unique_names
+from cdcwb.formats.goldengate.plan import Shared, State, WindowBorder
+from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, Records
+from cdcwb.formats.goldengate.segments import Window
+from cdcwb.formats.goldengate.table import RowImages
+from cdcwb.formats.goldengate.versions import nearest_offsets
+from cdcwb.formats.moments import from_iso, parse_zone, to_utc
+from cdcwb.formats.records import Plan, Reader, Segments, Stream
+from cdcwb.model import Kind, Operation, Problem
+from cdcwb.words import plural, unique_names
 
-__all__ = ["FORMAT", "part_readers", "read_split"]
+__all__ = ["Assigned", "LogdumpReader", "assign"]
 
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+KINDS: Final = tuple(str(kind) for kind in Kind)
+OPERATIONS: Final = tuple(str(operation) for operation in Operation)
+_KIND: Final = {kind: number for number, kind in enumerate(KINDS)}
+_UNKNOWN: Final = len(OPERATIONS)
+_TYPES: Final = 256
+_KIND_OF: Final = np.full(_TYPES + 1, _KIND[Kind.CONTROL])
+_OPERATION_OF: Final = np.full(_TYPES + 1, _UNKNOWN)
+for _number, _type in IO_TYPES.items():
+    _KIND_OF[_number] = _KIND[str(_type.kind)]
+    _OPERATION_OF[_number] = -1 if _type.operation is None else OPERATIONS.index(str(_type.operation))
+_KIND_OF[RESTART_ABEND] = _KIND[Kind.CONTROL]  # a rollback, if a transaction is open
+_IMAGED: Final = np.isin(KINDS, [str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)])
+_DELETE: Final = OPERATIONS.index(str(Operation.DELETE))
+_EARLIEST: Final = -62_135_596_800_000_000
+_LATEST: Final = 253_402_300_799_999_999
+_TEN: Final = 10 ** np.arange(9, -1, -1, dtype=np.int64)
+_MOST_RBA: Final = 10**10
+
+
+@dataclass(slots=True)
+class Assigned:
+    """The records of a window and what is assigned to them, in arrays over all its records; those that are not
+    ``chosen`` are in the next window.
+
+    * ``kind``: index into KINDS; ``operation``: into OPERATIONS, one more for a type that is not known, -1 for none
+    * ``file``: of the capture; ``trail``: number in ``shared.files``
+    * ``transaction``: index into ``named``, -1 for none; ``last``: TransInd closes it, -1 where it is not known
+    * ``version``: number of the version of its table, -1 for none
+    * ``utc``: microseconds since 1970; ``timed``: is it known
+    * ``continues``: the location of the record that a fragment continues, by its number
+    * ``heads``: records that others continue; ``problems``: of records, in order
+    """
+
+    window: Window
+    shared: Shared
+    kind: Ints
+    operation: Ints
+    file: Ints
+    trail: Ints
+    transaction: Ints
+    named: list[Open]
+    last: Ints
+    version: Ints
+    utc: Ints
+    timed: Bools
+    repeated: Bools
+    placed: Bools
+    position: pa.Array
+    continues: dict[int, str] = field(default_factory=dict)
+    heads: dict[int, Head] = field(default_factory=dict)
+    problems: dict[int, list[tuple[Problem, str]]] = field(default_factory=dict)
+
+    @property
+    def records(self) -> Records:
+        """The records."""
+        return self.window.records
+
+    @property
+    def facts(self) -> RecordFacts:
+        """Their facts."""
+        return self.window.facts
+
+    def problem(self, record: int, code: Problem, sentence: str) -> None:
+        """Adds a problem of a record."""
+        self.problems.setdefault(record, []).append((code, sentence))
+
+    def location(self, record: int) -> str:
+        """The name of a record: its position, else its location in the capture."""
+        is_first = (
+            not self.facts.twin[record] and self.window.base + int(self.records.start[record]) not in self.shared.second
+        )
+        if self.placed[record] and is_first:
+            return str(self.position[record].as_py())
+        return f"{self.file[record]}:{self.offset(record)}"
+
+    def offset(self, record: int) -> int:
+        """The byte of the file at which a record begins."""
+        return int(self.window.base + self.records.start[record] - self._starts[self.file[record]])
+
+    _starts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+
+
+def assign(window: Window, plan: Plan, stream: Stream, borders: Mapping[int, WindowBorder]) -> Assigned:
+    """Everything about the records of a window. ``borders``: the transactions that are open at the starts of
+    windows."""
+    border, after = borders.get(window.base), borders.get(window.base + int(window.end[-1]))
+    records, facts, shared = window.records, window.facts, plan.shared
+    count = len(records)
+    some = np.zeros(count, np.bool_)
+    some[window.chosen] = True
+    is_record = records.shape == RECORD
+    known = np.where((facts.io < 0) | (facts.io >= _TYPES), _TYPES, facts.io)
+    kind = np.where(is_record, _KIND_OF[known], _KIND[Kind.CONTROL])
+    place = window.base + records.start
+    starts = np.array(stream.starts)
+    repeated = np.isin(place, shared.repeated)
+    trail = shared.file_of(place)
+    numbers = np.array([one.shown for one in shared.files] or [0], np.int64)[trail]
+    too_high = records.rba >= _MOST_RBA
+    placed = (records.rba != MISSING) & (records.shape <= FILE_HEADER) & ~too_high
+    out = Assigned(
+        window=window,
+        shared=shared,
+        kind=kind,
+        operation=np.where(is_record, _OPERATION_OF[known], -1),
+        file=np.searchsorted(starts, place, side="right") - 1,
+        trail=trail,
+        transaction=np.full(count, -1),
+        named=[],
+        last=np.where(facts.trans < 0, -1, np.isin(facts.trans, CLOSES)),
+        version=np.full(count, -1),
+        utc=np.zeros(count, np.int64),
+        timed=np.zeros(count, np.bool_),
+        repeated=repeated,
+        placed=placed,
+        position=_positions(numbers, np.where(placed, records.rba, 0), ~placed),
+        _starts=starts,
+    )
+    for fault in records.faults:
+        out.problem(fault.record, fault.code, fault.sentence)
+    for one in np.flatnonzero(too_high & some).tolist():
+        out.problem(one, Problem.HEADER_VALUE, f"RBA {records.rba[one]} has more than ten digits: no position")
+    for one in np.flatnonzero((out.operation == _UNKNOWN) & some).tolist():
+        what = "a record of an unknown type" if facts.io[one] < 0 else f"unknown IOType {facts.io[one]}"
+        out.problem(one, Problem.UNKNOWN_RECORD_TYPE, what)
+    for one in np.flatnonzero(repeated & some).tolist():
+        out.kind[one], out.operation[one], out.last[one] = _KIND[Kind.FILLER], -1, -1
+        out.problem(one, Problem.REPEATED, "this record of the trail was printed before")
+    for one in np.flatnonzero((facts.twin | np.isin(place, shared.second)) & some & ~repeated & is_record).tolist():
+        what = "the before image of the same update" if facts.twin[one] else "a different record before it"
+        out.problem(one, Problem.SAME_POSITION, f"RBA {records.rba[one]} is that of {what} too: both are kept")
+    some &= ~repeated
+    _transactions(out, some, border, after)
+    _fragments(out, some)
+    _halves(out, some)
+    rows = np.flatnonzero(some & (records.shape <= FILE_HEADER))
+    shown_ = [one.shown for one in shared.files]
+    end = MISSING if border is None else border.end
+    for one, gap in missing_bytes(records, facts, rows, trail, shown_, end).items():
+        sentence = f"{plural(gap.size, 'byte')} of the trail that precede this record, from {gap.start} on, are not in the capture"
+        out.problem(one, Problem.GAP, sentence)
+    for one, head in out.heads.items():
+        for sentence in head.gaps:
+            out.problem(one, Problem.GAP, sentence)
+    _versions(out, some)
+    _times(out, some)
+    return out
+
+
+def _positions(sequence: Ints, rba: Ints, null: Bools) -> pa.Array:
+    """Positions as text: ten digits of the trail file's number, ten of the RBA; null where ``null`` is true."""
+    matrix = np.empty((len(rba), 20), np.uint8)
+    for at, value in ((0, sequence), (10, rba)):
+        matrix[:, at : at + 10] = value[:, None] // _TEN % 10 + ord("0")
+    return from_matrix(matrix, 0, 20, null)
+
+
+def _transactions(out: Assigned, some: Bools, border: WindowBorder | None, after: WindowBorder | None) -> None:
+    facts = out.facts
+    found = transactions_of(facts, some, border is not None)
+    count = len(found.first)
+    if not count:
+        return
+    firsts = [_first_texts(values, found.of, count) for values in (facts.csn, facts.xid)]
+    for number in range(count):
+        if number == 0 and found.leads and border is not None:
+            out.named.append(border.open)
+            continue
+        first = int(found.first[number])
+        name = out.location(first) if first >= 0 else ""
+        out.named.append(Open(name, firsts[1][number], firsts[0][number], bool(found.aborted[number])))
+    if after is not None and not found.closed[-1]:
+        out.named[-1] = after.open
+    out.transaction = found.of
+    aborts = facts.abort & (found.of >= 0)
+    out.kind[aborts] = _KIND[Kind.ROLLBACK]
+    _conflicts(out, found.of)
+
+
+def _first_texts(values: pa.Array, of: Ints, count: int) -> list[str | None]:
+    """The first text of the records of each transaction."""
+    rows = np.flatnonzero((of >= 0) & values.is_valid().to_numpy(zero_copy_only=False))[::-1]
+    row = np.full(count, -1)
+    row[of[rows]] = rows
+    found: list[str | None] = values.take(pa.array(row, mask=row < 0)).to_pylist()
+    return found
+
+
+def _conflicts(out: Assigned, of: Ints) -> None:
+    """Tokens that contradict the first one of their transaction."""
+    for values, what in ((out.facts.csn, "LOGCSN"), (out.facts.xid, "TRANID")):
+        stated = pa.array([one.csn if what == "LOGCSN" else one.xid for one in out.named], pa.string())
+        first = stated.take(pa.array(of, mask=of < 0))
+        wrong = pc.fill_null(pc.not_equal(values, first), False).to_numpy(zero_copy_only=False)
+        for one in np.flatnonzero(wrong).tolist():
+            sentence = f"token {what} is {values[one]}, that of an earlier record of its transaction is {first[one]}"
+            out.problem(one, Problem.CONFLICT, sentence)
+
+
+def _fragments(out: Assigned, some: Bools) -> None:
+    facts = out.facts
+    out.heads, lost = heads_of(out.records, facts, some)
+    fragments = some & facts.fragment
+    out.kind[fragments], out.operation[fragments] = _KIND[Kind.FRAGMENT], -1
+    for head in out.heads.values():
+        name = out.location(head.record)
+        for one in (*head.rest, *(record for lob in head.lobs for record in lob.records)):
+            out.continues[one] = name
+    for one in lost:
+        out.problem(one, Problem.GAP, "the record that this one continues is not in the capture")
+
+
+def _halves(out: Assigned, some: Bools) -> None:
+    """The updates that are halves of one: a before image, and the after image directly after it."""
+    facts = out.facts
+    cores = np.flatnonzero(some & facts.member & ~facts.fragment)
+    half, before = facts.half[cores], facts.before[cores]
+    out.kind[cores[before]] = _KIND[Kind.BEFORE]
+    same = np.zeros(len(cores), np.bool_)
+    table, of = facts.table[cores], out.transaction[cores]
+    same[1:] = (table[1:] == table[:-1]) & (of[1:] == of[:-1])
+    waits = np.append(False, before[:-1])[: len(cores)]
+    out.kind[cores[half & ~before & waits & same]] = _KIND[Kind.AFTER]
+
+
+def _versions(out: Assigned, some: Bools) -> None:
+    facts, records, lookup = out.facts, out.records, out.shared.lookup
+    for one in np.flatnonzero(some & (facts.io == METADATA)).tolist():
+        out.version[one] = lookup.at_record(int(out.file[one]), out.offset(one))
+    rows = np.flatnonzero(some & facts.member & ((facts.table >= 0) | (records.name_index != MISSING)))
+    if not len(rows):
+        return
+    index, table, trail = records.name_index[rows], facts.table[rows], out.trail[rows]
+    keys = np.stack([trail, table, index], axis=1)
+    found, which = np.unique(keys, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    place = out.window.base + records.start[rows]
+    for number, (of, code, one) in enumerate(found.tolist()):
+        mine = np.flatnonzero(which == number)
+        name = facts.tables[code] if code >= 0 else None
+        out.version[rows[mine]] = lookup.in_force(out.shared.files[of], one, name, place[mine])
+
+
+def _times(out: Assigned, some: Bools) -> None:
+    records, shared = out.records, out.shared
+    is_known = some | out.repeated
+    known = is_known & (records.shape <= FILE_HEADER) & (records.moment != MISSING)
+    if shared.options.time_zone is not None:
+        out.utc, doubtful = to_utc(records.moment, parse_zone(shared.options.time_zone))
+        for one in np.flatnonzero(doubtful & known & (records.julian == MISSING)).tolist():
+            zone = shared.options.time_zone
+            sentence = f"the printed time is ambiguous or missing in {zone}: the earlier one is used"
+            out.problem(one, Problem.TIME_ZONE, sentence)
+        out.timed = known.copy()
+    else:
+        for file in np.unique(out.file[known]).tolist():
+            if shared.shown.get(file):
+                rows = np.flatnonzero(known & (out.file == file))
+                places = out.window.base + records.start[rows]
+                out.utc[rows] = records.moment[rows] - nearest_offsets(places, shared.shown[file])
+                out.timed[rows] = True
+    julian = is_known & (records.shape <= FILE_HEADER) & (records.julian != MISSING)
+    out.utc = np.where(julian, records.julian, out.utc)
+    out.timed |= julian
+    for one in np.flatnonzero(is_known & (records.shape == FILE_HEADER)).tolist():
+        created = from_iso(file_header(records.data(one)).get("CreationTime"))
+        if created is not None:
+            out.utc[one], out.timed[one] = created, True
+    wrong = out.timed & ((out.utc < _EARLIEST) | (out.utc > _LATEST))
+    for one in np.flatnonzero(wrong).tolist():
+        out.problem(one, Problem.TIME_RANGE, "the time is outside the years 1 to 9999")
+    out.timed &= ~wrong
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
 
 _TEXTS: Final = (
-    "IO Time",
-    "Operation",
-    "Len",
-    "RBA",
-    "Name",
-    "Trail",
-    "LOGCSN",
-    "TRANID",
-    "ORAROWID",
-    "csn",
-    "xid",
-    "continues",
-)
+    "IO Time", "Operation", "Len", "RBA", "Name", "Trail", "LOGCSN", "TRANID", "ORAROWID", "csn", "xid", "continues",
+)  # fmt: skip
 _NAMES: Final = (*HEADER, *_TEXTS)
-_TOKENS: Final = {0x4C: "csn_at", 0x36: "xid_at", 0x52: "rowid_at"}
+_LOGCSN, _TRANID, _ROWID = 0x4C, 0x36, 0x52
+_IDS: Final = (_LOGCSN, _TRANID, _ROWID)
 _CODES: Final = 256
-_BYTES: Final = 1 << 30  # of the text of one batch
 
-_Put = Callable[[int, Bools, Ints], None]
+
+class LogdumpReader(Reader):
+    """Reads the records of Logdump text."""
+
+    def __init__(self, plan: Plan, stream: Stream, state: State) -> None:
+        self._plan, self._stream, self._state = plan, stream, state
+        self._window: Segments | None = None
+        self._known: Assigned
+        self._images: RowImages
+
+    def columns(self, segments: Segments, records: Ints, wanted: Wanted) -> tuple[Ints, dict[str, pa.Array]]:
+        """See :meth:`cdcwb.formats.records.Reader.columns`."""
+        assert isinstance(segments, Window)
+        if segments is not self._window:
+            self._window = segments
+            self._known = self.assigned(segments)
+            self._images = _images(self._known)
+        rows = segments.chosen[np.cumsum(segments.record)[records] - 1]
+        keep = _wanted(self._known, rows, wanted)
+        batch = _batch(self._known, self._images, rows[keep], wanted)
+        return records[keep], dict(zip(batch.schema.names, batch.columns, strict=True))
+
+    def widths(self, window: Window, names: Collection[str]) -> dict[str, int]:
+        """One more than the highest column index in the records of tables, by printed name."""
+        known = self.assigned(window)
+        images, facts = _images(known), known.facts
+        chosen = [code for code, name in enumerate(facts.tables) if name in names]
+        rows = window.chosen[np.isin(facts.table[window.chosen], chosen)]
+        most = np.zeros(len(facts.tables), np.int64)
+        for order in ("little", "big"):
+            mine = rows[np.array([known.shared.bodies[one].order == order for one in known.file[rows].tolist()], bool)]
+            cells = images.cells(mine, order)
+            np.maximum.at(most, facts.table[mine][cells.row], cells.index + 1)
+        columns = known.records.columns
+        some = np.isin(columns.record, rows) & (columns.index < 1 << 16)
+        np.maximum.at(most, facts.table[columns.record[some]], columns.index[some] + 1)
+        return {facts.tables[code]: int(most[code]) for code in chosen}
+
+    def assigned(self, window: Window) -> Assigned:
+        """What is assigned to the records of a window."""
+        return assign(window, self._plan, self._stream, self._state.windows)
+
+
+def _wanted(known: Assigned, rows: Ints, wanted: Wanted) -> Bools:
+    """Records that match the filters, as far as known before they are decoded."""
+    keep = np.ones(len(rows), np.bool_)
+    if wanted.kinds is not None:
+        keep &= np.array([kind in wanted.kinds for kind in KINDS])[known.kind[rows]]
+    if wanted.timed:
+        keep &= known.timed[rows]
+    if wanted.transactions is not None:
+        chosen = np.array([*(one.name in wanted.transactions for one in known.named), False])
+        keep &= chosen[known.transaction[rows]]
+    if wanted.tables is not None:  # if no name is printed, the table comes from the version
+        names = [*map(_split, known.facts.tables), (None, None)]
+        chosen = np.array(
+            [name is None or name in wanted.tables or f"{schema}.{name}" in wanted.tables for schema, name in names]
+        )
+        keep &= chosen[known.facts.table[rows]]
+    return keep
+
+
+def _split(name: str) -> tuple[str | None, str | None]:
+    return split_name(name) if name else (None, None)
+
+
+def _images(known: Assigned) -> RowImages:
+    before = (known.kind == _KIND[Kind.BEFORE]) | (known.operation == _DELETE)
+    return RowImages.of(
+        known.records, known.facts, known.heads, bodies=known.shared.bodies, file=known.file, version=known.version,
+        versions=known.shared.versions, imaged=_IMAGED[known.kind], before=before, charset=known.shared.options.charset,
+    )  # fmt: skip
+
+
+def _batch(known: Assigned, images: RowImages, rows: Ints, wanted: Wanted) -> pa.RecordBatch:
+    """The events of some records (rising numbers)."""
+    batch = EventBatch(len(rows), wanted)
+    batch.put("kind", pa.array(KINDS).take(pa.array(known.kind[rows])))
+    _types(batch, known, rows)
+    position = known.position.take(pa.array(rows))
+    batch.put("position", position)
+    transaction, last = known.transaction[rows], known.last[rows]
+    names = pa.array([one.name for one in known.named], pa.string())
+    batch.put("transaction_id", names.take(pa.array(transaction, mask=transaction < 0)))
+    batch.put("last_in_transaction", pa.array(last == 1, mask=last < 0))
+    ends = np.flatnonzero((last == 1) & (transaction >= 0) & known.placed[rows])
+    if len(ends):
+        batch.put("commit_position", position.take(pa.array(ends)), ends)
+    times = pa.array(known.utc[rows], mask=~known.timed[rows])
+    batch.put("changed_at", times.cast(model.EVENTS.field("changed_at").type))
+    _tables(batch, known, rows)
+    if wanted.needs("headers"):
+        _headers(batch, known, rows)
+    if wanted.images:
+        images.fill(batch, rows)
+    for at in np.flatnonzero(np.isin(rows, np.array(sorted(known.problems), np.int64))).tolist():
+        for code, sentence in known.problems[int(rows[at])]:
+            batch.problem(at, code, sentence)
+    return batch.build()
+
+
+def _types(batch: EventBatch, known: Assigned, rows: Ints) -> None:
+    """Record types and operations."""
+    records, io, operation = known.records, known.facts.io[rows], known.operation[rows]
+    charset = known.shared.options.charset
+    texts = pa.array([*OPERATIONS, None]).take(pa.array(np.minimum(operation, _UNKNOWN), mask=operation < 0))
+    batch.put("operation", texts)
+    number = np.where((io >= 0) & (io < _TYPES), io, _TYPES)
+    names = pa.array([IO_TYPES[one].name if one in IO_TYPES else None for one in range(_TYPES + 1)], pa.string())
+    types = names.take(pa.array(number))
+    batch.put("record_type", types)
+    is_record = records.shape[rows] == RECORD
+    printed = np.flatnonzero(is_record & ~types.is_valid().to_numpy(zero_copy_only=False))
+    batch.constant("record_type", "FileHeader", np.flatnonzero(records.shape[rows] == FILE_HEADER))
+    if len(printed):
+        batch.put("record_type", _text(records.operation.take(pa.array(rows[printed])), charset), printed)
+    odd = np.flatnonzero(operation == _UNKNOWN)
+    if len(odd):
+        shown_ = _text(records.operation.take(pa.array(rows[odd])), charset).to_pylist()
+        spelled = [f"UNKNOWN({one if one >= 0 else text})" for one, text in zip(io[odd].tolist(), shown_, strict=True)]
+        batch.put("operation", pa.array(spelled, pa.string()), odd)
+
+
+def _text(values: pa.Array, charset: str) -> pa.Array:
+    """Bytes as text; undecodable bytes become U+FFFD."""
+    if charset.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowInvalid:
+            pass
+    return pa.array(
+        [None if one is None else one.decode(charset, "replace") for one in values.to_pylist()], pa.string()
+    )
+
+
+def _tables(batch: EventBatch, known: Assigned, rows: Ints) -> None:
+    """Schemas, tables and their versions: by name if printed, else by version."""
+    facts, versions = known.facts, known.shared.versions
+    version = known.version[rows]
+    table = np.where(known.records.shape[rows] == RECORD, facts.table[rows], MISSING)
+    keys = pa.array([one.key for one in versions], pa.string())
+    batch.put("table_version", keys.take(pa.array(version, mask=version < 0)))
+    names = [*map(_split, facts.tables), *((one.schema, one.table) for one in versions), (None, None)]
+    count = len(facts.tables)
+    empty = np.array([*(not name for name in facts.tables), True])[table]
+    code = np.where(empty, np.where(version < 0, len(names) - 1, count + version), table)
+    schemas, tables = ([one[at] for one in names] for at in range(2))
+    odd = np.flatnonzero((code == len(names) - 1) & np.isin(facts.io[rows], (DDL, METADATA)))
+    for at in odd.tolist():
+        schema, name = _stated_table(known, int(rows[at]))
+        schemas.append(schema)
+        tables.append(name)
+        code[at] = len(tables) - 1
+    batch.put("schema_name", pa.array(schemas, pa.string()).take(pa.array(code)))
+    batch.put("table_name", pa.array(tables, pa.string()).take(pa.array(code)))
+
+
+def _stated_table(known: Assigned, record: int) -> tuple[str | None, str | None]:
+    """Schema and table that a DDL record or a definition is about."""
+    if known.facts.io[record] == DDL:
+        found = items_of(known.records.data(record), known.shared.options.charset)
+        items = {item.code: item.value for item in found if item.whole}
+        return items.get("B3") or None, items.get("B4") or None
+    text = known.records.definition.get(record)
+    stated = parse_metadata(text) if text else None
+    return (stated.schema, stated.table) if isinstance(stated, (Definition, Reference)) else (None, None)
 
 
 @cache
@@ -71,193 +511,134 @@ def _characters(name: str) -> pa.Array:
     return pa.array([shown(name, code) for code in range(_CODES)], pa.string())
 
 
-def fill_headers(batch: EventBatch, given: Assigned, rows: Ints, charset: str) -> None:
-    """Fills the headers of a batch, whose records are ``rows`` of the part."""
-    records, marks, pool = given.records, given.marks, batch.pool
-    told = records.shape[rows] <= Shape.FILE_HEADER
+def _headers(batch: EventBatch, known: Assigned, rows: Ints) -> None:
+    records, facts, pool = known.records, known.facts, batch.pool
+    charset = known.shared.options.charset
     count = len(rows)
-    places = np.zeros((count, len(_NAMES)), dtype=np.int32)
-    absent = np.ones((count, len(_NAMES)), dtype=np.bool_)
+    places = np.zeros((count, len(_NAMES)), np.int32)
+    absent = np.ones((count, len(_NAMES)), np.bool_)
+    taken = pa.array(rows)
 
-    def put(at: int, there: Bools, where: Ints) -> None:
-        absent[:, at] = ~there
-        places[:, at] = where
+    def put(name: str, there: Bools, where: Ints) -> None:
+        at = _NAMES.index(name)
+        absent[:, at], places[:, at] = ~there, where
+
+    def numbers(name: str, values: Ints) -> None:
+        there = values != MISSING
+        if there.any():
+            filled = np.where(there, values, 0)
+            is_letter = name in CHARACTERS and int(filled.max()) < _CODES and int(filled.min()) >= 0
+            put(name, there, pool.add(_characters(name))[0] + filled if is_letter else pool.add_integers(filled))
+
+    def texts(name: str, values: pa.Array) -> None:
+        put(name, values.is_valid().to_numpy(zero_copy_only=False), pool.add(values))
+
+    def coded(name: str, values: Sequence[str | None], codes: Ints) -> None:
+        array = pa.array([*values, None], pa.string())
+        first = pool.add(array)[0]
+        put(name, array.is_valid().to_numpy(zero_copy_only=False)[codes], first + np.where(codes < 0, 0, codes))
 
     values = records.values[rows]
     for at, name in enumerate(HEADER):
         value = values[:, at]
         if name == "TransInd":
             value = np.where(value == MISSING, records.image_trans[rows], value)
-        if name == "BeforeAfter":
-            value = records.side[rows]
-        there = value != MISSING
-        if not there.any():
-            continue
-        filled = np.where(there, value, 0)
-        if name in CHARACTERS and int(filled.max()) < _CODES and int(filled.min()) >= 0:
-            put(at, there, pool.add(_characters(name))[0] + filled)
-        else:
-            put(at, there, pool.add_integers(filled))
-    first = len(HEADER)
-    times = _printed_times(given, rows, texts_of(spans(records.text, records.time_at[rows]), charset))
-    for at, texts in enumerate((times, texts_of(spans(records.text, records.operation_at[rows]), charset))):
-        put(first + at, _valid(texts), pool.add(texts))
-    for at, value in ((2, records.length[rows]), (3, records.rba[rows])):
-        there = value != MISSING
-        put(first + at, there, pool.add_integers(np.where(there, value, 0)))
-    _coded(put, first + 4, pool.add(pa.array(marks.names, pa.string())), marks.printed[rows])
-    trails = pa.array([one.name for one in given.files], pa.string())
-    codes = given.file[rows]
-    named = np.append(_valid(trails), False)[codes]
-    _coded(put, first + 5, pool.add(trails), np.where(named, codes, -1))
-    for at, where in ((6, records.csn_at), (7, records.xid_at), (8, records.rowid_at)):
-        texts = _until_zero(texts_of(spans(records.bytes, where[rows]), charset))
-        there = _valid(texts)
-        if where is records.xid_at:
-            there = there & ~np.isin(rows, _transaction_lines(given))
-        put(first + at, there, pool.add(texts))
-    for at, of in ((9, [one.csn for one in given.named]), (10, [one.xid for one in given.named])):
-        texts = pa.array(of, pa.string())
-        codes = given.transaction[rows]
-        known = np.append(_valid(texts), False)[codes]
-        _coded(put, first + at, pool.add(texts), np.where(known, codes, -1))
-    _coded(put, first + 11, pool.add(pa.array(given.places, pa.string())), given.continues[rows])
-    _group(batch, given, rows, np.flatnonzero(told), places, absent, charset)
-
-
-def _printed_times(given: Assigned, rows: Ints, texts: pa.Array) -> pa.Array:
-    """Printed times: that of the header block if it differs from the record line."""
-    extras = given.records.extras
-    other = {
-        at: printed.io_time
-        for at in np.flatnonzero(np.isin(rows, np.array(sorted(extras), dtype=np.int64))).tolist()
-        if (printed := extras[int(rows[at])]).io_time is not None and printed.io_time != printed.line_time
-    }
-    if not other:
-        return texts
-    return pa.array([other.get(at, text) for at, text in enumerate(texts.to_pylist())], pa.string())
-
-
-def _coded(put: _Put, at: int, first: Ints, codes: Ints) -> None:
-    """Texts by their number in records, -1 for none."""
-    base = int(first[0]) if len(first) else 0
-    put(at, codes >= 0, base + np.maximum(codes, 0))
-
-
-def _valid(texts: pa.Array) -> Bools:
-    there: Bools = texts.is_valid().to_numpy(zero_copy_only=False)
-    return there
-
-
-def _until_zero(texts: pa.Array) -> pa.Array:
-    """Values of tokens up to a zero byte, without trailing blanks."""
-    if pc.any(pc.match_substring(texts, "\0")).as_py():
-        texts = pc.replace_substring_regex(texts, r"(?s)\x00.*$", "")
-    return pc.ascii_rtrim(texts, " ")
+        numbers(name, records.side[rows] if name == "BeforeAfter" else value)
+    texts("IO Time", _text(pc.coalesce(records.io_time, records.line_time).take(taken), charset))
+    texts("Operation", _text(records.operation.take(taken), charset))
+    numbers("Len", records.length[rows])
+    numbers("RBA", records.rba[rows])
+    texts("Name", _text(records.name.take(taken), charset))
+    coded("Trail", [one.name for one in known.shared.files], known.trail[rows])
+    for name, number in (("LOGCSN", _LOGCSN), ("TRANID", _TRANID), ("ORAROWID", _ROWID)):
+        texts(name, token_texts(records, number, charset).take(taken))
+    coded("csn", [one.csn for one in known.named], known.transaction[rows])
+    coded("xid", [one.xid for one in known.named], known.transaction[rows])
+    heads = [known.continues.get(one) for one in rows.tolist()] if known.continues else [None] * count
+    texts("continues", pa.array(heads, pa.string()))
+    _group(batch, rows, places, absent, _more(known, rows))
 
 
 def _group(
     batch: EventBatch,
-    given: Assigned,
     rows: Ints,
-    told: Ints,
     places: npt.NDArray[np.int32],
     absent: Bools,
-    charset: str,
+    more: dict[int, list[tuple[str, str | None]]],
 ) -> None:
-    """Groups records whose maps have the same names."""
-    if not len(told):
-        return
-    more = {
-        at: pairs
-        for at in told[np.isin(rows[told], _odd(given))].tolist()
-        if (pairs := _more(given, int(rows[at]), charset))
-    }
-    packed = np.packbits(absent[told], axis=1)
-    keys = np.zeros((len(told), 8), dtype=np.uint8)
-    keys[:, : packed.shape[1]] = packed
-    patterns, which = np.unique(keys.view(np.uint64).reshape(-1), return_inverse=True)
-    which = which.reshape(-1)
-    plain = np.ones(len(told), dtype=np.bool_)
-    if more:
-        plain = ~np.isin(told, np.array(sorted(more)))
-    for number in range(len(patterns)):
-        chosen = told[(which == number) & plain]
-        if len(chosen):
-            there = np.flatnonzero(~absent[chosen[0]])
-            batch.entries("headers", [_NAMES[one] for one in there], places[np.ix_(chosen, there)], chosen, None)
+    """Groups records whose maps have the same names. ``more``: further entries of some."""
+    plain = np.ones(len(rows), np.bool_)
+    plain[list(more)] = False
+    batch.entries("headers", _NAMES, places[plain], np.flatnonzero(plain), absent[plain])
     grouped: dict[tuple[str, ...], list[int]] = {}
     for at, pairs in more.items():
-        there = np.flatnonzero(~absent[at])
-        named = unique_names([*(_NAMES[one] for one in there), *(name for name, _ in pairs)])
-        grouped.setdefault(named, []).append(at)
-    for names, members in grouped.items():
-        chosen = np.array(members)
+        names = [*(_NAMES[one] for one in np.flatnonzero(~absent[at])), *(name for name, _ in pairs)]
+        grouped.setdefault(tuple(unique_names(names)), []).append(at)
+    for names_, members in grouped.items():
         there = np.flatnonzero(~absent[members[0]])
-        columns = [places[np.ix_(chosen, there)]]
+        columns = [places[np.ix_(members, there)]]
         for column in range(len(more[members[0]])):
             texts = pa.array([more[at][column][1] for at in members], pa.string())
             columns.append(batch.pool.add(texts)[:, None])
-        batch.entries("headers", names, np.concatenate(columns, axis=1), chosen, None)
+        batch.entries("headers", names_, np.concatenate(columns, axis=1), np.array(members), None)
 
 
-def _transaction_lines(given: Assigned) -> Ints:
-    """Records whose id is that of a line TRANSID, not of a token TRANID."""
-    id_of_line = [
-        index
-        for index, printed in given.records.extras.items()
-        if printed.transaction is not None and all(_TOKENS.get(token.id) != "xid_at" for token in printed.tokens)
-    ]
-    return np.array(id_of_line, dtype=np.int64)
+def _more(known: Assigned, rows: Ints) -> dict[int, list[tuple[str, str | None]]]:
+    """Further printed or inferred facts of records, by their places in ``rows``."""
+    records, facts = known.records, known.facts
+    has_key = (records.column("SyskeyLen") > 0) & (np.diff(records.body_at) > 0)
+    others = ~np.isin(records.tokens.number, _IDS)
+    odd = (records.shape == FILE_HEADER) | (facts.io == DDL) | has_key
+    odd |= records.transaction.is_valid().to_numpy(zero_copy_only=False)
+    odd[records.tokens.record[others]] = True
+    counts = np.bincount(records.tokens.record, minlength=len(records))
+    odd |= counts > len(_IDS)
+    odd[[*known.heads, *records.user_tokens]] = True
+    found = {at: _facts(known, int(rows[at]), bool(has_key[rows[at]])) for at in np.flatnonzero(odd[rows]).tolist()}
+    return {at: pairs for at, pairs in found.items() if pairs}
 
 
-def _odd(given: Assigned) -> Ints:
-    """Records that may have more headers than the arrays have."""
-    special = np.flatnonzero((given.records.shape == Shape.FILE_HEADER) | (given.marks.io == DDL)).tolist()
-    return np.array(sorted({*given.records.extras, *given.heads, *given.syskeys, *special}), dtype=np.int64)
-
-
-def _more(given: Assigned, index: int, charset: str) -> list[tuple[str, str | None]]:
-    """Further printed or inferred facts of a record."""
+def _facts(known: Assigned, record: int, has_key: bool) -> list[tuple[str, str | None]]:
+    records, charset = known.records, known.shared.options.charset
     out: list[tuple[str, str | None]] = []
-    head = given.heads.get(index)
-    if head is not None and head.pieces > 1:
-        out.append(("fragments", str(head.pieces)))
-    if index in given.syskeys:
-        out.append(("syskey", given.syskeys[index]))
-    printed = given.records.extras.get(index)
-    if printed is not None:
-        if printed.transaction is not None:
-            out.append(("TRANSID", printed.transaction))
-        if printed.transaction_number is not None:
-            out.append(("TRANSID number", printed.transaction_number))
-        out += _tokens(given, index, printed, charset)
-        out += printed.user_tokens
-    if given.records.shape[index] == Shape.FILE_HEADER:
-        out += file_header(given.body(index)).items()
-    elif given.marks.io[index] == DDL:
-        items = ddl_items(given.body(index), charset)
-        said = statement(items)
-        out += [] if said is None else [("statement", said)]
+    head = known.heads.get(record)
+    if head is not None and head.count > 1:
+        out.append(("fragments", str(head.count)))
+    if has_key:
+        out.append(("syskey", records.data(record)[: int(records.column("SyskeyLen")[record])].hex()))
+    for name, values in (("TRANSID", records.transaction), ("TRANSID number", records.transaction_number)):
+        if values[record].is_valid:
+            out.append((name, values[record].as_py().decode("utf-8", "replace")))
+    out += _other_tokens(records, record, charset)
+    out += records.user_tokens.get(record, [])
+    if records.shape[record] == FILE_HEADER:
+        out += file_header(records.data(record)).items()
+    elif known.facts.io[record] == DDL:
+        items = ddl_items(records.data(record), charset)
+        stated = statement(items)
+        out += [] if stated is None else [("statement", stated)]
         out += items.items()
     return out
 
 
-def _tokens(given: Assigned, index: int, printed: Printed, charset: str) -> list[tuple[str, str | None]]:
+def _other_tokens(records: Records, record: int, charset: str) -> list[tuple[str, str | None]]:
+    """The tokens of a record but the first LOGCSN, TRANID and ORAROWID, each value once."""
+    tokens = records.tokens
     out: list[tuple[str, str | None]] = []
-    seen = {(number, None) for number, name in _TOKENS.items() if getattr(given.records, name)[index, 0] >= 0}
-    said: set[tuple[int, bytes]] = set()
-    for token in printed.tokens:
-        if (token.id, None) in seen or (token.id, token.value) in said:
-            seen.discard((token.id, None))
-            said.add((token.id, token.value))
-            continue
-        said.add((token.id, token.value))
-        out.append((token_name(token.id, token.name), value_text(token.value, charset)))
+    first, done = set(_IDS), set()
+    for row in np.flatnonzero(tokens.record == record).tolist():
+        number, value = int(tokens.number[row]), tokens.value[row].as_py()
+        if number in first or (number, value) in done:
+            first.discard(number)
+        else:
+            out.append(
+                (token_name(number, tokens.name[row].as_py().decode("utf-8", "replace")), _value_text(value, charset))
+            )
+        done.add((number, value))
     return out
 
 
-def value_text(value: bytes, charset: str) -> str:
+def _value_text(value: bytes, charset: str) -> str:
     """A token's value: text if decodable, its zero-terminated parts separated by a blank; else hex."""
     try:
         text = value.rstrip(b"\0").decode(charset)
@@ -265,227 +646,3 @@ def value_text(value: bytes, charset: str) -> str:
         return value.hex()
     text = text.replace("\0", " ").rstrip(" ")
     return text if text.isprintable() else value.hex()
-
-
-FORMAT: Final = "goldengate"
-CHUNK: Final = 8192
-"""Records that become one Arrow batch."""
-
-_IMAGED: Final = np.isin(KINDS, [str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)])
-_FILLER: Final = KINDS.index(str(Kind.FILLER))
-_DELETE: Final = OPERATIONS.index(str(Operation.DELETE))
-_BEFORE: Final = KINDS.index(str(Kind.BEFORE))
-_UNKNOWN: Final = len(OPERATIONS)
-_TYPES: Final = 256
-_TEN: Final = 10 ** np.arange(9, -1, -1, dtype=np.int64)
-
-
-class Files:
-    """The files of a plan, opened when they are first asked for; close it after use."""
-
-    def __init__(self, files: list[FileEntry]) -> None:
-        self._files = files
-        self._open: dict[int, Source] = {}
-
-    def read(self, file_index: int, start: int, stop: int) -> Bytes:
-        """Bytes of a file."""
-        if file_index not in self._open:
-            self.close()
-            entry = self._files[file_index]
-            self._open[file_index] = open_source(entry.path, "binary", size=entry.size)
-        return self._open[file_index].read(start, stop)
-
-    def close(self) -> None:
-        """Releases them."""
-        for source in self._open.values():
-            source.close()
-        self._open.clear()
-
-
-def read_split(plan: Plan, parts: Sequence[Part], wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
-    """The events of some parts of Logdump text in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
-    for reader in part_readers(plan, parts, wanted):
-        for rows in reader.chunks():
-            yield from select(reader.batch(rows), wanted)
-
-
-def part_readers(plan: Plan, parts: Sequence[Part], wanted: Wanted = EVERYTHING) -> Iterator[PartReader]:
-    """A reader for each of some parts."""
-    lookup = plan.lookup()
-    files = Files(plan.files)
-    try:
-        for part in parts:
-            yield PartReader(plan, part, lookup, files, wanted)
-    finally:
-        files.close()
-
-
-class PartReader:
-    """Reads one part: the facts of its records, and batches of any of them."""
-
-    def __init__(self, plan: Plan, part: Part, lookup: Lookup, files: Files, wanted: Wanted) -> None:
-        self.plan = plan
-        self.part = part
-        self.file = plan.files[part.file]
-        self.lookup = lookup
-        self.wanted = wanted
-        self.charset = plan.settings.charset
-        text = files.read(part.file, part.start, part.stop)
-        beyond = files if not any(one.follows for one in part.stretches) else Files(plan.files)
-        try:
-            behind = Behind(beyond.read, self.charset, wanted.images)
-            self.given: Assigned = assign(text, part, self.file, plan.settings, lookup, behind, wanted.images)
-        finally:
-            if beyond is not files:
-                beyond.close()
-        self.names = [*names_of(self.given.marks), (None, None)]
-        if wanted.images:
-            self.bodies = Bodies(self.given, self.file, plan, self.charset)
-
-    def chunks(self) -> Iterator[Ints]:
-        """The requested records, a limited number at a time."""
-        rows = np.flatnonzero(self._kept())
-        start, stop = self.given.records.start[rows], self.given.records.stop[rows]
-        first = 0
-        while first < len(rows):
-            full = int(np.searchsorted(stop, start[first] + _BYTES, side="right"))
-            last = min(max(full, first + 1), first + CHUNK)
-            yield rows[first:last]
-            first = last
-
-    def _kept(self) -> np.ndarray:
-        """Records that match the filters, as far as known before they are decoded."""
-        given, wanted = self.given, self.wanted
-        keep = np.ones(len(given.kind), dtype=np.bool_)
-        if wanted.kinds is not None:
-            keep &= np.array([kind in wanted.kinds for kind in KINDS])[given.kind]
-        if wanted.timed:
-            keep &= given.timed
-        if wanted.transactions is not None:
-            good = np.array([*(one.name in wanted.transactions for one in given.named), False])
-            keep &= good[given.transaction]
-        if wanted.tables is not None:
-            # if no name is printed, the table comes from the version
-            named = [
-                table is None or table in wanted.tables or f"{schema}.{table}" in wanted.tables
-                for schema, table in self.names
-            ]
-            keep &= np.array(named)[given.marks.table]
-        return keep
-
-    # --- a batch ------------------------------------------------------------------------------------------------------
-
-    def batch(self, rows: Ints) -> pa.RecordBatch:
-        """The events of some records (rising)."""
-        given, records = self.given, self.given.records
-        batch = EventBatch(len(rows), self.wanted)
-        batch.constant("format", FORMAT)
-        batch.constant("file", self.file.path)
-        batch.constant("file_index", self.part.file)
-        batch.constant("offset_unit", str(OffsetUnit.BYTE))
-        batch.put("offset", pa.array(records.start[rows]))
-        batch.put("length", pa.array(records.stop[rows] - records.start[rows]))
-        batch.put("kind", pa.array(KINDS).take(pa.array(given.kind[rows])))
-        self._types(batch, rows)
-        self._positions(batch, rows)
-        self._tables(batch, rows)
-        fill_headers(batch, given, rows, self.charset)
-        if self.wanted.images:
-            self.bodies.images(batch, rows)
-        if self.wanted.raw:
-            base = given.base
-            batch.put("raw", slices(records.text, records.start[rows] - base, records.stop[rows] - base))
-        for at in np.flatnonzero(np.isin(rows, np.array(sorted(given.problems), dtype=np.int64))).tolist():
-            for code, sentence in given.problems[int(rows[at])]:
-                batch.problem(at, code, sentence)
-        return batch.build()
-
-    def _types(self, batch: EventBatch, rows: Ints) -> None:
-        """Record types and operations."""
-        given, records, io = self.given, self.given.records, self.given.marks.io[rows]
-        operation = given.operation[rows]
-        batch.put(
-            "operation",
-            pa.array([*OPERATIONS, None]).take(pa.array(np.minimum(operation, _UNKNOWN), mask=operation < 0)),
-        )
-        known = np.where((io >= 0) & (io < _TYPES), io, _TYPES)
-        names = pa.array([IO_TYPES[one].name if one in IO_TYPES else None for one in range(_TYPES + 1)], pa.string())
-        types = names.take(pa.array(known))
-        printed = np.flatnonzero((records.shape[rows] == Shape.RECORD) & ~_valid(types))
-        batch.put("record_type", types)
-        header = np.flatnonzero(records.shape[rows] == Shape.FILE_HEADER)
-        batch.constant("record_type", "FileHeader", header)
-        if len(printed):
-            texts = texts_of(spans(records.text, records.operation_at[rows[printed]]), self.charset)
-            batch.put("record_type", texts, printed)
-        odd = np.flatnonzero(operation == _UNKNOWN)
-        if len(odd):
-            shown = texts_of(spans(records.text, records.operation_at[rows[odd]]), self.charset).to_pylist()
-            spelled = [
-                f"UNKNOWN({int(number) if number >= 0 else text})"
-                for number, text in zip(io[odd].tolist(), shown, strict=True)
-            ]
-            batch.put("operation", pa.array(spelled, pa.string()), odd)
-
-    def _positions(self, batch: EventBatch, rows: Ints) -> None:
-        """Positions, transactions and times."""
-        given, records = self.given, self.given.records
-        shown = np.array([*(one.shown for one in given.files), 0], dtype=np.int64)[given.file[rows]]
-        rba = records.rba[rows]
-        placed = (rba != MISSING) & (records.shape[rows] <= Shape.FILE_HEADER)
-        position = positions(shown, np.where(placed, rba, 0), ~placed)
-        batch.put("position", position)
-        transaction = given.transaction[rows]
-        names = pa.array([one.name for one in given.named], pa.string())
-        batch.put("transaction_id", names.take(pa.array(transaction, mask=transaction < 0)))
-        last = given.last[rows]
-        batch.put("last_in_transaction", pa.array(last == 1, mask=last < 0))
-        ends = np.flatnonzero((last == 1) & (transaction >= 0) & placed)
-        if len(ends):
-            batch.put("commit_position", position.take(pa.array(ends)), ends)
-        kind = model.EVENTS.field("changed_at").type
-        batch.put("changed_at", pa.array(given.utc[rows], mask=~given.timed[rows]).cast(kind))
-
-    def _tables(self, batch: EventBatch, rows: Ints) -> None:
-        """Schemas, tables and their versions."""
-        given = self.given
-        version, table = given.version[rows], given.marks.table[rows]
-        table = np.where(given.records.shape[rows] == Shape.RECORD, table, -1)
-        versions = self.plan.versions
-        keys = pa.array([one.key for one in versions], pa.string())
-        batch.put("table_version", keys.take(pa.array(version, mask=(version < 0) | given.repeated[rows])))
-        # by name if printed, else by version
-        schemas = [*(schema for schema, _ in self.names[:-1]), *(one.schema for one in versions), None]
-        tables = [*(name for _, name in self.names[:-1]), *(one.table for one in versions), None]
-        empty = np.array([name is None for _, name in self.names])[table]
-        code = np.where(empty, np.where(version < 0, -1, len(self.names) - 1 + version), table)
-        index = pa.array(np.where(code < 0, len(tables) - 1, code))
-        schema, name = pa.array(schemas, pa.string()).take(index), pa.array(tables, pa.string()).take(index)
-        odd = np.flatnonzero((code < 0) & np.isin(given.marks.io[rows], (DDL, METADATA)))
-        if len(odd):
-            told = [self._told(int(rows[at])) for at in odd.tolist()]
-            places = np.arange(len(rows))
-            places[odd] = len(rows) + np.arange(len(odd))
-            taken = pa.array(places)
-            schema = pa.concat_arrays([schema, pa.array([one[0] for one in told], pa.string())]).take(taken)
-            name = pa.concat_arrays([name, pa.array([one[1] for one in told], pa.string())]).take(taken)
-        batch.put("schema_name", schema)
-        batch.put("table_name", name)
-
-    def _told(self, index: int) -> tuple[str | None, str | None]:
-        """Schema and table that a DDL record or a definition speaks of."""
-        if self.given.marks.io[index] == DDL:
-            found = items_of(self.given.body(index), self.charset)
-            items = {item.code: item.value for item in found if item.whole}
-            return items.get("B3") or None, items.get("B4") or None
-        printed = self.given.records.extras.get(index)
-        told = parse_metadata(printed.text) if printed is not None and printed.text else None
-        return (told.schema, told.table) if isinstance(told, (Definition, Reference)) else (None, None)
-
-
-def positions(sequence: Ints, rba: Ints, null: np.ndarray) -> pa.Array:
-    """Positions as text: ten digits of the trail file's number, ten of the RBA; null where ``null`` is true."""
-    matrix = np.empty((len(rba), 20), dtype=np.uint8)
-    for at, value in ((0, sequence), (10, rba)):
-        matrix[:, at : at + 10] = value[:, None] // _TEN % 10 + ord("0")
-    return from_matrix(matrix, 0, 20, null)

@@ -1,61 +1,45 @@
-"""Row images of many records: as Arrow maps of column name to text, decoded directly from their bodies, and as typed
-columns of one table (docs/formats/goldengate.md §4). Columns with the same coding are decoded together, for all tables;
-their texts are in one pool. A body's columns are adjacent and in order, so a map column gathers the texts once, in that
-order.
+"""Row images of many records: Arrow maps of column name to text, decoded from their data
+(docs/formats/goldengate.md §4). Columns with the same coding are decoded together, for all tables; their texts are in
+one pool. The columns of a body are adjacent and in order, so a map column gathers the texts once, in that order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import EventBatch, TextPool
-from cdcwb.formats.bitmask import parse
-from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned
-from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
-from cdcwb.formats.goldengate.decode.bodies import (
+from cdcwb.formats.goldengate.bodies import (
     UNKNOWN_ORDER,
     Cells,
     Form,
     Half,
-    body_of_columns,
     not_columns,
     odd_indicator,
     walk,
 )
-from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.decode.values import nullable_texts, texts
-from cdcwb.formats.goldengate.layout import GUESS, Coding, How
-from cdcwb.formats.goldengate.plan import FileEntry, Plan
-from cdcwb.formats.goldengate.plan.trails import Version
-from cdcwb.formats.goldengate.plan.transactions import forms_of
-from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
-from cdcwb.formats.text_values import cast_each
-from cdcwb.model import Kind, Operation, Problem
+from cdcwb.formats.goldengate.contents import Order
+from cdcwb.formats.goldengate.definitions import Definition
+from cdcwb.formats.goldengate.facts import Chain, Head, RecordFacts
+from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding
+from cdcwb.formats.goldengate.plan import Bodies, forms_of
+from cdcwb.formats.goldengate.records import Records
+from cdcwb.formats.goldengate.values import texts
+from cdcwb.formats.goldengate.versions import Version
+from cdcwb.model import Problem
 from cdcwb.words import unused_name
 
-__all__ = [
-    "Bodies",
-    "Images",
-    "Put",
-    "Tables",
-    "arrow_type",
-    "column_types",
-    "read_images",
-    "typed_rows",
-    "typed_schema",
-    "typed_texts",
-    "wanted_for",
-]
+__all__ = ["RowImages", "Tables"]
 
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 _INDEXES: Final = 1 << 16
 _BY_INDEX: Final = re.compile(r"c[0-9]+")
@@ -133,33 +117,24 @@ def decode_cells(
 ) -> tuple[TextPool, Ints, list[tuple[int, Problem, str]]]:
     """All values of some bodies as text: a pool, the index of each in it (-1: invalid bytes, which are in no image),
     and problems as (cell, code, sentence). ``slots``: those of the cells."""
-    codes = tables.codes(slots)
+    # the cells of a NonStop are a second group of each coding
+    codes = tables.codes(slots) + len(tables.codings) * cells.bare
     pool = TextPool()
     place = np.zeros(len(cells), dtype=np.int64)
     problems: list[tuple[int, Problem, str]] = []
-    for code in np.flatnonzero(np.bincount(codes, minlength=len(tables.codings))):
-        how = tables.codings[code]
-        for chosen, bare in _by_indicators(cells, codes == code):
-            start, stop = cells.start[chosen], cells.stop[chosen]
-            if bare:
-                found = nullable_texts(buffer, start, stop, how, charset, order)
-            else:
-                found = texts(buffer, start, stop, cells.is_null[chosen], how, charset, order)
-            place[chosen] = pool.add(found.array)
-            problems += [(int(chosen[at]), code_of, sentence) for at, code_of, sentence in found.problems]
+    for code in np.flatnonzero(np.bincount(codes)).tolist():
+        bare, number = divmod(code, len(tables.codings))
+        how = GUESS_FIXED if bare and number == 0 else tables.codings[number]
+        chosen = np.flatnonzero(codes == code)
+        start, stop, is_null = cells.start[chosen], cells.stop[chosen], cells.is_null[chosen]
+        found = texts(buffer, start, stop, is_null, how, charset, "big" if bare else order)
+        place[chosen] = pool.add(found.array)
+        problems += [(int(chosen[at]), code_of, sentence) for at, code_of, sentence in found.problems]
     place[cells.odd] = -1
     place[[cell for cell, _, _ in problems]] = -1
     for cell in np.flatnonzero(cells.odd).tolist():
         problems.append((cell, Problem.VALUE, odd_indicator(cells.indicator_text(buffer, cell))))
     return pool, place, problems
-
-
-def _by_indicators(cells: Cells, of_code: Bools) -> list[tuple[Ints, bool]]:
-    """Some cells: those after their null indicator, and those that may begin with one."""
-    if cells.bare is None:
-        return [(np.flatnonzero(of_code), False)]
-    both = (np.flatnonzero(of_code & ~cells.bare), False), (np.flatnonzero(of_code & cells.bare), True)
-    return [one for one in both if len(one[0])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,277 +240,173 @@ def _map(
     return pa.MapArray.from_arrays(pa.array(offsets, mask=nulls), keys, pool.gather(place.astype(np.int32)))
 
 
-_IMAGED: Final = np.isin(KINDS, [str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)])
-_DELETE: Final = OPERATIONS.index(str(Operation.DELETE))
-_BEFORE: Final = KINDS.index(str(Kind.BEFORE))
+@dataclass(frozen=True, slots=True)
+class RowImages:
+    """The data of the records of a window: ``buffer[start:stop]``. ``bodies``: how those of each file are written,
+    ``file``: the file of each record; ``before``: the only image of a record is a before image; ``imaged``: it has row
+    images; ``version``: number in ``versions``, -1 for none; ``heads``: records that others continue."""
 
+    records: Records
+    facts: RecordFacts
+    heads: dict[int, Head]
+    bodies: Sequence[Bodies]
+    file: Ints
+    version: Ints
+    versions: Sequence[Version]
+    imaged: Bools
+    before: Bools
+    charset: str
+    buffer: Bytes
+    start: Ints
+    stop: Ints
 
-class Bodies:
-    """The bodies of all records of a part: ``buffer[start:stop]``, -1 if not printed."""
-
-    def __init__(self, given: Assigned, file: FileEntry, plan: Plan, charset: str) -> None:
-        self.given = given
-        self.file = file
-        self.plan = plan
-        self.charset = charset
-        definitions: list[Definition | None] = [None] * len(plan.versions)
-        for number in np.unique(given.version[given.version >= 0]).tolist():  # a trail has many files with versions
-            definitions[number] = plan.versions[number].definition
-        self.tables = Tables(definitions)
-        self.buffer, self.start, self.stop = self._joined()
-
-    def _joined(self) -> tuple[Bytes, Ints, Ints]:
-        """Bodies from the hex, joined from fragments, or made from separately printed columns."""
-        given, records = self.given, self.given.records
-        start, stop = records.body_at[:, 0].copy(), records.body_at[:, 1].copy()
-        more: list[bytes] = []
-        at = len(records.bytes)
+    @classmethod
+    def of(cls, records: Records, facts: RecordFacts, heads: dict[int, Head], **known: Any) -> RowImages:
+        """Those of a window: data from the hex, joined from fragments, or made from separately printed columns."""
+        start, stop = records.body_at[:-1].copy(), records.body_at[1:].copy()
         made: dict[int, bytes] = {}
-        order = self.order
-        for index, printed in records.extras.items():
-            if printed.columns and any(one.data is not None for one in printed.columns):
-                form = Form(int(forms_of(given.marks, self.file.prefix, np.array([index]))[0]))
-                if form is Form.OPAQUE:
-                    continue
-                body, _ = body_of_columns(printed.columns, order, form)
-                if len(body) > stop[index] - start[index]:
-                    made[index] = body
-        for index, head in given.heads.items():
-            if head.body:
-                own = made.get(index) or records.bytes[start[index] : stop[index]].tobytes()
-                made[index] = b"".join([own, *(piece.body for piece in head.body)])
-        for index, body in made.items():
-            more.append(body)
-            start[index], stop[index] = at, at + len(body)
-            at += len(body)
-        if not more:
-            return records.bytes, start, stop
-        joined = np.frombuffer(b"".join(more), dtype=np.uint8)
-        return np.concatenate([records.bytes, joined]), start, stop
+        columns = records.columns
+        shown = np.bincount(columns.record[columns.stop > columns.start], minlength=len(records))
+        for one in np.flatnonzero((shown > 0) & (stop - start < records.length)).tolist():
+            bodies = known["bodies"][int(known["file"][one])]
+            form = Form(int(forms_of(facts.io[one : one + 1], bodies.prefix)[0]))
+            body = _of_columns(records, one, "big" if facts.nonstop[one] else bodies.order, form)
+            if form is not Form.OPAQUE and len(body) > stop[one] - start[one]:
+                made[one] = body
+        for one, head in heads.items():
+            if head.rest:
+                own = made.get(one) or records.data(one)
+                made[one] = b"".join([own, *map(records.data, head.rest)])
+        at, more = len(records.body), []
+        for one, content in made.items():
+            more.append(content)
+            start[one], stop[one] = at, at + len(content)
+            at += len(content)
+        buffer = np.concatenate([records.body, np.frombuffer(b"".join(more), np.uint8)]) if more else records.body
+        return cls(records, facts, heads, buffer=buffer, start=start, stop=stop, **known)
 
-    @property
-    def order(self) -> Any:
-        """Byte order of the file's bodies."""
-        return self.file.byte_order
-
-    def cells(self, rows: Ints) -> Cells:
-        """The columns of some records; those without images have none."""
-        given = self.given
-        forms = forms_of(given.marks, self.file.prefix, rows)
-        start = np.where(self._with_columns(rows), self.start[rows], -1)
-        skip = np.maximum(given.records.column("SyskeyLen")[rows], 0)
-        before = (given.kind[rows] == _BEFORE) | (given.operation[rows] == _DELETE)
-        if not self.file.order_known:
-            start[:] = -1
-        stop, bare = self.stop[rows], self._bare(rows)
-        cells = walk(self.buffer, start, stop, self.order, forms, skip, before, bare)
-        unread = (cells.bad >= 0) & self._is_complete(rows)
+    def cells(self, rows: Ints, order: Order) -> Cells:
+        """The columns of some records whose data have this byte order; those without images have none."""
+        bodies = [self.bodies[one] for one in self.file[rows].tolist()]
+        forms = forms_of(self.facts.io[rows], np.array([one.prefix for one in bodies], np.int64))
+        is_known = np.array([one.is_known for one in bodies], bool)
+        bare = self.facts.nonstop[rows]
+        start = np.where(self.imaged[rows] & (forms != Form.OPAQUE) & (is_known | bare), self.start[rows], -1)
+        skip = np.maximum(self.records.column("SyskeyLen")[rows], 0)
+        given = self.stop[rows], order, forms, skip, self.before[rows], bare
+        cells = walk(self.buffer, start, *given)
+        unread = (cells.bad >= 0) & (bare | self._is_complete(rows))
         if unread.any():  # bytes that only begin like columns are not columns
             bad = cells.bad
-            cells = walk(self.buffer, np.where(unread, -1, start), stop, self.order, forms, skip, before, bare)
+            cells = walk(self.buffer, np.where(unread, -1, start), *given)
             cells.bad = bad
         return cells
 
-    def _with_columns(self, rows: Ints) -> Bools:
-        """Records whose data are one or two images."""
-        forms = forms_of(self.given.marks, self.file.prefix, rows)
-        there: Bools = _IMAGED[self.given.kind[rows]] & (forms != Form.OPAQUE)
-        return there
-
-    def _bare(self, rows: Ints) -> Bools | None:
-        """Records with null indicators only in columns that may be NULL; None if there are none."""
-        bare: Bools = self.given.marks.system[rows] >= self.file.nullable
-        return bare if bare.any() else None
+    def fill(self, batch: EventBatch, rows: Ints) -> None:
+        """Fills the images of a batch, and adds the problems of decoding."""
+        of = np.array([self.bodies[one].order == "big" for one in self.file[rows].tolist()], bool)
+        names = ("before", "after", "key")
+        for order in ("little", "big"):
+            some = np.flatnonzero(of == (order == "big"))
+            if not len(some):
+                continue
+            mine = rows[some]
+            cells = self.cells(mine, order)
+            put = self._large_objects(mine, cells)
+            definitions: list[Definition | None] = [None] * len(self.versions)
+            for number in np.unique(self.version[mine][self.version[mine] >= 0]).tolist():
+                definitions[number] = self.versions[number].definition
+            images = read_images(self.buffer, cells, self.version[mine], Tables(definitions), self.charset, order, put)
+            for at, code, sentence in images.problems:
+                batch.problem(int(some[at]), code, sentence)
+            self._unwalked(batch, some, mine, cells)
+            for name in names:
+                batch.put(name, getattr(images, name), None if len(some) == len(rows) else some)
 
     def _is_complete(self, rows: Ints) -> Bools:
         """Records with completely printed data that no other record continues."""
-        heads = np.array(sorted(self.given.heads), dtype=np.int64)
-        whole: Bools = self.stop[rows] - self.start[rows] >= self.given.records.length[rows]
-        return whole & ~np.isin(rows, heads)
+        whole: Bools = self.stop[rows] - self.start[rows] >= self.records.length[rows]
+        return whole & ~np.isin(rows, np.array(sorted(self.heads), np.int64))
 
-    def images(self, batch: EventBatch, rows: Ints) -> None:
-        """Fills the row images of a batch, and adds the problems of decoding."""
-        given = self.given
-        cells = self.cells(rows)
-        put = self._large_objects(rows, cells)
-        images = read_images(self.buffer, cells, given.version[rows], self.tables, self.charset, self.order, put)
-        for at, code, sentence in images.problems:
-            batch.problem(at, code, sentence)
-        self._unwalked(batch, rows, cells)
-        for name in ("before", "after", "key"):
-            batch.put(name, getattr(images, name))
-
-    def _unwalked(self, batch: EventBatch, rows: Ints, cells: Cells) -> None:
-        """Complete bodies that are not columns to their end, or whose byte order is unknown."""
-        if not self.file.order_known:
-            for at in np.flatnonzero(self._with_columns(rows) & (self.stop[rows] > self.start[rows])).tolist():
-                batch.problem(at, Problem.ROW_SIZE, UNKNOWN_ORDER)
-        for at in np.flatnonzero((cells.bad >= 0) & self._is_complete(rows)).tolist():
+    def _unwalked(self, batch: EventBatch, some: Ints, rows: Ints, cells: Cells) -> None:
+        """Complete data that are not columns to their end, or whose byte order is unknown."""
+        is_row = (
+            self.imaged[rows] & (forms_of(self.facts.io[rows], 2) != Form.OPAQUE) & (self.stop[rows] > self.start[rows])
+        )
+        for at in np.flatnonzero(is_row).tolist():
+            if not self.bodies[int(self.file[rows[at]])].is_known and not self.facts.nonstop[rows[at]]:
+                batch.problem(int(some[at]), Problem.ROW_SIZE, UNKNOWN_ORDER)
+        bare = self.facts.nonstop[rows]
+        for at in np.flatnonzero((cells.bad >= 0) & (bare | self._is_complete(rows))).tolist():
             place = int(cells.bad[at] - self.start[rows[at]])
-            batch.problem(at, Problem.ROW_SIZE, not_columns(place))
+            batch.problem(int(some[at]), Problem.ROW_SIZE, not_columns(place, bool(bare[at])))
 
     def _large_objects(self, rows: Ints, cells: Cells) -> list[Put]:
         """The values of large objects, joined from fragments."""
         out: list[Put] = []
-        heads = self.given.heads
-        if not heads:
-            return out
-        wanted = np.flatnonzero(np.isin(rows, np.array(sorted(heads), dtype=np.int64)) & _IMAGED[self.given.kind[rows]])
-        for at in wanted.tolist():
-            head = heads[int(rows[at])]
-            if not head.lobs:
-                continue
-            version = int(self.given.version[rows[at]])
-            definition = self.plan.versions[version].definition if version >= 0 else None
-            waiting = self._lob_columns(definition, cells, at)
-            half = Half.BEFORE if self.given.kind[rows[at]] == _BEFORE else Half.AFTER
-            for number, pieces in enumerate(head.lobs, 1):
-                told = next((column for piece in pieces if (column := piece.column) is not None), None)
-                if told is None:
-                    told = waiting.pop(0) if waiting else None
-                elif told in waiting:
-                    waiting.remove(told)
-                value = b"".join(piece.body for piece in pieces)
-                defined = definition.column(told) if definition is not None and told is not None else None
-                text = self._lob_text(value, None if defined is None else defined.is_text_lob or not defined.is_lob)
-                out.append(Put(at, half, 0, text, f"lob{number}") if told is None else Put(at, half, told, text))
+        with_lobs = [one for one, head in self.heads.items() if head.lobs and self.imaged[one]]
+        for at in np.flatnonzero(np.isin(rows, np.array(with_lobs, np.int64))).tolist():
+            record = int(rows[at])
+            version = int(self.version[record])
+            definition = self.versions[version].definition if version >= 0 else None
+            waiting = _lob_columns(definition, cells, at)
+            half = Half.BEFORE if self.before[record] else Half.AFTER
+            for number, lob in enumerate(self.heads[record].lobs, 1):
+                column = self._lob_column(lob, waiting)
+                value = b"".join(map(self.records.data, lob.records))
+                defined = definition.column(column) if definition is not None and column is not None else None
+                text = _lob_text(
+                    value, None if defined is None else defined.is_text_lob or not defined.is_lob, self.charset
+                )
+                name = f"lob{number}" if column is None else None
+                out.append(Put(at, half, 0 if column is None else column, text, name))
         return out
 
-    def _lob_columns(self, definition: Definition | None, cells: Cells, at: int) -> list[int]:
-        """The large object columns of a record that are not NULL."""
-        if definition is None:
-            return []
-        there = slice(int(cells.offsets[at]), int(cells.offsets[at + 1]))
-        return [
-            index
-            for index, null in zip(cells.index[there].tolist(), cells.is_null[there].tolist(), strict=True)
-            if not null and (column := definition.column(index)) is not None and column.is_lob
-        ]
-
-    def _lob_text(self, value: bytes, is_text: bool | None) -> str:
-        if is_text is False:
-            return value.hex()
-        try:
-            text = value.decode(self.charset)
-        except UnicodeDecodeError:
-            return value.hex()
-        if is_text is None and any(one < " " and one not in "\t\r\n" for one in text):
-            return value.hex()
-        return text
+    @staticmethod
+    def _lob_column(lob: Chain, waiting: list[int]) -> int | None:
+        if lob.column is None:
+            return waiting.pop(0) if waiting else None
+        if lob.column in waiting:
+            waiting.remove(lob.column)
+        return lob.column
 
 
-_DATE, _CLOCK = 10, 19  # characters of a date, and of one with its time
-_MICROS: Final = 26  # characters up to the sixth digit of the fraction
-_DT_YEAR, _DT_DAY, _DT_HOUR = 0, 2, 3
+def _of_columns(records: Records, record: int, order: Order, form: Form) -> bytes:
+    """The data of a record from its separately printed columns. A column without bytes, or with truncated bytes, is
+    left out. For a form of two images, columns of a key and before image make the before image."""
+    columns = records.columns
+    parts: dict[bool, list[bytes]] = {True: [], False: []}
+    for row in np.flatnonzero(columns.record == record).tolist():
+        length = int(columns.length[row])
+        content = columns.buffer[columns.start[row] : columns.stop[row]].tobytes()
+        if not content or not 0 <= length <= len(content):
+            continue
+        number, size = int(columns.index[row]).to_bytes(2, order), length.to_bytes(2, order)
+        parts[bool(columns.half[row] != 2)].append(number + size + content[:length])
+    before, after = b"".join(parts[True]), b"".join(parts[False])
+    width = {Form.COLUMNS: 0, Form.OPAQUE: 0, Form.UNIFIED_4: 4}.get(form, 2)
+    return (len(before).to_bytes(width, order) if width else b"") + before + after
 
 
-def arrow_type(column: ColumnDef | None) -> pa.DataType:
-    """The type of a column in typed tables.
-
-    Numbers in text form stay text, as their precision is unknown; so do times of day, intervals, times with a zone, and
-    columns without a definition.
-    """
-    if column is None:
-        return pa.string()
-    how = column.coding
-    if how.how is How.INTEGER:
-        if how.scale > 0:
-            return pa.decimal128(max({2: 5, 4: 10}.get(how.size, 20), how.scale), how.scale)
-        if how.scale < 0 or (how.size == 8 and not how.signed):
-            return pa.decimal128(38, 0)
-        return pa.int32() if how.size < 4 or (how.size == 4 and how.signed) else pa.int64()
-    if how.how is How.FLOAT:
-        return pa.float32() if how.size == 4 else pa.float64()
-    if how.how in (How.DECIMAL, How.PACKED) and 0 <= how.scale <= 38:
-        return pa.decimal128(38, how.scale)
-    if how.how is How.MOMENT and column.data_type in (191, 192) and column.most_significant_dt == _DT_YEAR:
-        if column.external_length == _DATE or (0 < column.least_significant_dt <= _DT_DAY):
-            return pa.date32()
-        if column.least_significant_dt >= _DT_HOUR and column.external_length <= _CLOCK + 10:
-            return pa.timestamp("us")
-        return pa.string()
-    if how.how is How.BINARY or (how.how is How.LOB and not column.is_text_lob):
-        return pa.binary()
-    return pa.string()
+def _lob_columns(definition: Definition | None, cells: Cells, at: int) -> list[int]:
+    """The large object columns of a record that are not NULL."""
+    if definition is None:
+        return []
+    there = slice(int(cells.offsets[at]), int(cells.offsets[at + 1]))
+    return [
+        index
+        for index, null in zip(cells.index[there].tolist(), cells.is_null[there].tolist(), strict=True)
+        if not null and (column := definition.column(index)) is not None and column.is_lob
+    ]
 
 
-_ROWS: Final = frozenset(str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER))
-
-_OF_ROWS: Final = [str(one) for one in (Operation.INSERT, Operation.UPDATE, Operation.DELETE)]
-
-
-def types_of(version: Version) -> dict[str, pa.DataType]:
-    """The types of a version's columns; text if unknown."""
-    definition = version.definition
-    if definition is not None:
-        pairs = zip(definition.names, definition.columns, strict=True)
-        return {name: arrow_type(column) for name, column in pairs}
-    return {name: pa.string() for name in version.names}
-
-
-def column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
-    """The requested columns. One whose type differs between versions is text. Raises CaptureError, which lists the
-    known ones, for an unknown table or column."""
-    versions = [one for one in plan.versions if request.name in (one.table, one.full_name)]
-    if not versions:
-        raise no_table(request, (one.full_name for one in plan.versions))
-    types: dict[str, pa.DataType] = {}
-    for version in versions_of(versions, request):
-        for name, kind in types_of(version).items():
-            types[name] = kind if types.get(name, kind) == kind else pa.string()
-    return chosen_columns(types, request)
-
-
-def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
-    """The columns of :func:`typed_rows`: the location of the row, then ``before`` and ``after`` as structures of typed
-    columns."""
-    return request_schema(column_types(plan, request), request)
-
-
-def wanted_for(request: TableRequest) -> Wanted:
-    """The events of a table's rows."""
-    return Wanted(kinds=_ROWS, tables=frozenset({request.name}))
-
-
-def typed_rows(
-    events: Iterable[pa.RecordBatch], request: TableRequest, types: Mapping[str, pa.DataType]
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one table from its events; null if a text is not a value of its column's type, and if a column is not
-    in the image."""
-    schema = request_schema(types, request)
-    for every in events:
-        batch = every.filter(pc.is_in(every.column("operation"), value_set=pa.array(_OF_ROWS)))
-        arrays = [batch.column(name) for name in FROM_EVENTS]
-        arrays += [_struct(batch.column(name), types) for name in images_of(request)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArray:
-    offsets = maps.offsets.to_numpy()
-    row = np.repeat(np.arange(len(maps)), np.diff(offsets))
-    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
-    keys, items = maps.keys.slice(first, count).dictionary_encode(), maps.items.slice(first, count)
-    codes = keys.indices.to_numpy(zero_copy_only=False)
-    known = {name: code for code, name in enumerate(keys.dictionary.to_pylist())}
-    columns = []
-    for name, kind in types.items():
-        there = np.flatnonzero(codes == known.get(name, -1))
-        places = np.full(len(maps), -1, dtype=np.int64)
-        places[row[there]] = there
-        columns.append(typed_texts(items.take(pa.array(places, mask=places < 0)), kind))
-    fields = [pa.field(name, kind) for name, kind in types.items()]
-    return pa.StructArray.from_arrays(columns, fields=fields, mask=pc.is_null(maps))
-
-
-def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Texts of values as values of a type; null if invalid. Dates in Logdump's form, with a colon between day and hour,
-    are truncated to the digits of the type."""
-    if pa.types.is_string(kind):
-        return texts
-    if pa.types.is_binary(kind):
-        return parse(texts)[0]
-    if pa.types.is_temporal(kind):
-        day = pc.utf8_slice_codeunits(texts, 0, _DATE)
-        clock = pc.utf8_slice_codeunits(texts, _DATE + 1, _DATE if pa.types.is_date(kind) else _MICROS)
-        texts = pc.if_else(pc.equal(clock, ""), day, pc.binary_join_element_wise(day, clock, " "))
-    return cast_each(texts, kind)
+def _lob_text(value: bytes, is_text: bool | None, charset: str) -> str:
+    if is_text is False:
+        return value.hex()
+    try:
+        text = value.decode(charset)
+    except UnicodeDecodeError:
+        return value.hex()
+    if is_text is None and any(one < " " and one not in "\t\r\n" for one in text):
+        return value.hex()
+    return text

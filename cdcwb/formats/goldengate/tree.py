@@ -7,21 +7,13 @@ decoded from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.goldengate.decode import (
-    Order,
-    Printed,
-    Shape,
-    header_tokens,
-    iso_utc,
-    items_of,
-)
-from cdcwb.formats.goldengate.decode.bodies import (
+from cdcwb.formats.goldengate.bodies import (
     UNKNOWN_ORDER,
     Cell,
     Form,
@@ -30,22 +22,18 @@ from cdcwb.formats.goldengate.decode.bodies import (
     not_columns,
     odd_indicator,
 )
-from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.decode.logdump import Role
-from cdcwb.formats.goldengate.decode.printed import (
-    Line,
-    Pair,
-    ghdr_order,
-    ghdr_time,
-    ghdr_values,
-    lines_of,
-    printed_of,
-    scan,
-    text_of,
+from cdcwb.formats.goldengate.contents import (
+    HEADER,
+    MISSING,
+    Order,
+    header_tokens,
+    iso_utc,
+    items_of,
     user_pairs,
     walk_tokens,
 )
-from cdcwb.formats.goldengate.decode.values import value_of
+from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
+from cdcwb.formats.goldengate.facts import Reading, facts_of
 from cdcwb.formats.goldengate.layout import (
     DDL_ITEMS,
     FIELDS,
@@ -56,6 +44,7 @@ from cdcwb.formats.goldengate.layout import (
     GUESS_FIXED,
     HALVES,
     HEADER_TOKENS,
+    IMAGE_LETTERS,
     IO_TYPES,
     KEYED,
     LISTED,
@@ -68,8 +57,10 @@ from cdcwb.formats.goldengate.layout import (
     shown,
     token_name,
 )
-from cdcwb.formats.goldengate.plan import FileEntry
-from cdcwb.formats.goldengate.plan.transactions import marks_of
+from cdcwb.formats.goldengate.lines import LABELS, Lines, Role, matched, parse
+from cdcwb.formats.goldengate.plan import Bodies
+from cdcwb.formats.goldengate.records import FIELD, FILE_HEADER, MALFORMED, Records, decode, header_values, text_of
+from cdcwb.formats.goldengate.values import value_of
 from cdcwb.model import Problem
 
 __all__ = ["dissect"]
@@ -123,14 +114,15 @@ def _between(record: bytes, start: int, stop: int) -> Field:
 class HexBytes:
     """Bytes that lines of a record print as hex digits, with the offsets of their digits."""
 
-    def __init__(self, record: bytes, lines: Sequence[Line]) -> None:
+    def __init__(self, record: bytes, lines: Lines, some: Sequence[int]) -> None:
         self.record = record
         self.places: list[int] = []
-        for line in lines:
-            digits = [at for at in range(line.start, line.found[0]) if record[at] not in b" \t"]
-            self.places += digits[: 2 * len(line.data) : 2]
-        self.data = b"".join(line.data for line in lines)
-        self.stop = lines[-1].next if lines else 0
+        for line in some:
+            count = 2 * int(lines.data_at[line + 1] - lines.data_at[line])
+            digits = [at for at in range(int(lines.first[line]), int(lines.last[line])) if lines.plain[at] != 32]
+            self.places += digits[:count:2]
+        self.data = b"".join(lines.data[lines.data_at[line] : lines.data_at[line + 1]].tobytes() for line in some)
+        self.stop = int(lines.at[some[-1] + 1]) if some else 0
 
     def __len__(self) -> int:
         return len(self.data)
@@ -189,14 +181,14 @@ class Decoding(NamedTuple):
         return f"c{index}" if self.definition is None else self.definition.name(index)
 
 
-def data_fields(data: HexBytes, record: Printed, io_type: int | None, by: Decoding) -> list[Field]:
+def data_fields(data: HexBytes, record: Records, io_type: int, by: Decoding) -> list[Field]:
     """The fields of a record's data."""
-    if record.shape is Shape.FILE_HEADER:
+    if record.shape[0] == FILE_HEADER:
         return list(_file_header(data))
     if io_type == _DDLOP:
         return list(_ddl(data, by))
     if io_type in _ROWS or io_type in UNIFIED:
-        return _row(data, record, io_type or 0, by)
+        return _row(data, record, io_type, by)
     return [data.leaf("bytes", 0, len(data), data.data.hex(), "data that is not a row")]
 
 
@@ -228,9 +220,11 @@ def _ddl(data: HexBytes, by: Decoding) -> Iterator[Field]:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Field]:
-    skip = max(record.values.get("SyskeyLen", 0), 0)
-    half = Half.BEFORE if is_before_image(io_type, record.side) else Half.AFTER
+def _row(data: HexBytes, record: Records, io_type: int, by: Decoding) -> list[Field]:
+    values = {name: int(value) for name, value in zip(HEADER, record.values[0], strict=True)}
+    side = int(record.side[0])
+    skip = max(values["SyskeyLen"], 0)
+    half = Half.BEFORE if is_before_image(io_type, side) else Half.AFTER
     unified = Form.UNIFIED_4 if by.prefix == 4 else Form.UNIFIED_2
     form = _ROWS.get(io_type, unified)
     cells, bad = columns_of(data.data, by.order, form, skip, half, by.bare)
@@ -238,8 +232,8 @@ def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Fi
     if skip:
         key = data.data[:skip]
         fields.append(data.leaf("system key", 0, skip, key.hex(), f"NonStop: the row's system key, {skip} bytes"))
-    short = len(data) < max(record.length, record.values.get("RecLength", -1))
-    goes_on = record.values.get("Continued") == 1
+    short = len(data) < max(int(record.length[0]), values["RecLength"])
+    goes_on = values["Continued"] == 1
     if not by.order_known or (bad >= 0 and not goes_on and (by.bare or not short)):
         reason = not_columns(bad, by.bare) if by.order_known else UNKNOWN_ORDER
         rest = data.data[skip:].hex()
@@ -249,7 +243,7 @@ def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Fi
         length = int.from_bytes(data.data[skip : skip + width], by.order)
         meaning = f"{by.order}-endian: bytes of the before image"
         fields.append(data.leaf("length of the before image", skip, skip + width, str(length), meaning))
-    assumed = _ASSUMED if record.side is None and io_type in HALVES and io_type != KEYED else ""
+    assumed = _ASSUMED if side == MISSING and io_type in HALVES and io_type != KEYED else ""
     fields += [_cell(data, cell, by, assumed) for cell in cells]
     if bad >= 0:
         cut = max((cell.stop for cell in cells), default=skip + width)
@@ -351,8 +345,8 @@ def user_area(data: HexBytes) -> Iterator[Field]:
 
 def ghdr_fields(data: HexBytes) -> Iterator[Field]:
     """The header token, number by number."""
-    order, values, moment = ghdr_order(data.data), ghdr_values(data.data), ghdr_time(data.data)
-    if order is None or moment is None:
+    order, moment, values = header_values(data.data)
+    if order is None:
         meaning = "too short for a header, or without a time"
         yield data.leaf("bytes", 0, len(data), data.data.hex(), meaning, Problem.TRUNCATED)
         return
@@ -368,148 +362,27 @@ def ghdr_fields(data: HexBytes) -> Iterator[Field]:
 
 
 def dissect(
-    record: bytes, definition: Definition | None = None, file: FileEntry | None = None, charset: str = "utf-8"
+    record: bytes, definition: Definition | None = None, bodies: Bodies | None = None, reading: Reading | None = None
 ) -> Field:
     """The field tree of the text of one record.
 
     ``definition``: of its table, for names and types (None: columns are ``c0``, ``c1`` … and types are inferred).
-    ``file``: the settings of bodies in its file (None: defaults, little-endian). Children cover their node without
-    holes, in byte order, for any text. Never raises.
+    ``bodies``: how the data are written (None: little-endian). Children cover their node without holes, in byte order,
+    for any text. Never raises.
     """
-    lines = lines_of(record)
-    printed = printed_of(record, lines)
-    file = FileEntry("", len(record)) if file is None else file
-    systems = marks_of(scan(np.frombuffer(record, dtype=np.uint8))).system
-    bare = bool(len(systems)) and int(systems[0]) >= file.bare_from
-    order: Order = "big" if bare else file.byte_order
-    by = Decoding(definition, order, bare or file.order_known, file.prefix, bare, charset)
-    tree = _Tree(record, printed, lines.pairs, by)
-    children = [tree.section(section) for section in _sections(lines.lines)]
-    return group(record, tree.name, 0, len(record), tree.meaning, children, None, tree.problem)
+    lines = parse(np.frombuffer(record, np.uint8), is_record=True)
+    records = decode(lines, is_record=True)
+    if not len(records):
+        return leaf(record, "record", 0, len(record), None, "no text")
+    bodies, reading = bodies or Bodies(), reading or Reading()
+    bare = bool(facts_of(records, reading).nonstop[0])
+    order: Order = "big" if bare else bodies.order
+    return _Tree(
+        record, records, Decoding(definition, order, bare or bodies.is_known, bodies.prefix, bare, reading.charset)
+    ).field()
 
 
 _LABEL: Final = 40
-
-
-class LineFields:
-    """The fields of the lines of one record without hex, and the meaning of the record."""
-
-    def __init__(self, record: bytes, printed: Printed, pairs: list[Pair]) -> None:
-        self.record, self.printed, self.pairs = record, printed, pairs
-        number = self.io_type = printed.io_type
-        known = IO_TYPES.get(number) if number is not None else None
-        self.name = printed.operation or (known.name if known else "record")
-        self.meaning = known.meaning if known else "a record of an unknown type"
-        if printed.shape is Shape.FILE_HEADER:
-            self.name, self.meaning = "FileHeader", "the trail file: its writer, its time and its sequence number"
-        elif printed.shape is Shape.MALFORMED:
-            self.name, self.meaning = "malformed", "lines of a record that cannot be parsed"
-        codes = [code for code, _ in printed.problems if code in (Problem.TRUNCATED, Problem.MALFORMED)]
-        self.problem = codes[0] if codes else None
-
-    def unknown(self, line: Line) -> Field:
-        """An unknown line."""
-        return self.leaf(
-            "text", line.start, line.stop, self.text(line.start, line.stop), "a line that cannot be parsed"
-        )
-
-    def text(self, start: int, stop: int) -> str:
-        """Some of the record's text."""
-        return text_of(self.record[start:stop])
-
-    def leaf(
-        self, name: str, start: int, stop: int, value: str | None, meaning: str, problem: str | None = None
-    ) -> Field:
-        """A field over some of the record's text."""
-        return leaf(self.record, name, start, stop, value, meaning, problem)
-
-    def header(self, there: list[Line]) -> Iterator[Field]:
-        """The fields of the header block, and the trail file in a report."""
-        for line in there:
-            if line.role is Role.TRAIL:
-                start = line.start + self.record[line.start : line.stop].index(b":") + 1
-                start += len(self.record[start : line.stop]) - len(self.record[start : line.stop].lstrip())
-                yield self.leaf("Trail name", start, line.stop, self.text(start, line.stop), "the trail file")
-            for pair in self.pairs if line.role is Role.HEADER else ():
-                if line.start <= pair.at < line.stop:
-                    yield self._pair(pair)
-
-    def _pair(self, pair: Pair) -> Field:
-        name, value = pair.name, self.text(pair.start, pair.stop)
-        wrong = self.printed.wrong_fields.get(name)
-        problem, sentence = (None, "") if wrong is None else (Problem.HEADER_VALUE, f"; {wrong}")
-        if name == "IO Time":
-            meaning = FIELDS[name]
-        elif name == "DDR/TDR index":
-            meaning = f"{FIELDS['DDR index']}, {FIELDS['TDR index']}"
-        elif pair.number < 0:
-            meaning = f"{FIELDS[name]}; no value is printed"
-        else:
-            value, meaning = shown(name, pair.number), field_meaning(name, pair.number, self.printed.values)
-        return self.leaf(name, pair.at, max(pair.stop, pair.at + 1), value, meaning + sentence, problem)
-
-    def record_line(self, there: list[Line]) -> Iterator[Field]:
-        """Time, operation, length and RBA."""
-        for line in there:
-            if line.role is not Role.RECORD:
-                continue
-            rest = [found.span() for found in re.finditer(rb"\d+", self.record[line.found[3] : line.stop])]
-            length, rba = ((line.found[3] + first, line.found[3] + last) for first, last in (rest[0], rest[-1]))
-            for name, (start, stop), meaning in (
-                ("time", (line.start, line.found[0]), "time of the operation, in the time zone of the viewer"),
-                ("operation", line.span(2), self.meaning),
-                ("Len", length, "bytes of the record's data"),
-                ("RBA", rba, "offset of the record in the trail file, in bytes"),
-            ):
-                yield self.leaf(name, start, stop, self.text(start, stop), meaning)
-
-    def name_line(self, there: list[Line]) -> Iterator[Field]:
-        """Name of the table, and the index of its definition."""
-        for line in there:
-            spans = []
-            if line.role is Role.NAME:
-                spans += [("table", line.span(0), "schema and table"), ("TDR index", line.span(2), FIELDS["TDR index"])]
-            elif line.role is Role.TDR_INDEX:
-                spans.append(("TDR index", line.span(1), FIELDS["TDR index"]))
-            for name, (start, stop), meaning in spans:
-                if stop > start >= 0:
-                    yield self.leaf(name, start, stop, self.text(start, stop), meaning)
-
-    def image_line(self, there: list[Line]) -> Iterator[Field]:
-        """The image, Partition, and position in the transaction."""
-        for line in there:
-            if line.role is not Role.IMAGE:
-                continue
-            word_end, partition, first, last, trans, letter = line.found[:6]
-            word = self.text(line.start, word_end)
-            yield self.leaf("image", line.start, word_end, word, f"{word.lower()} image")
-            if partition >= 0:
-                meaning = field_meaning("Partition", partition, self.printed.values)
-                yield self.leaf("Partition", first, last, str(partition), meaning)
-                if letter >= last:
-                    meaning = TRANS_IND[trans]
-                    yield self.leaf("place in transaction", letter, letter + 1, self.text(letter, letter + 1), meaning)
-
-    def transaction_line(self, there: list[Line]) -> Iterator[Field]:
-        """The transaction's id, and the number that it is stored as."""
-        meanings = (("TRANSID", "node, processor and sequence number"), ("TRANSID number", "the same as one number"))
-        for line in there:
-            for number, (name, meaning) in enumerate(meanings) if line.role is Role.TRANSACTION else ():
-                start, stop = line.span(2 * number)
-                if start >= 0:
-                    yield self.leaf(name, start, stop, self.text(start, stop), meaning)
-
-    def metadata(self, there: list[Line]) -> Iterator[Field]:
-        """The lines of a definition."""
-        for line in there:
-            if line.role is not Role.TEXT:
-                continue
-            whole = self.record[line.start : line.stop]
-            label, colon, value = whole.partition(b":")
-            if colon and not whole[:1].isdigit() and len(label) < _LABEL:
-                yield self.leaf(text_of(label), line.start, line.stop, text_of(value.strip()), "as printed")
-            else:
-                yield self.leaf("line", line.start, line.stop, text_of(whole), "a line of the definition")
 
 
 _SECTION: Final = {
@@ -558,149 +431,260 @@ _MEANINGS: Final = {
 }
 
 
-def _sections(roles: list[Line]) -> list[tuple[str, list[Line]]]:
-    """Adjacent lines of one section, with blank and unknown lines after them."""
-    sections: list[tuple[str, list[Line]]] = []
-    for line in roles:
-        name = _SECTION.get(line.role)
-        if sections and (name is None or name == sections[-1][0]):
-            sections[-1][1].append(line)
-        else:
-            sections.append((name or ("blank line" if line.role is Role.BLANK else "text"), [line]))
-    return sections
-
-
-class _Tree(LineFields):
+class _Tree:
     """The fields of one record."""
 
-    def __init__(self, record: bytes, printed: Printed, pairs: list[Pair], by: Decoding) -> None:
-        super().__init__(record, printed, pairs)
-        self.by = by
-        self.columns = iter(printed.columns)
+    def __init__(self, record: bytes, records: Records, by: Decoding) -> None:
+        self.record, self.records, self.lines, self.by = record, records, records.lines, by
+        self.io = int(records.io_types()[0])
+        self.values = {name: int(one) for name, one in zip(HEADER, records.values[0], strict=True) if one != MISSING}
 
-    def section(self, section: tuple[str, list[Line]]) -> Field:
+    def field(self) -> Field:
+        """The record."""
+        records, known = self.records, IO_TYPES.get(self.io)
+        printed = records.operation[0].as_py()
+        name = text_of(printed) if printed is not None else known.name if known else "record"
+        meaning = known.meaning if known else "a record of an unknown type"
+        if records.shape[0] == FILE_HEADER:
+            name, meaning = "FileHeader", "the trail file: its writer, its time and its sequence number"
+        elif records.shape[0] == MALFORMED:
+            name, meaning = "malformed", "lines of a record that cannot be parsed"
+        codes = [one.code for one in records.faults if one.code in (Problem.TRUNCATED, Problem.MALFORMED)]
+        children = [self.section(name, some) for name, some in self.sections()]
+        return group(self.record, name, 0, len(self.record), meaning, children, None, codes[0] if codes else None)
+
+    def sections(self) -> list[tuple[str, list[int]]]:
+        """Adjacent lines of one section, with blank and unknown lines after them."""
+        sections: list[tuple[str, list[int]]] = []
+        for line, role in enumerate(self.lines.role.tolist()):
+            name = _SECTION.get(role)
+            if sections and (name is None or name == sections[-1][0]):
+                sections[-1][1].append(line)
+            else:
+                sections.append((name or ("blank line" if role == Role.BLANK else "text"), [line]))
+        return sections
+
+    def section(self, name: str, some: list[int]) -> Field:
         """The field of one section."""
-        name, there = section
-        start, stop = there[0].at, there[-1].next
-        builders: dict[str, Callable[[list[Line]], Iterator[Field]]] = {
-            "header tokens": self._header_tokens,
-            "header": self.header,
-            "record line": self.record_line,
-            "name": self.name_line,
-            "image": self.image_line,
-            "transaction id": self.transaction_line,
-            "data": self._data,
-            "metadata": self.metadata,
-            "columns": self._columns,
-            "file header": self._file_header,
-            "tokens": self._tokens,
-            "user tokens": self._user_tokens,
-        }
-        children = list(builders[name](there)) if name in builders else []
-        children += [self.unknown(line) for line in there if line.role is Role.UNKNOWN and name != "text"]
+        children: list[Field] = []
+        if name == "data":
+            children = data_fields(self.hex(some, Role.BODY), self.records, self.io, self.by)
+        elif name in _WITH_BLOCKS:
+            children = [*self.blocks(some)]
+        else:
+            children = [one for line in some for one in self.of_line(line)]
+        if name != "text":
+            children += [self.whole(line, "text", _UNPARSED) for line in some if self.lines.role[line] == Role.UNKNOWN]
+        start, stop = int(self.lines.at[some[0]]), int(self.lines.at[some[-1] + 1])
         return group(self.record, name, start, stop, _MEANINGS[name], children)
 
-    def _data(self, there: list[Line]) -> Iterator[Field]:
-        data = self._hex(there, Role.BODY)
-        yield from data_fields(data, self.printed, self.io_type, self.by)
+    def span(self, line: int) -> tuple[int, int]:
+        """The content of a line."""
+        return int(self.lines.first[line]), int(self.lines.last[line])
 
-    def _hex(self, there: list[Line], role: Role) -> HexBytes:
-        return HexBytes(self.record, [line for line in there if line.role is role])
+    def leaf(
+        self, name: str, start: int, stop: int, value: str | None, meaning: str, problem: str | None = None
+    ) -> Field:
+        """A field over some of the record's text."""
+        return leaf(self.record, name, start, stop, value, meaning, problem)
 
-    def _blocks(self, there: list[Line], *heads: Role) -> Iterator[list[Line]]:
-        """Each line of a role with the lines below it, up to the next line of one of the roles."""
-        block: list[Line] = []
-        for line in there:
-            if line.role in heads:
-                if block:
-                    yield block
-                block = [line]
-            elif block:
-                block.append(line)
-        if block:
-            yield block
+    def whole(self, line: int, name: str, meaning: str, value: str | None = None) -> Field:
+        """A field over the content of a line."""
+        start, stop = self.span(line)
+        return self.leaf(name, start, stop, text_of(self.record[start:stop]) if value is None else value, meaning)
 
-    def _end(self, block: list[Line]) -> int:
-        """The end of a block's text, without trailing blank lines."""
-        return [line for line in block if line.role not in (Role.BLANK, Role.UNKNOWN)][-1].stop
+    def hex(self, some: Sequence[int], role: Role) -> HexBytes:
+        """The bytes that lines of a role print."""
+        return HexBytes(self.record, self.lines, [line for line in some if self.lines.role[line] == role])
 
-    def _columns(self, there: list[Line]) -> Iterator[Field]:
-        for block in self._blocks(there, Role.COLUMN, Role.HALF):
-            head = block[0]
-            said = self.text(head.start, head.stop)
-            if head.role is Role.HALF:
-                yield self.leaf("image length", head.start, head.stop, said, "bytes of an image, or of its key")
+    # --- lines --------------------------------------------------------------------------------------------------------
+
+    def of_line(self, line: int) -> Iterator[Field]:
+        """The fields of a line without hex."""
+        role, (first, stop) = self.lines.role[line], self.span(line)
+        if role == Role.HEADER:
+            yield from self.header(first, stop)
+        elif role == Role.TEXT:
+            label, colon, value = self.record[first:stop].partition(b":")
+            if colon and not label[:1].isdigit() and len(label) < _LABEL:
+                yield self.whole(line, text_of(label), "as printed", text_of(value.strip()))
+            else:
+                yield self.whole(line, "line", "a line of the definition")
+        found = matched(self.lines, line)
+        if found is None:
+            return
+        for name, groups, meaning in _OF_LINES.get(Role(role), ()):
+            part = next((one for one in groups if found[one]), None)
+            if part is None:
                 continue
-            column = next(self.columns)
-            data = self._hex(block, Role.COLUMN_HEX)
-            children = [self.leaf("column line", head.start, head.stop, said, "index and length of the column")]
-            value = None
+            start, end = first + found.start(part), first + found.end(part)
+            value = text_of(self.record[start:end])
+            if name == "operation":
+                known = IO_TYPES.get(self.io)
+                meaning = known.meaning if known else "a record of an unknown type"
+            elif name == "image":
+                meaning = f"{value.lower()} image"
+            elif name == "Partition":
+                value = str(int(value, 16 if part == "hex" else 10))
+                meaning = field_meaning("Partition", int(value), self.values)
+            elif name == "place in transaction":
+                meaning = TRANS_IND[IMAGE_LETTERS.index(value.encode())]
+            yield self.leaf(name, start, end, value, meaning)
+
+    def header(self, at: int, stop: int) -> Iterator[Field]:
+        """The fields of a line of the header block."""
+        wrong = {one.field: one.sentence for one in reversed(self.records.faults) if one.field is not None}
+        plain = self.lines.plain
+        while at < stop:
+            found = FIELD.match(plain[at:stop].tobytes())
+            if found is None:
+                return
+            name = next(one for one in LABELS if one.lower() == text_of(found["label"]).lower())
+            start, end = (
+                at + found.start("label"),
+                at + (found.end("value") if found["hex"] is None else found.end("hex") + 1),
+            )
+            value, numbers = text_of(self.record[at + found.start("value") : end]), name.split("/")
+            if name == "IO Time":
+                meaning = FIELDS[name]
+            elif name == "DDR/TDR index":
+                meaning = f"{FIELDS['DDR index']}, {FIELDS['TDR index']}"
+            elif (number := _number(name, found)) is None:
+                meaning = f"{FIELDS[name]}; no value is printed"
+            else:
+                value, meaning = shown(name, number), field_meaning(name, number, self.values)
+            del numbers
+            problem = Problem.HEADER_VALUE if name in wrong else None
+            meaning += f"; {wrong[name]}" if name in wrong else ""
+            yield self.leaf(name, start, max(end, start + 1), value, meaning, problem)
+            at = at + found.start("rest") + 1 if found["rest"] else stop
+
+    # --- lines with hex below them ------------------------------------------------------------------------------------
+
+    def blocks(self, some: list[int]) -> Iterator[Field]:
+        """Each line that may have hex below it, with that hex."""
+        roles = self.lines.role[some]
+        heads = [at for at, role in enumerate(roles.tolist()) if role in _HEADS]
+        for at, end in zip(heads, [*heads[1:], len(some)], strict=True):
+            block = some[at:end]
+            yield from self.block(Role(int(roles[at])), block)
+
+    def block(self, role: Role, block: list[int]) -> Iterator[Field]:
+        """The field of a line and the hex below it."""
+        head = block[0]
+        data = self.hex(block, _BELOW.get(role, Role.UNKNOWN))
+        if role is Role.GGS:
+            yield from token_area(data)
+        elif role is Role.USER:
+            yield from user_area(data)
+        elif role is Role.HALF:
+            yield self.whole(head, "image length", "bytes of an image, or of its key")
+        elif role is Role.USER_PAIR:
+            name, _, value = self.record[slice(*self.span(head))].partition(b":")
+            yield self.whole(head, text_of(name.rstrip()), "user token", text_of(value.strip()))
+        elif role is Role.COLUMN:
+            yield self.column(block, data)
+        else:
+            yield self.token(role, block, data)
+
+    def end(self, block: list[int]) -> int:
+        """The end of a block's text, without blank lines."""
+        solid = [line for line in block if self.lines.role[line] not in (Role.BLANK, Role.UNKNOWN)]
+        return self.span(solid[-1])[1]
+
+    def column(self, block: list[int], data: HexBytes) -> Field:
+        """A column that is printed by itself."""
+        columns = self.records.columns
+        at = int(np.flatnonzero(columns.line == block[0])[0])
+        index, length = int(columns.index[at]), int(columns.length[at])
+        children = [self.whole(block[0], "column line", "index and length of the column")]
+        value = None
+        if len(data):
+            children += column_parts(data, 0, len(data), index, self.by)
+            value = children[-1].value
+        half = ("key", "before", "after")[columns.half[at]]
+        meaning = f"{half} image, {length} bytes" if length >= 0 else f"{half} image"
+        if columns.fragment[at, 0] != MISSING:
+            meaning = "segment {} of {} of a large object".format(*columns.fragment[at])
+        problem = Problem.TRUNCATED if 0 < len(data) < length else children[-1].problem
+        start = self.span(block[0])[0]
+        return group(self.record, self.by.name(index), start, self.end(block), meaning, children, value, problem)
+
+    def token(self, role: Role, block: list[int], data: HexBytes) -> Field:
+        """A token of the header, of the record or of a file header."""
+        start, stop = self.span(block[0])
+        fields = self.lines.fields[role]
+        at = int(np.flatnonzero(fields.line == block[0])[0])
+        number, length = fields["number"][at].as_py(), int(fields["length"][at].as_py())
+        printed = text_of(fields["name"][at].as_py())
+        line = quiet(
+            self.record, "token line", start, stop, text_of(self.record[start:stop]), "id, name, info and length"
+        )
+        children, value, problem = [line], None, None
+        if role is Role.HEADER_TOKEN:
+            name = chr(number)
+            meaning, value = f"{HEADER_TOKENS.get(name, '')}; length in bytes", str(length)
             if len(data):
-                children += column_parts(data, 0, len(data), column.index, self.by)
-                value = children[-1].value
-            name = self.by.name(column.index)
-            meaning = f"{column.half} image, {column.length} bytes" if column.length >= 0 else f"{column.half} image"
-            if column.fragment is not None:
-                meaning = "segment {} of {} of a large object".format(*column.fragment)
-            short = bool(len(data)) and len(data) < column.length
-            problem = Problem.TRUNCATED if short else children[-1].problem
-            yield group(self.record, name, head.start, self._end(block), meaning, children, value, problem)
-
-    def _token_line(self, line: Line) -> Field:
-        text = self.text(line.start, line.stop)
-        return quiet(self.record, "token line", line.start, line.stop, text, "id, name, info and length")
-
-    def _token_name(self, line: Line) -> str | None:
-        return (self.text(*line.span(1)) or None) if line.found[1] >= 0 else None
-
-    def _header_tokens(self, there: list[Line]) -> Iterator[Field]:
-        for block in self._blocks(there, Role.HEADER_TOKEN):
-            head = block[0]
-            letter = chr(head.found[0])
-            data = self._hex(block, Role.HEADER_TOKEN_HEX)
-            children = [self._token_line(head)]
-            if len(data):
-                children += (
-                    ghdr_fields(data) if letter == "H" else [data.leaf("bytes", 0, len(data), None, "its bytes")]
-                )
-            meaning = f"{HEADER_TOKENS.get(letter, '')}; length in bytes"
-            yield group(self.record, letter, head.start, self._end(block), meaning, children, str(head.found[4]))
-
-    def _tokens(self, there: list[Line]) -> Iterator[Field]:
-        for block in self._blocks(there, Role.GGS):
-            yield from token_area(self._hex(self._below(block, Role.TOKEN), Role.TOKEN_HEX))
-        yield from self._token_blocks(there, Role.TOKEN, Role.TOKEN_HEX)
-
-    def _below(self, block: list[Line], head: Role) -> list[Line]:
-        """The lines of a block that precede the first one with a role."""
-        return block[: next((number for number, line in enumerate(block) if line.role is head), len(block))]
-
-    def _token_blocks(self, there: list[Line], role: Role, below: Role) -> Iterator[Field]:
-        for block in self._blocks(there, role):
-            head = block[0]
-            data = self._hex(block, below)
-            name = token_name(head.found[0], self._token_name(head))
-            text, meaning = token_value(head.found[0], name, data.data)
-            children = [self._token_line(head)]
-            if len(data):
-                children.append(data.leaf("value", 0, len(data), text, meaning))
-            problem = None if len(data) == head.found[4] else Problem.TRUNCATED
-            yield group(self.record, name, head.start, self._end(block), meaning, children, text, problem)
-
-    def _user_tokens(self, there: list[Line]) -> Iterator[Field]:
-        for block in self._blocks(there, Role.USER):
-            yield from user_area(self._hex(self._below(block, Role.USER_TOKEN), Role.USER_TOKEN_HEX))
-        for line in there:
-            if line.role is Role.USER_PAIR:
-                name, value = self.text(line.start, line.found[0]), self.text(line.found[1], line.stop)
-                yield self.leaf(name, line.start, line.stop, value, "user token")
-        yield from self._token_blocks(there, Role.USER_TOKEN, Role.USER_TOKEN_HEX)
-
-    def _file_header(self, there: list[Line]) -> Iterator[Field]:
-        for block in self._blocks(there, Role.GROUP, Role.GROUP_TOKEN):
-            head = block[0]
-            data = self._hex(block, Role.GROUP_HEX)
-            meaning = "a group of the file header" if head.role is Role.GROUP else "a token of the file header"
+                bytes_ = [data.leaf("bytes", 0, len(data), None, "its bytes")]
+                children += ghdr_fields(data) if name == "H" else bytes_
+        elif role in (Role.GROUP, Role.GROUP_TOKEN):
+            name = printed or "group"
+            meaning = "a group of the file header" if role is Role.GROUP else "a token of the file header"
             children = [data.leaf("value", 0, len(data), data.data.hex(), "its bytes")] if len(data) else []
-            name = self._token_name(head) or "group"
-            yield group(self.record, name, head.start, self._end(block), meaning, children)
+        else:
+            name = token_name(number, printed or None)
+            value, meaning = token_value(number, name, data.data)
+            problem = None if len(data) == length else Problem.TRUNCATED
+            if len(data):
+                children.append(data.leaf("value", 0, len(data), value, meaning))
+        return group(self.record, name, start, self.end(block), meaning, children, value, problem)
+
+
+_UNPARSED: Final = "a line that cannot be parsed"
+_WITH_BLOCKS: Final = frozenset({"header tokens", "columns", "file header", "tokens", "user tokens"})
+_BELOW: Final = {
+    Role.HEADER_TOKEN: Role.HEADER_TOKEN_HEX,
+    Role.COLUMN: Role.COLUMN_HEX,
+    Role.GROUP: Role.GROUP_HEX,
+    Role.GROUP_TOKEN: Role.GROUP_HEX,
+    Role.GGS: Role.TOKEN_HEX,
+    Role.TOKEN: Role.TOKEN_HEX,
+    Role.USER: Role.USER_TOKEN_HEX,
+    Role.USER_TOKEN: Role.USER_TOKEN_HEX,
+}
+_HEADS: Final = frozenset(map(int, (*_BELOW, Role.HALF, Role.USER_PAIR)))
+_TIME_MEANING: Final = "time of the operation, in the time zone of the viewer"
+_OF_LINES: Final[dict[Role, tuple[tuple[str, tuple[str, ...], str], ...]]] = {
+    Role.TRAIL: (("Trail name", ("trail",), "the trail file"),),
+    Role.RECORD: (
+        ("time", ("time",), _TIME_MEANING),
+        ("operation", ("operation",), ""),
+        ("Len", ("length",), "bytes of the record's data"),
+        ("RBA", ("rba",), "offset of the record in the trail file, in bytes"),
+    ),
+    Role.NAME: (("table", ("name",), "schema and table"), ("TDR index", ("index",), FIELDS["TDR index"])),
+    Role.TDR_INDEX: (("TDR index", ("index",), FIELDS["TDR index"]),),
+    Role.IMAGE: (
+        ("image", ("image",), ""),
+        ("Partition", ("hex", "decimal"), ""),
+        ("place in transaction", ("letter",), ""),
+    ),
+    Role.TRANSACTION: (
+        ("TRANSID", ("id",), "node, processor and sequence number"),
+        ("TRANSID number", ("number",), "the same as one number"),
+    ),
+}
+"""The fields of lines: name, groups of the form of the line that may have it, and meaning."""
+
+
+def _number(name: str, found: re.Match[bytes]) -> int | None:
+    """The number of a field of the header block; None if none is printed."""
+    if found["hex"] is not None:
+        return int(found["hex"], 16)
+    value = found["value"]
+    if name in ("Hdr-Ind", "BeforeAfter", "FormatType"):
+        return value[0] if value[:1] not in (b"", b".", b"(") else None
+    if name == "Continued":
+        return {b"Y": 1, b"N": 0}.get(value[:1])
+    digits = re.match(rb"\d{1,18}(?=$| )", value)
+    return int(digits[0]) if digits else None

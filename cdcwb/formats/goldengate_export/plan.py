@@ -19,7 +19,7 @@ from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import Piece, PlanText, Run, RunRows, detected_row, problem_row
-from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
+from cdcwb.formats.goldengate.definitions import Definition, parse_defgen
 from cdcwb.formats.goldengate_export.exports import ExportFile, Summary, parts, probe, scan, scan_messages
 from cdcwb.formats.goldengate_export.records import FORMAT, Names, ToUtc
 from cdcwb.formats.goldengate_export.table import Version, defined_versions, inferred_versions

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.goldengate.decode.definitions import Definition
-from cdcwb.formats.goldengate.table import arrow_type, typed_rows, wanted_for
+from cdcwb.formats.goldengate.definitions import Definition
+from cdcwb.formats.goldengate.typed import arrow_type, typed_rows, wanted_for
 from cdcwb.formats.goldengate_export.exports import TableFacts
 from cdcwb.formats.goldengate_export.records import Names
 from cdcwb.formats.requests import chosen_columns, no_table, versions_of

@@ -9,14 +9,13 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 
-from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order, PrintedColumn, readable
+from cdcwb.formats.goldengate.contents import Bools, Bytes, Ints, Order
 from cdcwb.formats.kernels import kernel
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "Cells",
     "Form",
     "Half",
-    "body_of_columns",
     "columns_of",
     "detect_order",
     "detect_unified",
@@ -126,6 +124,13 @@ class Cells:
         return buffer[start - _INDICATOR : start].tobytes().hex() if self.indicator[cell] >= 0 else "none"
 
 
+def _readable(buffer: Bytes) -> Bytes:
+    """The same bytes read-only: the kernel is compiled for one type of array."""
+    view = np.ascontiguousarray(buffer).view()
+    view.flags.writeable = False
+    return view
+
+
 @kernel
 def _walk(b: Bytes, bodies: Ints, is_big: bool, columns: Ints, offsets: Ints, bad: Ints) -> int:
     """See :func:`walk`. ``bodies``: first byte of the columns (-1: none), last+1, bytes of the length of a before
@@ -198,7 +203,7 @@ def walk(
     most = int((stop - start)[is_read].sum()) // _DESCRIPTOR
     columns = np.empty((5, most), dtype=np.int64)
     offsets, bad = np.empty(len(start) + 1, dtype=np.int64), np.full(len(start), -1, dtype=np.int64)
-    count = _walk(readable(buffer), bodies, order == "big", columns, offsets, bad)
+    count = _walk(_readable(buffer), bodies, order == "big", columns, offsets, bad)
     return Cells(columns[:, :count], bare, offsets, bad)
 
 
@@ -212,24 +217,6 @@ def columns_of(
     columns = np.stack([cells.index, cells.start, cells.stop, cells.indicator, cells.half], axis=1).tolist()
     found = [Cell(index, first, last, null, Half(part), bare) for index, first, last, null, part in columns]
     return found, int(cells.bad[0])
-
-
-def body_of_columns(columns: Sequence[PrintedColumn], order: Order, form: Form = Form.COLUMNS) -> tuple[bytes, bool]:
-    """A body from separately printed columns, and whether it is complete. A column without bytes, or with truncated
-    bytes, is left out, and so is a fragment of a large object. For a form of two images, columns of the halves ``key``
-    and ``before`` make the before image.
-    """
-    parts: dict[bool, list[bytes]] = {True: [], False: []}
-    complete = True
-    for column in columns:
-        if column.data is None or not 0 <= column.length <= len(column.data):
-            complete = False
-            continue
-        number, length = column.index.to_bytes(2, order), column.length.to_bytes(2, order)
-        parts[column.half != "after"].append(number + length + column.data[: column.length])
-    before, after = b"".join(parts[True]), b"".join(parts[False])
-    width = _PREFIX.get(form, 0)
-    return (len(before).to_bytes(width, order) if width else b"") + before + after, complete
 
 
 # --- detected properties of bodies: byte order, prefix ----------------------------------------------------------------

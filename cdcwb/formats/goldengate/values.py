@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, bytes_of, content_of, from_matrix, gather, hex_digits, integers, text_array
-from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
+from cdcwb.formats.goldengate.contents import Bools, Bytes, Ints, Order
 from cdcwb.formats.goldengate.layout import Coding, How
 from cdcwb.model import Problem
 

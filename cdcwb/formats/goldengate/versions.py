@@ -1,26 +1,27 @@
-"""The facts in force at a record: its trail file, the time zone of its printed time, and the version of its table
+"""What is in force at a record: its trail file, the zone of its printed time and the version of its table
 (docs/formats/goldengate.md §3.7, §5.2 and §7).
 
 Logdump prints the name of a trail file when it opens it, and a trail file begins with its header. The records between
-two such locations are a *section*; :class:`Trails` assigns a trail and a number to each section of a capture, in
-capture order. Logdump prints times in the zone of its process without naming it. All times here are microseconds since
-1970; a printed one as if its zone were UTC. A version comes with a Metadata record (TDR) of the trail, from a DEFGEN
-file next to the capture, or is inferred from the column indexes that records have. Records find theirs by the index of
-the definition in their trail file, else by the name of their table.
+two such locations are a *section*. Sections, definitions and zones are found in the first pass, by their offsets in the
+stream of all files of the capture. Records find theirs by the index of the definition in their trail file, else by the
+name of their table.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from cdcwb.formats.goldengate.decode import MISSING, Ints, Records, Shape, file_header
-from cdcwb.formats.goldengate.decode.definitions import (
+from cdcwb.formats.goldengate.contents import MISSING
+from cdcwb.formats.goldengate.definitions import (
     Database,
     Definition,
     Reference,
@@ -32,23 +33,11 @@ from cdcwb.model import COLUMN
 from cdcwb.words import unused_name
 
 __all__ = [
-    "InForce",
-    "Lookup",
-    "MetadataText",
-    "Section",
-    "Shown",
-    "TrailFile",
-    "Trails",
-    "Version",
-    "build_versions",
-    "inferred",
-    "last_part",
-    "nearest_offsets",
-    "sections",
-    "shown_offsets",
-    "split_path",
-]
+    "InForce", "Lookup", "MetadataText", "Section", "Shown", "TrailFile", "Version", "build_versions", "inferred",
+    "nearest_offsets", "shown_offsets", "split_path", "trail_files",
+]  # fmt: skip
 
+Ints = npt.NDArray[np.int64]
 
 _NUMBER: Final = re.compile(r"[0-9]+$")
 _LONG, _SHORT = 9, 6  # digits of a trail file's number, since 12.3 and before
@@ -72,87 +61,25 @@ def split_path(path: str) -> tuple[str, int | None]:
 
 @dataclass(slots=True)
 class Section:
-    """Records ``[first, stop)`` of a stretch of text that are in one trail file. ``name``: its path, if the text or its
-    header has it; ``sequence``: its number, likewise. ``header``: the identity of its file header, if the section
-    begins with one. ``rba``, ``next_rba``: of its first record, and that after its last; MISSING if unknown.
-    ``last_rba``: of its last record.
-    """
+    """Records of one trail file, from byte ``at`` of the stream on. ``file``: index of the capture's file; ``is_new``:
+    whether it begins there, or the section before goes on. ``name``, ``sequence``: path and number of the trail file,
+    if the text or its header gives them. ``header``: the identity of its file header, if the section begins with one.
+    ``first``, ``last``, ``next``: RBA of its first and last record, and that after the last one; MISSING if unknown.
+    ``is_rising``: the RBA of each record is higher than that of the one before."""
 
-    first: int
-    stop: int
+    at: int
+    file: int
+    is_new: bool = True
     name: str | None = None
     sequence: int | None = None
     header: str | None = None
-    rba: int = MISSING
-    last_rba: int = MISSING
-    next_rba: int = MISSING
-
-
-def sections(records: Records) -> list[Section]:
-    """The sections of some records, in order; none for no records."""
-    if not len(records):
-        return []
-    named = dict(records.trail)
-    headers = np.flatnonzero(records.shape == Shape.FILE_HEADER).tolist()
-    cuts = sorted({0, *(at for at in named if at < len(records)), *headers})
-    told = np.flatnonzero(records.shape <= Shape.FILE_HEADER)
-    found: list[Section] = []
-    for at, stop in zip(cuts, [*cuts[1:], len(records)], strict=True):
-        one = Section(at, stop)
-        if at in named:
-            one.name = named[at]
-            one.sequence = split_path(one.name)[1]
-        if records.shape[at] == Shape.FILE_HEADER:
-            one.header = _header(records, at)
-            name, sequence = _from_header(records, at)
-            one.name, one.sequence = one.name or name, sequence if one.sequence is None else one.sequence
-            before = found[-1] if found else None
-            if before is not None and before.header is None and not _has_records(told, before):
-                # text before the header names the file of the header
-                found.pop()
-                one.first = before.first
-                one.name, one.sequence = (
-                    before.name or one.name,
-                    (one.sequence if before.sequence is None else before.sequence),
-                )
-        found.append(one)
-    for one in found:
-        _places(records, one)
-    return found
-
-
-def _has_records(told: np.ndarray, one: Section) -> bool:
-    return bool(np.searchsorted(told, one.first) < np.searchsorted(told, one.stop))
-
-
-def _header(records: Records, at: int) -> str:
-    """The identity of a file header."""
-    return f"{int(records.moment[at])} {int(records.length[at])}"
-
-
-def _from_header(records: Records, at: int) -> tuple[str | None, int | None]:
-    """Name and number of a trail file, from its header."""
-    printed = records.extras.get(at)
-    if printed is None or not printed.body:
-        return None, None
-    told = file_header(printed.body)
-    name = told.get("FileName") or None
-    number = told.get("FileSeqno", "")
-    if number.isdecimal():
-        return name, int(number)
-    return name, split_path(name)[1] if name else None
-
-
-def _places(records: Records, one: Section) -> None:
-    there = one.first + np.flatnonzero(
-        (records.shape[one.first : one.stop] == Shape.RECORD) & (records.rba[one.first : one.stop] > 0)
-    )
-    if not len(there):
-        return
-    first, last = int(there[0]), int(there[-1])
-    one.rba, one.last_rba = int(records.rba[first]), int(records.rba[last])
-    if records.total[last] != MISSING:
-        one.next_rba = one.last_rba + int(records.total[last])
+    first: int = MISSING
+    last: int = MISSING
+    lowest: int = MISSING
+    highest: int = MISSING
+    next: int = MISSING
+    is_rising: bool = True
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,70 +93,54 @@ class TrailFile:
     name: str | None = None
 
 
-@dataclass(slots=True)
-class Trails:
-    """Assigns trail files to sections, in capture order. ``first``: number of the first trail file with an unknown
-    number; None: such files have no number."""
+def trail_files(sections: Sequence[Section], first: int | None) -> list[TrailFile]:
+    """The trail file of each section, in the order of the stream. ``first``: number of the first trail file with an
+    unknown number; None: such files have no number."""
+    out: list[TrailFile] = []
+    unknown, header, now = -1, None, None
+    last: Section | None = None  # the latest one with records
+    for one in sections:
+        before = out[-1] if out else None
+        if not one.is_new and before is not None:
+            now = before
+        elif one.sequence is not None:
+            trail = split_path(one.name)[0] if one.name else before.trail if before is not None and before.name else ""
+            now = TrailFile(trail, one.sequence, one.sequence, one.name)
+        elif one.name is not None:
+            now = TrailFile(one.name, 0, 0, one.name)
+        elif before is not None and _is_continued(before, one, last, header):
+            now = before
+        elif (
+            before is not None and before.name is not None and one.header and last is not None and last.file == one.file
+        ):
+            now = _following(before)
+        else:
+            unknown += 1
+            number = 0 if first is None else first + unknown
+            now = TrailFile("", unknown if first is None else number, number)
+        header = one.header or header
+        if one.first != MISSING or one.header is not None:
+            last = one
+        out.append(now)
+    return out
 
-    first: int | None = None
-    _now: TrailFile | None = None
-    _header: str | None = None
-    _last: Section | None = None
-    _unknown: int = -1
-    _file: int = -1
 
-    def of(self, file_index: int, found: Sequence[Section]) -> list[TrailFile]:
-        """The trail file of each of the next sections, which are all in one capture file."""
-        out = []
-        for one in found:
-            self._now = self._next(file_index, one)
-            self._file = file_index
-            if one.header is not None:
-                self._header = one.header
-            if one.last_rba != MISSING or one.header is not None:
-                self._last = one
-            out.append(self._now)
-        return out
+def _is_continued(now: TrailFile, one: Section, last: Section | None, header: str | None) -> bool:
+    """Whether a section without a name is of the trail file before it: the same header again, or the next records."""
+    if last is not None and last.file == one.file:
+        return one.header is None or one.header == header
+    if one.header is not None or last is None or last.last == MISSING or one.first <= last.last:
+        return False
+    return one.first == last.next or (now.name is None and last.next == MISSING)
 
-    def _next(self, file_index: int, one: Section) -> TrailFile:
-        now = self._now
-        if one.sequence is not None:
-            trail = split_path(one.name)[0] if one.name else now.trail if now is not None and now.name else ""
-            return TrailFile(trail, one.sequence, one.sequence, one.name)
-        if one.name is not None:
-            return TrailFile(one.name, 0, 0, one.name)
-        if now is None:
-            return self._not_told()
-        if one.header is not None:
-            if file_index == self._file and one.header == self._header:
-                return now
-            return self._behind(now) if file_index == self._file else self._not_told()
-        if file_index == self._file or self._follows(now, one):
-            return now
-        return self._not_told()
 
-    def _behind(self, now: TrailFile) -> TrailFile:
-        """The file that follows in a trail."""
-        if now.name is None:
-            return self._not_told()
-        stem, number = split_path(now.name)
-        if number is None:
-            return TrailFile(now.trail, now.order + 1)
-        digits = len(now.name) - len(stem)
-        return TrailFile(now.trail, number + 1, number + 1, f"{stem}{number + 1:0{digits}d}")
-
-    def _follows(self, now: TrailFile, one: Section) -> bool:
-        """Whether a section at the beginning of a capture file continues the preceding one."""
-        last = self._last
-        if last is None or last.last_rba == MISSING or one.rba <= last.last_rba:
-            return False
-        return one.rba == last.next_rba or (now.name is None and last.next_rba == MISSING)
-
-    def _not_told(self) -> TrailFile:
-        self._unknown += 1
-        if self.first is None:
-            return TrailFile("", self._unknown)
-        return TrailFile("", self.first + self._unknown, self.first + self._unknown)
+def _following(now: TrailFile) -> TrailFile:
+    """The file that follows in a trail."""
+    stem, number = split_path(now.name or "")
+    if number is None:
+        return TrailFile(now.trail, now.order + 1)
+    digits = len(now.name or "") - len(stem)
+    return TrailFile(now.trail, number + 1, number + 1, f"{stem}{number + 1:0{digits}d}")
 
 
 _MINUTE: Final = 60_000_000
@@ -338,12 +249,12 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """From ``rba`` on, the definition ``index`` in a trail file is version ``number``."""
+    """From byte ``at`` of the stream on, the definition ``index`` in a trail file is version ``number``."""
 
     trail: str
     order: int
     index: int
-    rba: int
+    at: int
     number: int
 
 
@@ -356,7 +267,7 @@ class MetadataText:
     offset: int
     length: int
     trail: TrailFile
-    rba: int
+    at: int
     index: int
     file_name: str
 
@@ -367,7 +278,7 @@ def build_versions(
     """The versions of a capture: (versions, their ranges, (file index, offset, number) of each Metadata record that
     defines or repeats one). ``beside``: the definitions of a DEFGEN file."""
     made = _Versions()
-    for text in sorted(texts, key=lambda one: (one.trail.trail, one.trail.order, one.rba, one.file_index, one.offset)):
+    for text in texts:
         made.take(text)
     for definition in beside:
         made.add(f"{full_name(definition.schema, definition.table)}@", definition, SIDE_FILE, {}, (-1, -1, -1), start=1)
@@ -403,7 +314,7 @@ class _Versions:
             prefix = f"{index}@{last_part(trail.name or one.file_name)}"
             place = (one.file_index, one.offset, one.length)
             number = self.add(prefix, found, RECORD, self._lineage.get(trail.trail, {}), place)
-            self._enter(InForce(trail.trail, trail.order, index, one.rba, number))
+            self._enter(InForce(trail.trail, trail.order, index, one.at, number))
             self.places.append((one.file_index, one.offset, number))
         elif isinstance(found, Reference):
             target = self._referred(one, found)
@@ -413,7 +324,7 @@ class _Versions:
             if not self._is(target, found.schema, found.table):
                 index = MISSING if index == found.index else index  # the header may repeat the index referred to
                 target = self._of_another_table(one, found, target, index)
-            self._enter(InForce(trail.trail, trail.order, index, one.rba, target))
+            self._enter(InForce(trail.trail, trail.order, index, one.at, target))
             self.places.append((one.file_index, one.offset, target))
 
     def add(
@@ -540,13 +451,13 @@ class Lookup:
         in_force: Sequence[InForce],
         places: Iterable[tuple[int, int, int]],
     ) -> None:
-        self.versions = versions
-        self._at_place = {(file, offset): number for file, offset, number in places}
+        self.versions, self.entries, self.places = versions, sorted(in_force, key=lambda one: one.at), list(places)
+        self._at_place = {(file, offset): number for file, offset, number in self.places}
         self._by_index: dict[tuple[str, int, int], list[InForce]] = {}
         self._by_name: dict[Name, list[InForce]] = {}
         self._other: dict[Name, int] = {}
         self._loosely: dict[tuple[str, str], int] = {}
-        for entry in sorted(in_force, key=lambda one: (one.trail, one.order, one.rba)):
+        for entry in sorted(in_force, key=lambda one: (one.trail, one.order, one.at)):
             self._by_index.setdefault((entry.trail, entry.order, entry.index), []).append(entry)
             version = versions[entry.number]
             self._by_name.setdefault((version.schema, version.table), []).append(entry)
@@ -555,7 +466,7 @@ class Lookup:
                 self._other.setdefault((version.schema, version.table), number)
                 self._loosely.setdefault(((version.schema or "").lower(), version.table.lower()), number)
 
-    def at(self, file_index: int, offset: int) -> int:
+    def at_record(self, file_index: int, offset: int) -> int:
         """The version of the Metadata record at this location; -1 without one."""
         return self._at_place.get((file_index, offset), -1)
 
@@ -564,67 +475,71 @@ class Lookup:
         split = split_name(name)
         return split in self._by_name or self._otherwise(split) >= 0
 
+    def fallback(self, name: Name, stop: int) -> str | None:
+        """The version, as text, of a table without a definition before byte ``stop`` of the stream; None with one."""
+        entries = self._by_name.get(name, [])
+        if any(one.at < stop for one in entries):
+            return None
+        number = entries[0].number if entries else self._otherwise(name)
+        return None if number < 0 else self._text(number)
+
+    def digest(self, stop: int) -> str:
+        """A hash of all definitions in force before byte ``stop`` of the stream."""
+        number = bisect_left(self.entries, stop, key=lambda one: one.at)
+        return self._digests[number]
+
+    @cached_property
+    def _digests(self) -> list[str]:
+        found, hashed = [""], blake2b(digest_size=16)
+        for one in self.entries:
+            hashed.update(repr((one.trail, one.order, one.index, one.at, self._text(one.number))).encode())
+            found.append(hashed.hexdigest())
+        return found
+
+    def _text(self, number: int) -> str:
+        """A version without its location, which no event has."""
+        one = self.versions[number]
+        return repr((one.key, one.schema, one.table, one.described, one.origin, one.lineage))
+
     def _otherwise(self, name: Name) -> int:
         found = self._other.get(name)
         return found if found is not None else self._loosely.get(((name[0] or "").lower(), name[1].lower()), -1)
 
-    def in_force(self, trail: TrailFile, index: int, name: str | None, rba: Ints) -> Ints:
+    def in_force(self, trail: TrailFile, index: int, name: str | None, at: Ints) -> Ints:
         """The version of each record of one table in a trail file, -1 without one. ``index``: MISSING if no index of a
         definition is printed; ``name``: None or empty if no name is."""
         split = split_name(name) if name else None
         entries = self._by_index.get((trail.trail, trail.order, index), []) if index != MISSING else []
         if split is not None:
             entries = [one for one in entries if self._is(one.number, split)]
-        out = _at_rba(entries, rba)
+        out = _in_force_at(entries, at)
         if split is None and entries and (out < 0).any():
             out = np.where(out < 0, entries[0].number, out)
         if split is not None and (out < 0).any():
-            out = np.where(out < 0, self._named(trail, split, rba), out)
+            out = np.where(out < 0, self._named(trail, split, at), out)
         return out
-
-    @cached_property
-    def _in_file(self) -> dict[tuple[str, int], list[InForce]]:
-        found: dict[tuple[str, int], list[InForce]] = {}
-        for (trail, order, _), entries in sorted(self._by_index.items()):
-            found.setdefault((trail, order), []).extend(entries)
-        return found
-
-    def within(
-        self, trail: TrailFile, names: Iterable[str]
-    ) -> tuple[list[tuple[int, int, int]], list[tuple[str, list[tuple[int, int]]]]]:
-        """All that :meth:`in_force` can find in a trail file: (index, rba, version) of the definitions in it, and for
-        each of some printed names the (rba, version) of those by name. With RBA -1 the one before all of these."""
-        here = (trail.trail, trail.order)
-        indexed = [(entry.index, entry.rba, entry.number) for entry in self._in_file.get(here, ())]
-        named = []
-        for name in sorted(filter(None, names)):
-            split = split_name(name)
-            before = int(self._named(trail, split, np.array([-1]))[0])
-            there = [one for one in self._by_name.get(split, ()) if (one.trail, one.order) == here]
-            named.append((name, [(-1, before), *((one.rba, one.number) for one in there)]))
-        return indexed, named
 
     def _is(self, number: int, name: Name) -> bool:
         version = self.versions[number]
         return (version.schema, version.table) == name
 
-    def _named(self, trail: TrailFile, name: Name, rba: Ints) -> Ints:
+    def _named(self, trail: TrailFile, name: Name, at: Ints) -> Ints:
         """By name: the last definition before the record in its trail, else the first one after it, else one of another
         trail, else one from a DEFGEN file."""
         entries = self._by_name.get(name, [])
         if not entries:
-            return np.full(len(rba), self._otherwise(name), dtype=np.int64)
+            return np.full(len(at), self._otherwise(name), dtype=np.int64)
         same = [one for one in entries if one.trail == trail.trail]
         earlier = [one for one in same if one.order < trail.order]
         fallback = (earlier[-1:] or same[:1] or entries[:1])[0].number
-        out = _at_rba([one for one in same if one.order == trail.order], rba)
+        out = _in_force_at([one for one in same if one.order == trail.order], at)
         return np.where(out < 0, fallback, out)
 
 
-def _at_rba(entries: Sequence[InForce], rba: Ints) -> Ints:
-    """The last of some entries that begins at or before each RBA, -1 without one."""
+def _in_force_at(entries: Sequence[InForce], at: Ints) -> Ints:
+    """The last of some entries that begins at or before each offset, -1 without one."""
     if not entries:
-        return np.full(len(rba), -1, dtype=np.int64)
-    starts = np.array([one.rba for one in entries])
+        return np.full(len(at), -1, dtype=np.int64)
+    starts = np.array([one.at for one in entries])
     numbers = np.array([-1, *(one.number for one in entries)])
-    return np.asarray(numbers[np.searchsorted(starts, rba, side="right")], dtype=np.int64)
+    return np.asarray(numbers[np.searchsorted(starts, at, side="right")], dtype=np.int64)

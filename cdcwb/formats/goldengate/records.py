@@ -1,0 +1,863 @@
+"""Records of Logdump text: what the lines of each print, in arrays over the records of a text
+(docs/formats/goldengate.md §2, §3.3, §3.8, §5.7 and §5.8). A contradiction is a problem with a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.arrays import bytes_of, content_of, slices
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, Token, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.layout import (
+    GHDR,
+    GHDR_FIXED,
+    GHDR_TIME,
+    IMAGE_LETTERS,
+    IO_TYPES,
+    JULIAN_EPOCH_US,
+    io_type_of,
+    is_before_image,
+)
+from cdcwb.formats.goldengate.lines import LABELS, Fields, Lines, Role, extracted
+from cdcwb.model import Problem
+
+__all__ = [
+    "FIELD",
+    "FILE_HEADER",
+    "MALFORMED",
+    "NOT_COMPLETE",
+    "NO_RECORD",
+    "RECORD",
+    "Columns",
+    "Fault",
+    "Records",
+    "Tokens",
+    "decode",
+    "header_values",
+    "text_of",
+]
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+RECORD, FILE_HEADER, MALFORMED, NO_RECORD = range(4)
+"""The shapes of records: a record, the header of a trail file, lines of a record with neither a complete header block
+nor a record line, and a rule alone."""
+
+_COUNTS: Final = ("RecLength", "IOType", "OrigNode", "SyskeyLen", "RecCount")
+"""Printed as decimal and hex; of the others the printed character is decoration."""
+_LETTERS: Final = ("Hdr-Ind", "BeforeAfter", "FormatType", "Continued")
+_LABEL: Final = f"(?:{'|'.join(LABELS)})"
+FIELD: Final = re.compile(
+    rf"(?i)^ *(?P<label>{_LABEL}) *: *(?P<value>.*?) *(?:\(x(?P<hex>[0-9a-f]{{1,15}})\))?(?P<rest> +{_LABEL} *:.*)?$".encode()
+)
+"""The first field of a line of the header block, and the rest of the line."""
+_TIME: Final = (
+    r"^(?P<date>\d{4}[/-]\d\d[/-]\d\d)[ T]+(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+    r"(?:\.(?P<first>\d{1,3})(?:\.?(?P<then>\d{1,3}))?)?$"
+)
+_LENGTH: Final = r"Len(?:gth)? +(?P<length>\d{1,18}) *(?:\(0?x(?P<hex>[0-9a-fA-F]{1,15})\))?"
+_FRAGMENT: Final = r"(?i)lob fragment +(?P<number>\d{1,18}) +of +(?P<all>\d{1,18})"
+_NUMBER: Final = {name: at for at, name in enumerate(HEADER)}
+_BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
+_QUARTER_HOUR_US: Final = 15 * 60 * 10**6
+_ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
+_METADATA: Final = 170
+_OUR_DAYS: Final = (JULIAN_EPOCH_US, JULIAN_EPOCH_US + 200 * 365 * 86_400_000_000)
+_YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 * 86400 * 366 * 230)
+
+
+class Columns(NamedTuple):
+    """The lines ``Column`` and ``KeyCol`` of records. ``half``: 0 of a key (KeyCol), 1 before, 2 after; ``length``:
+    MISSING if not printed; ``fragment`` [n, 2]: LOB fragment k of m, MISSING for others. The bytes below, with the null
+    indicator, are ``buffer[start:stop]``."""
+
+    record: Ints
+    line: Ints
+    half: Ints
+    index: Ints
+    length: Ints
+    fragment: Ints
+    buffer: Bytes
+    start: Ints
+    stop: Ints
+
+
+class Tokens(NamedTuple):
+    """The tokens of records, in order; ``name`` is empty if not printed, ``value`` its printed bytes, ``length`` its
+    complete length, MISSING if not printed."""
+
+    record: Ints
+    number: Ints
+    name: pa.Array
+    info: Ints
+    length: Ints
+    value: pa.Array
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, Token]]) -> Tokens:
+        """Those of token areas: record and token."""
+        numbers = np.array([(record, one.id, one.info, one.length) for record, one in rows], np.int64).reshape(-1, 4)
+        record, number, info, length = numbers.T
+        values = pa.array([one.value for _, one in rows], pa.binary())
+        return cls(record, number, pa.array([b""] * len(rows), pa.binary()), info, length, values)
+
+    def then(self, other: Tokens) -> Tokens:
+        """Both together, in the order of records."""
+        columns = [
+            np.concatenate(both) if isinstance(both[0], np.ndarray) else pa.concat_arrays(both)
+            for both in zip(self, other, strict=True)
+        ]
+        order = np.argsort(columns[0], kind="stable")
+        return Tokens(*(one[order] if isinstance(one, np.ndarray) else one.take(pa.array(order)) for one in columns))
+
+
+class Fault(NamedTuple):
+    """A problem of a record, and the field of the header that has it."""
+
+    record: int
+    code: Problem
+    sentence: str
+    field: str | None = None
+
+
+@dataclass(slots=True)
+class Records:
+    """``n`` records in order. Numbers that are not printed are MISSING, texts null.
+
+    * ``shape`` int8; ``start``, ``stop``: bytes of the text
+    * ``values`` [n, 17], columns as :data:`HEADER`; ``length``, ``rba``, ``name_index`` of the record and Name lines
+    * ``line_time``, ``io_time``, ``operation``, ``name``, ``transaction``, ``transaction_number``: texts as printed
+    * ``moment``: the printed time (of the record line, else IO Time) in microseconds since 1970 as if its zone were
+      UTC; ``julian``: that of the header token, UTC
+    * ``image``: the code of ``A`` or ``B`` of the image line; ``image_trans``: TransInd by the letter at its end
+    * ``total``: length of the header token G
+    * ``body``: the bytes of the data; those of record k are ``body[body_at[k]:body_at[k + 1]]``
+    * ``tokens``, ``user_tokens``, ``columns``, ``definition`` (the lines of a Metadata record): of the records that
+      have them
+    * ``faults``: their problems, in the order of records
+    """
+
+    lines: Lines
+    shape: npt.NDArray[np.int8]
+    start: Ints
+    stop: Ints
+    values: Ints
+    length: Ints
+    rba: Ints
+    name_index: Ints
+    line_time: pa.Array
+    io_time: pa.Array
+    operation: pa.Array
+    name: pa.Array
+    transaction: pa.Array
+    transaction_number: pa.Array
+    moment: Ints
+    julian: Ints
+    image: Ints
+    image_partition: Ints
+    image_trans: Ints
+    total: Ints
+    body: Bytes
+    body_at: Ints
+    tokens: Tokens
+    columns: Columns
+    user_tokens: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
+    definition: dict[int, str] = field(default_factory=dict)
+    trail: dict[int, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def column(self, name: str) -> Ints:
+        """One number of the header, for all records."""
+        return self.values[:, _NUMBER[name]]
+
+    @property
+    def side(self) -> Ints:
+        """BeforeAfter of the header, else the words of the image line: the code of ``A`` or ``B``."""
+        printed = self.column("BeforeAfter")
+        return np.where(printed == MISSING, self.image, printed)
+
+    def io_types(self) -> Ints:
+        """The number of the record type, by its header or else by its printed name; MISSING without either."""
+        found = self.column("IOType").copy()
+        rows = np.flatnonzero(found == MISSING)
+        names = self.operation.take(pa.array(rows)).to_pylist()
+        numbers = [None if name is None else io_type_of(text_of(name)) for name in names]
+        found[rows] = [MISSING if one is None else one for one in numbers]
+        return found
+
+    def data(self, record: int) -> bytes:
+        """The printed bytes of a record's data."""
+        return self.body[self.body_at[record] : self.body_at[record + 1]].tobytes()
+
+
+def decode(lines: Lines, is_record: bool = False) -> Records:
+    """The records of some lines. ``is_record``: all of them are one record."""
+    return _Decoder(lines, is_record).records()
+
+
+def text_of(printed: bytes) -> str:
+    """Printed text; bytes that are not UTF-8 are replaced."""
+    return printed.decode("utf-8", "replace")
+
+
+def _present(texts: pa.Array) -> Bools:
+    """Whether a group of a regular expression is printed."""
+    found: Bools = (pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)) > 0
+    return found
+
+
+def _numbers(texts: pa.Array, is_hex: bool = False) -> Ints:
+    """Numbers of at most 18 decimal or 15 hex digits; MISSING for others."""
+    there = _present(texts)
+    found = np.full(len(texts), MISSING)
+    digits = texts.filter(pa.array(there)).cast(pa.string())
+    if is_hex:
+        digits = pc.binary_join_element_wise(pa.scalar("0x"), digits, "")
+    found[there] = digits.cast(pa.int64()).to_numpy()
+    return found
+
+
+def moments(texts: pa.Array) -> Ints:
+    """Printed times as microseconds since 1970 as if their zone were UTC; NOT_A_TIME for others."""
+    found = pc.extract_regex(texts, _TIME)
+    out = np.full(len(texts), NOT_A_TIME)
+    rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return out
+    groups = {one.name: found.field(one.name).take(pa.array(rows)) for one in found.type}
+    digits, _ = content_of(groups["date"])
+    digits = digits.reshape(-1, 10).astype(np.int64) - 48
+    year = digits[:, :4] @ [1000, 100, 10, 1]
+    month, day = digits[:, 5:7] @ [10, 1], digits[:, 8:10] @ [10, 1]
+    hour, minute, second = (_numbers(groups[name]) for name in ("hour", "minute", "second"))
+    good = (year >= 1) & (month >= 1) & (month <= 12) & (hour < 24) & (minute < 60) & (second < 60)
+    months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
+    first = months.astype("datetime64[D]").astype(np.int64)
+    size = (months + 1).astype("datetime64[D]").astype(np.int64) - first
+    good &= (day >= 1) & (day <= size)
+    micros = np.zeros(len(rows), np.int64)
+    for name, unit in (("first", 1000), ("then", 1)):
+        width = pc.fill_null(pc.binary_length(groups[name]), 0).to_numpy(zero_copy_only=False)
+        micros += np.where(
+            width > 0, np.maximum(_numbers(groups[name]), 0) * 10 ** (3 - width.astype(np.int64)) * unit, 0
+        )
+    seconds = ((first + day - 1) * 24 + hour) * 3600 + minute * 60 + second
+    out[rows[good]] = (seconds * 10**6 + micros)[good]
+    return out
+
+
+class _Decoder:
+    def __init__(self, lines: Lines, is_record: bool) -> None:
+        self.lines, self.is_record = lines, is_record
+        self.count = len(lines.begin)
+        self.faults: list[Fault] = []
+
+    def of(self, role: Role) -> tuple[Fields, Ints]:
+        """The fields of a role, and the records of its lines."""
+        found = self.lines.fields[role]
+        return found, self.lines.record[found.line]
+
+    def fault(self, record: int, code: Problem, sentence: str, name: str | None = None) -> None:
+        self.faults.append(Fault(record, code, sentence, name))
+
+    def numbers(self, record: Ints, values: Ints) -> Ints:
+        """The last number of each record."""
+        found = np.full(self.count, MISSING)
+        there = values != MISSING
+        found[record[there]] = values[there]
+        return found
+
+    def texts(self, record: Ints, values: pa.Array) -> pa.Array:
+        """The last text of each record."""
+        row = np.full(self.count, -1)
+        row[record] = np.arange(len(record))
+        return values.take(pa.array(row, mask=row < 0))
+
+    def records(self) -> Records:
+        lines, count = self.lines, self.count
+        start, stop, only_rule = self._bounds()
+        record_line, at = self.of(Role.RECORD)
+        operation, line_time = self.texts(at, record_line["operation"]), self.texts(at, record_line["time"])
+        name_line, name_at = self.of(Role.NAME)
+        name = self.texts(name_at, name_line["name"])
+        name_index = self.numbers(name_at, _numbers(name_line["index"]))
+        name_index[name_at[np.diff(name_at, append=-1) != 0]] = _numbers(name_line["index"])[
+            np.diff(name_at, append=-1) != 0
+        ]
+        index_line, index_at = self.of(Role.TDR_INDEX)
+        name_index[index_at] = _numbers(index_line["index"])
+        image_line, image_at = self.of(Role.IMAGE)
+        heads = np.array([one[0] for one in image_line["image"].to_pylist()], np.int64)
+        letters = image_line["letter"].to_pylist()
+        partition = np.where(
+            _present(image_line["hex"]), _numbers(image_line["hex"], True), _numbers(image_line["decimal"])
+        )
+        trans = np.array([IMAGE_LETTERS.index(one) if one else MISSING for one in letters], np.int64)
+        image_trans = np.full(count, MISSING)
+        image_trans[image_at] = trans
+        tmf, tmf_at = self.of(Role.TRANSACTION)
+        number = pc.if_else(pa.array(_present(tmf["number"])), tmf["number"], pa.scalar(None, pa.binary()))
+        out = Records(
+            lines=lines,
+            shape=np.zeros(count, np.int8),
+            start=start,
+            stop=stop,
+            values=np.full((count, len(HEADER)), MISSING),
+            length=self.numbers(at, _numbers(record_line["length"])),
+            rba=self.numbers(at, _numbers(record_line["rba"])),
+            name_index=name_index,
+            line_time=line_time,
+            io_time=pa.nulls(count, pa.binary()),
+            operation=operation,
+            name=name,
+            transaction=self.texts(tmf_at, tmf["id"]),
+            transaction_number=self.texts(tmf_at, number),
+            moment=np.full(count, MISSING),
+            julian=np.full(count, MISSING),
+            image=self.numbers(image_at, heads),
+            image_partition=self.numbers(image_at, partition),
+            image_trans=image_trans,
+            total=np.full(count, MISSING),
+            body=lines.data[:0],
+            body_at=np.zeros(count + 1, np.int64),
+            tokens=Tokens.of([]),
+            columns=_NO_COLUMNS,
+            faults=self.faults,
+        )
+        self._header_block(out)
+        ghdr, ghdr_at, parts = self._header_tokens(out)
+        told = self._fill_from_tokens(out, ghdr, ghdr_at)
+        self._columns(out)
+        self._body(out)
+        self._texts(out)
+        self._shapes(out, only_rule)
+        self._tokens(out)
+        self._check(out, told, parts)
+        self.faults.sort(key=lambda one: one.record)
+        return out
+
+    # --- bounds -------------------------------------------------------------------------------------------------------
+
+    def _bounds(self) -> tuple[Ints, Ints, Bools]:
+        """First byte and end of each record, and whether it is only a rule. A record ends with its last line of a known
+        role and the blank lines directly after it."""
+        lines, count = self.lines, self.count
+        role, record = lines.role, lines.record
+        known = np.flatnonzero((record >= 0) & (role != Role.UNKNOWN) & (role != Role.BLANK))
+        last = lines.begin.copy()
+        last[record[known]] = known
+        blank = (role == Role.BLANK) & (record >= 0)
+        solid = np.append(np.where(blank, len(role), np.arange(len(role))), len(role))
+        following = np.minimum.accumulate(solid[::-1])[::-1]  # the next line that is not blank
+        stops = np.append(lines.begin[1:], len(role))
+        if count:  # lines outside records end a record, too
+            outside = np.minimum.accumulate(
+                np.append(np.where(record < 0, np.arange(len(role)), len(role)), len(role))[::-1]
+            )[::-1]
+            stops = np.minimum(stops, outside[last])
+        end = np.minimum(following[last + 1], stops)
+        others = np.zeros(count, np.bool_)
+        others[record[known[role[known] != Role.RULE]]] = True
+        return lines.at[lines.begin], lines.at[end], ~others & (not self.is_record)
+
+    # --- header -------------------------------------------------------------------------------------------------------
+
+    def _header_block(self, out: Records) -> None:
+        """The fields of the header block: for each record the first of each label."""
+        line = np.flatnonzero(self.lines.role == Role.HEADER)
+        rest, seen = self.lines.texts(line), [[], [], [], []]
+        found: list[list[Any]] = seen
+        while len(line):
+            is_one, columns = extracted(rest, FIELD.pattern.decode())
+            line = line[is_one]
+            for into, values in zip(found, [line, *(columns[name] for name in ("label", "value", "hex"))], strict=True):
+                into.append(values)
+            more = _present(columns["rest"])
+            line, rest = line[more], columns["rest"].filter(pa.array(more))
+        if not found[0]:
+            return
+        lines = np.concatenate(found[0])
+        order = np.argsort(lines, kind="stable")
+        record = self.lines.record[lines[order]]
+        label, value, digits = (pa.concat_arrays(one).take(pa.array(order)) for one in found[1:])
+        names = pa.array([one.lower().encode() for one in LABELS])
+        code = pc.index_in(pc.ascii_lower(label.cast(pa.string())).cast(pa.binary()), names).to_numpy(
+            zero_copy_only=False
+        )
+        number = _numbers(digits, True)
+        has_hex = number != MISSING
+        plain = _numbers(pc.extract_regex(value, r"^(?P<n>\d{1,18})(?:$| )").field("n"))
+        for at, name in enumerate(LABELS):
+            rows = np.flatnonzero(code == at)
+            if not len(rows):
+                continue
+            if name == "IO Time":
+                self._io_times(out, record[rows], value.take(pa.array(rows)))
+            elif name == "DDR/TDR index":
+                both = pc.extract_regex(value.take(pa.array(rows)), r"^\( *(?P<a>\d{1,9}) *, *(?P<b>\d{1,9}) *\)")
+                for of, group in (("DDR index", "a"), ("TDR index", "b")):
+                    self._enter(out, of, record[rows], _numbers(both.field(group)))
+            else:
+                chosen = number[rows]
+                if name in _LETTERS:
+                    chosen = np.where(has_hex[rows], chosen, self._letters(name, value.take(pa.array(rows))))
+                else:
+                    chosen = np.where(has_hex[rows], chosen, plain[rows])
+                if name in _COUNTS:
+                    wrong = has_hex[rows] & (plain[rows] != MISSING) & (plain[rows] != number[rows])
+                    for one in rows[wrong].tolist():
+                        said = f"{name} is printed as {plain[one]} and as x{number[one]:02x}"
+                        self.fault(int(record[one]), Problem.HEADER_VALUE, said, name)
+                self._enter(out, name, record[rows], chosen)
+
+    def _letters(self, name: str, values: pa.Array) -> Ints:
+        """The codes of printed characters; Continued is 1 or 0."""
+        heads = [one[:1] for one in values.to_pylist()]
+        if name == "Continued":
+            return np.array([{b"Y": 1, b"N": 0}.get(one, MISSING) for one in heads], np.int64)
+        return np.array([MISSING if one in (b"", b".", b"(") else one[0] for one in heads], np.int64)
+
+    def _enter(self, out: Records, name: str, record: Ints, values: Ints) -> None:
+        """The first number of each record; another one is a problem."""
+        there = values != MISSING
+        record, values = record[there], values[there]
+        column = out.values[:, _NUMBER[name]]
+        column[record[::-1]] = values[::-1]
+        for row in np.flatnonzero(column[record] != values).tolist():
+            said = f"{name} is printed as {column[record[row]]}, then as {values[row]}"
+            self.fault(int(record[row]), Problem.HEADER_VALUE, said, name)
+
+    def _io_times(self, out: Records, record: Ints, values: pa.Array) -> None:
+        there = _present(values)
+        record, values = record[there][::-1], values.filter(pa.array(there))
+        values = values.take(pa.array(np.arange(len(values))[::-1]))
+        out.io_time = self.texts(record, values)
+
+    # --- header tokens ------------------------------------------------------------------------------------------------
+
+    def _header_tokens(self, out: Records) -> tuple[Bytes, Ints, dict[str, Ints]]:
+        """The bytes of the record header of each record, where it begins, and the lengths of header tokens."""
+        lines, (tokens, record) = self.lines, self.of(Role.HEADER_TOKEN)
+        number, length = tokens["number"].to_numpy(), _numbers(tokens["length"])
+        parts = {}
+        for letter in "GHDTUZ":
+            mine = number == ord(letter)
+            first = np.full(self.count, MISSING)
+            first[record[mine][::-1]] = length[mine][::-1]
+            parts[letter] = first
+        out.total = parts["G"]
+        owner = lines.owners(Role.HEADER_TOKEN)
+        is_h = np.zeros(len(lines.role), np.bool_)
+        is_h[tokens.line[number == ord("H")]] = True
+        of = np.where((owner >= 0) & is_h[owner], lines.record, -1)
+        return *lines.bytes_of(of, self.count, Role.HEADER_TOKEN_HEX), parts
+
+    def _fill_from_tokens(self, out: Records, ghdr: Bytes, at: Ints) -> dict[str, Ints]:
+        """The numbers of header tokens, which fill those that are not printed. MISSING for records without one."""
+        rows = np.flatnonzero(np.diff(at) >= GHDR_FIXED)
+        stated = {name: np.full(self.count, MISSING) for name, _, _ in GHDR}
+        if not len(rows):
+            return stated
+        _, time, numbers = _header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
+        out.julian[rows] = time
+        has_index = out.column("TDR index") != MISSING
+        for name, values in numbers.items():
+            stated[name][rows] = values
+            column = out.values[:, _NUMBER[name]]
+            fills = (column == MISSING) & (stated[name] != MISSING)
+            if name == "AuditRBA":
+                fills &= ~has_index
+            column[fills] = stated[name][fills]
+        return stated
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+
+    def _body(self, out: Records) -> None:
+        """The data: hex below the record, else of a file header its groups and tokens."""
+        lines = self.lines
+        out.body, out.body_at = lines.bytes_of(lines.record, self.count, Role.BODY)
+        groups = {int(record) for record in self.of(Role.GROUP)[1]}
+        if not groups:
+            return
+        data, at = lines.bytes_of(lines.owners(Role.GROUP, Role.GROUP_TOKEN), len(lines.role), Role.GROUP_HEX)
+        heads = {**self._token_heads(Role.GROUP), **self._token_heads(Role.GROUP_TOKEN)}
+        pieces = [out.data(record) for record in range(self.count)]
+        made = {record: bytearray() for record in groups if not pieces[record]}
+        is_whole = False  # the hex of a group has its tokens, too
+        for line, head in sorted(heads.items()):
+            content = data[at[line] : at[line + 1]].tobytes()
+            if lines.role[line] == Role.GROUP:
+                is_whole = bool(content)
+                content = content or head
+            else:
+                content = b"" if is_whole else head + content
+            made.get(int(lines.record[line]), bytearray()).extend(content)
+        for record, content in made.items():
+            pieces[record] = bytes(content)
+        out.body = np.frombuffer(b"".join(pieces), np.uint8)
+        out.body_at = np.append(0, np.cumsum([len(one) for one in pieces]))
+
+    def _token_heads(self, role: Role) -> dict[int, bytes]:
+        """The first four bytes of each token or group: id, info and length, by the number of its line."""
+        found = self.lines.fields[role]
+        numbers = zip(
+            found["number"].to_pylist(), _info(found).tolist(), _numbers(found["length"]).tolist(), strict=True
+        )
+        heads = (
+            bytes([number & 255, info & 255]) + (length & 0xFFFF).to_bytes(2, "big") for number, info, length in numbers
+        )
+        return dict(zip(found.line.tolist(), heads, strict=True))
+
+    def _texts(self, out: Records) -> None:
+        """The lines of definitions, and the trail file that a report names."""
+        lines = self.lines
+        rows = np.flatnonzero((lines.role == Role.TEXT) & (lines.record >= 0))
+        found: dict[int, list[bytes]] = {}
+        for record, text in zip(lines.record[rows].tolist(), lines.texts(rows).to_pylist(), strict=True):
+            found.setdefault(record, []).append(text)
+        out.definition = {record: text_of(b"\n".join(texts)) for record, texts in found.items()}
+        trail, record = self.of(Role.TRAIL)
+        paths = zip(record.tolist(), trail["trail"].to_pylist(), strict=True)
+        out.trail = {one: text_of(path) for one, path in paths if path}
+
+    def _columns(self, out: Records) -> None:
+        """The lines of columns, and the bytes below them."""
+        lines, (found, record) = self.lines, self.of(Role.COLUMN)
+        index, index_hex = _numbers(found["index"]), _numbers(found["index_hex"], True)
+        sizes, pieces = (extracted(found["rest"], one) for one in (_LENGTH, _FRAGMENT))
+        length, length_hex = (_group(sizes, name, is_hex) for name, is_hex in (("length", False), ("hex", True)))
+        fragment = np.stack([_group(pieces, name) for name in ("number", "all")], axis=1)
+        data, at = lines.bytes_of(lines.owners(Role.COLUMN), len(lines.role), Role.COLUMN_HEX)
+        start, stop = at[found.line], at[found.line + 1]
+        too_large = (index >= 1 << 16) | (length >= 1 << 16) | ((length < 0) & (fragment[:, 0] < 0))
+        of_index, of_length = (
+            (one != MISSING) & (one != two) for one, two in ((index_hex, index), (length_hex, length))
+        )
+        for row in np.flatnonzero(of_index | of_length | (too_large & (stop > start))).tolist():
+            for wrong, values, digits, what in (
+                (of_index, index, index_hex, "Column"),
+                (of_length, length, length_hex, "length of column {}"),
+            ):
+                if wrong[row]:
+                    sentence = f"{what.format(index[row])} is printed as {values[row]} and as x{digits[row]:04x}"
+                    self.fault(int(record[row]), Problem.HEADER_VALUE, sentence)
+                    values[row] = digits[row]
+            if too_large[row] and stop[row] > start[row]:
+                sentence = f"Column {index[row]}: expected a number and a length below 65536"
+                self.fault(int(record[row]), Problem.HEADER_VALUE, sentence)
+        stop = np.where(too_large, start, stop)
+        half_line, _ = self.of(Role.HALF)
+        named = np.full(len(lines.role), -1)
+        named[half_line.line] = [{b"Before": 1, b"After": 2}.get(one, -1) for one in half_line["half"].to_pylist()]
+        owner = _nearest_of(named >= 0, lines)[found.line]
+        half = np.where(owner >= 0, named[owner], 0)
+        io = out.io_types()
+        before = np.array(
+            [is_before_image(one, two) for one, two in zip(io.tolist(), out.side.tolist(), strict=True)], bool
+        )
+        half = np.where(half > 0, half, np.where(before[record], 1, 2) if len(record) else half)
+        half[pc.equal(found["kind"], b"KeyCol").to_numpy(zero_copy_only=False)] = 0
+        out.columns = Columns(record, found.line, half, index, length, fragment, data, start, stop)
+
+    # --- shapes, tokens -----------------------------------------------------------------------------------------------
+
+    def _shapes(self, out: Records, only_rule: Bools) -> None:
+        has_values = (out.values != MISSING).any(axis=1)
+        lacks = _lacking(out).any(axis=1)
+        named = out.operation.is_valid().to_numpy(zero_copy_only=False)
+        out.shape[~named & (~has_values | lacks)] = MALFORMED
+        for texts, word in ((out.operation, b"FileHeader"), (out.name, b"*FileHeader*")):
+            out.shape[pc.fill_null(pc.equal(texts, word), False).to_numpy(zero_copy_only=False)] = FILE_HEADER
+        out.shape[only_rule] = NO_RECORD
+        for record in np.flatnonzero(out.shape == MALFORMED).tolist():
+            self.fault(record, Problem.MALFORMED, NOT_COMPLETE)
+
+    def _tokens(self, out: Records) -> None:
+        """Tokens of lines ``TokenID`` and of token areas."""
+        lines = self.lines
+        owner = lines.owners(Role.GGS, Role.TOKEN, Role.USER, Role.USER_TOKEN)
+        rows: list[tuple[int, Token]] = []
+        areas = []
+        for role, below, is_user in ((Role.GGS, Role.TOKEN_HEX, False), (Role.USER, Role.USER_TOKEN_HEX, True)):
+            of = np.where((owner >= 0) & (lines.role[owner] == role), lines.record, -1)
+            data, at = lines.bytes_of(of, self.count, below)
+            areas += [
+                (record, is_user, data[at[record] : at[record + 1]].tobytes())
+                for record in np.flatnonzero(np.diff(at)).tolist()
+            ]
+        pairs, pair_at = self.of(Role.USER_PAIR)
+        names = zip(pair_at.tolist(), pairs["name"].to_pylist(), pairs["value"].to_pylist(), strict=True)
+        for record, name, value in names:
+            out.user_tokens.setdefault(record, []).append((text_of(name), text_of(value)))
+        for record, is_user, area in areas:
+            if is_user:
+                out.user_tokens.setdefault(record, []).extend(user_pairs(area))
+                continue
+            found, missing = walk_tokens(area)
+            rows += [(record, token) for token in found]
+            if missing:
+                self.fault(record, Problem.TRUNCATED, f"token area truncated: {missing} bytes are missing")
+        out.tokens = Tokens.of(rows)
+        for role, below in ((Role.TOKEN, Role.TOKEN_HEX), (Role.USER_TOKEN, Role.USER_TOKEN_HEX)):
+            found, record = self.of(role)
+            data, at = lines.bytes_of(owner, len(lines.role), below)
+            start, stop, length = at[found.line], at[found.line + 1], _numbers(found["length"])
+            name = found["name"]
+            for row in np.flatnonzero(stop - start != length).tolist():
+                called = text_of(name[row].as_py()) or f"x{found['number'][row].as_py():02x}"
+                have = int(stop[row] - start[row])
+                if have < length[row]:
+                    self.fault(
+                        int(record[row]),
+                        Problem.TRUNCATED,
+                        f"token {called} truncated: have {have} of {length[row]} bytes",
+                    )
+                else:
+                    sentence = f"token {called} has length {length[row]}, {have} bytes are shown"
+                    self.fault(int(record[row]), Problem.HEADER_VALUE, sentence)
+            if role is Role.USER_TOKEN:
+                for one, called, low, high in zip(
+                    record.tolist(), name.to_pylist(), start.tolist(), stop.tolist(), strict=True
+                ):
+                    value = data[low:high].tobytes()
+                    into = out.user_tokens.setdefault(one, [])
+                    if b"\0" in value.rstrip(b"\0") or not called:
+                        into += user_pairs(value)
+                    else:
+                        into.append((text_of(called), text_of(value.rstrip(b"\0"))))
+            else:
+                printed = Tokens(
+                    record, found["number"].to_numpy(), name, _info(found), length, slices(data, start, stop)
+                )
+                out.tokens = out.tokens.then(printed) if rows else printed
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def _check(self, out: Records, told: dict[str, Ints], parts: dict[str, Ints]) -> None:
+        """The problems of records that are not malformed: header, times, header token, data."""
+        good = out.shape <= FILE_HEADER
+        named = out.operation.is_valid().to_numpy(zero_copy_only=False)
+        header, line = moments(out.io_time), moments(out.line_time)
+        has_header, has_line = (one.is_valid().to_numpy(zero_copy_only=False) for one in (out.io_time, out.line_time))
+        out.moment = np.where(line != NOT_A_TIME, line, np.where(header != NOT_A_TIME, header, MISSING))
+        length, rec_length = out.length, out.column("RecLength")
+        has_values = (out.values != MISSING).any(axis=1)
+        lacking = _lacking(out)
+        names = (*_BLOCK, "AuditRBA")
+        values = out.values
+
+        def each(chosen: Bools) -> list[int]:
+            return np.flatnonzero(chosen & good).tolist()
+
+        for one in each(~named):
+            self.fault(one, Problem.TRUNCATED, "record line is missing")
+        for one in each(has_values & lacking.any(axis=1)):
+            missing = ", ".join(names[at] for at in np.flatnonzero(lacking[one]))
+            self.fault(one, Problem.TRUNCATED, f"header block lacks {missing}")
+        indicator = out.column("Hdr-Ind")
+        for one in each((indicator != MISSING) & (indicator != 0x45)):
+            self.fault(one, Problem.HEADER_VALUE, f"Hdr-Ind should be E (x45), it is x{indicator[one]:02x}", "Hdr-Ind")
+        for one in each((rec_length != MISSING) & (length != MISSING) & (rec_length != length)):
+            said = f"RecLength is {rec_length[one]}, Len of the record line is {length[one]}"
+            self.fault(one, Problem.HEADER_VALUE, said, "RecLength")
+        self._types(out, each(named & (out.column("IOType") != MISSING)))
+        for name, texts, has, found in (
+            ("IO Time", out.io_time, has_header, header),
+            ("time of the record line", out.line_time, has_line, line),
+        ):
+            for one in each(has & (found == NOT_A_TIME)):
+                said = f"{name} is not a time: {text_of(texts[one].as_py())}"
+                self.fault(one, Problem.HEADER_VALUE, said, name)
+        for one in each((header != NOT_A_TIME) & (line != NOT_A_TIME) & (header != line)):
+            both = text_of(out.io_time[one].as_py()), text_of(out.line_time[one].as_py())
+            said = "IO Time is {}, the record line has {}".format(*both)
+            self.fault(one, Problem.HEADER_VALUE, said, "IO Time")
+        for name, there in told.items():
+            printed = values[:, _NUMBER[name]]
+            wrong = (there != MISSING) & (printed != MISSING) & (printed != there)
+            if name == "AuditPos":
+                wrong &= printed & 0xFFFFFFFF != there
+            for one in each(wrong):
+                said = f"{name} is printed as {printed[one]}, the header token has {there[one]}"
+                self.fault(one, Problem.HEADER_VALUE, said, name)
+        shown = np.where(has_header, header, line)
+        zone = shown - out.julian
+        odd = (
+            (out.julian != MISSING)
+            & (shown != NOT_A_TIME)
+            & ((zone % _QUARTER_HOUR_US != 0) | (np.abs(zone) > _ZONES_US))
+        )
+        for one in each(odd):
+            text = text_of((out.io_time if has_header[one] else out.line_time)[one].as_py())
+            said = f"the printed time {text} is {zone[one] / 10**6:.6f} s after that of the header token"
+            self.fault(one, Problem.HEADER_VALUE, f"{said}, not the offset of any zone")
+        self._lengths(out, each, parts)
+        self._data(out, each)
+        for what, there in (
+            ("Name", _undecodable(out.name)),
+            ("definition", [at for at, text in out.definition.items() if "\ufffd" in text]),
+        ):
+            for one in there:
+                self.fault(one, Problem.CHARSET, f"{what} is not UTF-8")
+
+    def _types(self, out: Records, rows: list[int]) -> None:
+        """Record types whose number contradicts their printed name."""
+        known: dict[tuple[int, bytes], str | None] = {}
+        names, numbers = out.operation.to_pylist(), out.column("IOType").tolist()
+        for one in rows:
+            key = numbers[one], names[one]
+            if key not in known:
+                known[key] = _type_conflict(key[0], text_of(key[1]))
+            said = known[key]
+            if said is not None:
+                self.fault(one, Problem.HEADER_VALUE, said, "IOType")
+
+    def _lengths(self, out: Records, each: Any, parts: dict[str, Ints]) -> None:
+        whole, trailer = parts["G"], parts["Z"]
+        inner = sum(np.where(parts[letter] != MISSING, parts[letter] + 4, 0) for letter in "HDTU") + 8
+        there = (whole != MISSING) & (parts["H"] != MISSING)
+        data = np.maximum(parts["D"], 0)
+        for one in each(there & (whole != inner)):
+            said = f"header token G has length {whole[one]}, its parts make {inner[one]}"
+            self.fault(one, Problem.HEADER_VALUE, said)
+        for one in each(there & (trailer != MISSING) & (trailer != whole)):
+            said = f"record trailer Z has length {trailer[one]}, header token G {whole[one]}"
+            self.fault(one, Problem.HEADER_VALUE, said)
+        for one in each(there & (out.length != MISSING) & (data != out.length)):
+            said = f"Len is {out.length[one]}, header token D has length {data[one]}"
+            self.fault(one, Problem.HEADER_VALUE, said)
+
+    def _data(self, out: Records, each: Any) -> None:
+        """Data that are shown only in part, or longer than they should be."""
+        length = np.where(out.length != MISSING, out.length, out.column("RecLength"))
+        have = np.diff(out.body_at)
+        asked = length != MISSING
+        asked &= (out.column("IOType") != _METADATA) & ~pc.fill_null(
+            pc.equal(out.operation, b"Metadata"), False
+        ).to_numpy(zero_copy_only=False)
+        asked[list(out.definition)] = False
+        for one in each(asked & (have > length)):
+            self.fault(one, Problem.HEADER_VALUE, f"Len is {length[one]}, {have[one]} bytes of data are shown")
+        short = np.flatnonzero(asked & (have < length))
+        if not len(short):
+            return
+        columns = out.columns
+        size = columns.stop - columns.start
+        is_whole = (columns.stop > columns.start) & (size == columns.length)
+        number = np.bincount(columns.record, minlength=self.count)
+        whole = np.bincount(columns.record[is_whole], minlength=self.count)
+        total = np.bincount(columns.record, weights=columns.length + 4, minlength=self.count).astype(np.int64)
+        of_before = np.bincount(columns.record[columns.half != 2], minlength=self.count)
+        of_key = np.bincount(columns.record[columns.half == 0], minlength=self.count)
+        prefix = length - total - np.maximum(out.column("SyskeyLen"), 0)
+        two = ((of_before > 0) & (of_before < number)) | (of_key > 0)
+        by_columns = (have == 0) & (number > 0) & (whole == number)
+        by_columns &= (prefix == 0) | (two & np.isin(prefix, (2, 4)))
+        truncated = np.zeros(self.count, np.bool_)
+        truncated[short] = True
+        for one in each(truncated & ~(by_columns & (out.shape == RECORD))):
+            self.fault(one, Problem.TRUNCATED, f"body truncated: have {have[one]} of {length[one]} bytes")
+            for row in np.flatnonzero((columns.record == one) & (size > 0) & (size < columns.length)).tolist():
+                said = f"column {columns.index[row]} truncated: have {size[row]} of {columns.length[row]} bytes"
+                self.fault(one, Problem.TRUNCATED, said)
+
+
+def _header_numbers(fixed: Bytes) -> tuple[Bools, Ints, dict[str, Ints]]:
+    """Of record headers, a row of bytes each: whether they are big-endian, IO Time in microseconds since 1970 UTC, and
+    their numbers by name; MISSING where the byte order is unknown. It is the one in which the time is plausible, else
+    valid; if it is in both, the one with the smaller RecLength."""
+
+    def number(place: int, size: int, is_big: bool) -> Ints:
+        digits = fixed[:, place : place + size][:, :: 1 if is_big else -1]
+        found = np.zeros(len(fixed), np.uint64)
+        for column in range(size):
+            found = found << np.uint64(8) | digits[:, column]
+        return found.astype(np.int64)
+
+    times, sizes = ([number(*place, is_big) for is_big in (False, True)] for place in (GHDR_TIME, (4, 2)))
+    is_big, is_known = np.zeros((2, len(fixed)), np.bool_)
+    for low, high in (_OUR_DAYS, _YEARS):
+        little, big = ((low <= one) & (one < high) for one in times)
+        chosen = ~is_known & (little | big)
+        is_big[chosen] = (big & (~little | (sizes[1] < sizes[0])))[chosen]
+        is_known |= chosen
+    metadata = fixed[:, 6] == _METADATA
+    numbers = {}
+    for name, place, size in GHDR:
+        there = is_known & (~metadata if name == "AuditRBA" else metadata if name.endswith(" index") else True)
+        value = np.where(is_big, number(place, size, True), number(place, size, False))
+        numbers[name] = np.where(there, value, MISSING)
+    time = np.where(is_known, np.where(is_big, times[1], times[0]) - JULIAN_EPOCH_US, MISSING)
+    return is_big, time, numbers
+
+
+def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
+    """Byte order (None: unknown), time (microseconds since 1970 UTC) and numbers of a record header."""
+    if len(ghdr) < GHDR_FIXED:
+        return None, MISSING, {}
+    is_big, time, numbers = _header_numbers(np.frombuffer(ghdr[:GHDR_FIXED], np.uint8).reshape(1, -1))
+    if time[0] == MISSING:
+        return None, MISSING, {}
+    found = {name: int(values[0]) for name, values in numbers.items() if values[0] != MISSING}
+    return "big" if is_big[0] else "little", int(time[0]), found
+
+
+_NO_COLUMNS: Final = Columns(*np.zeros((6, 0), np.int64), np.zeros(0, np.uint8), *np.zeros((2, 0), np.int64))
+NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
+
+
+def _group(found: tuple[Bools, dict[str, pa.Array]], name: str, is_hex: bool = False) -> Ints:
+    """The numbers of a group of a form; MISSING where the text has another form."""
+    numbers = np.full(len(found[0]), MISSING)
+    numbers[found[0]] = _numbers(found[1][name], is_hex)
+    return numbers
+
+
+def _info(tokens: Fields) -> Ints:
+    """The info of tokens, in either form of their lines."""
+    return np.maximum(np.maximum(_numbers(tokens["info"], True), _numbers(tokens["other_info"], True)), 0)
+
+
+def _nearest_of(chosen: Bools, lines: Lines) -> Ints:
+    found = np.maximum.accumulate(np.where(chosen, np.arange(len(chosen)), -1))
+    there: Ints = np.where((lines.record >= 0) & (found >= np.append(lines.begin, 0)[lines.record]), found, -1)
+    return there
+
+
+def _lacking(out: Records) -> Bools:
+    """Which of the fields of a complete header block each record lacks: those of _BLOCK, and AuditRBA."""
+    block = out.values[:, [_NUMBER[name] for name in _BLOCK]] == MISSING
+    rba = (out.column("AuditRBA") == MISSING) & (out.column("TDR index") == MISSING)
+    return np.concatenate([block, rba[:, None]], axis=1)
+
+
+def _type_conflict(number: int, operation: str) -> str | None:
+    """How a record type's number and its printed name contradict certain facts."""
+    named, known = io_type_of(operation), IO_TYPES.get(number)
+    if named == number or not (
+        (known is not None and known.certain) or (named is not None and IO_TYPES[named].certain)
+    ):
+        return None
+    meaning = known.name if known else "another operation"
+    return f"IOType {number} is {meaning}, the record line has {operation}"
+
+
+def _undecodable(texts: pa.Array) -> list[int]:
+    """The rows of texts that are not UTF-8."""
+    try:
+        texts.cast(pa.string())
+    except pa.ArrowInvalid:
+        return [row for row, text in enumerate(texts.to_pylist()) if text is not None and "\ufffd" in text_of(text)]
+    return []
