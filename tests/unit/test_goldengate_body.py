@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.decode import Order, PrintedColumn
-from cdcwb.formats.goldengate.decode.bodies import (
+from cdcwb.formats.goldengate.contents import Order
+from cdcwb.formats.goldengate.bodies import (
     Cell,
     Cells,
     Form,

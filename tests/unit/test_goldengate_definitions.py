@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from cdcwb import model
-from cdcwb.formats.goldengate.decode.definitions import (
+from cdcwb.formats.goldengate.definitions import (
     NUMBERS,
     ColumnDef,
     Database,

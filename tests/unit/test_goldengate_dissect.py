@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.goldengate import inspect_record
-from cdcwb.formats.goldengate.decode.definitions import Definition, parse_metadata
+from cdcwb.formats import get_format
+from cdcwb.formats.goldengate.definitions import Definition, parse_metadata
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
 from tests.goldengate_text import (
@@ -308,7 +308,7 @@ def test_a_place_in_the_notes_is_filler(tmp_path: Path, size: str) -> None:
     path = tmp_path / "session.txt"
     path.write_text(f"{METADATA_LINE}{DEFINITION}Logdump 4 >n\n{RECORD}")
     at = len(METADATA_LINE) + len(DEFINITION)
-    found = inspect_record(str(path), at + 3, {})
+    found = get_format("goldengate").inspect(str(path), at + 3, {})
     assert (found.offset, found.length, found.event["kind"]) == (at, len("Logdump 4 >n\n"), "filler")
     assert (found.field.name, found.note) == ("filler", "lines that belong to no record")
 
@@ -318,7 +318,7 @@ def test_a_record_is_found_with_the_definition_of_its_table(tmp_path: Path, size
     header = RECORD[: RECORD.index(LINE)].replace("AuditRBA   :        311  ", "DDR/TDR index:   (001, 002)")
     header = header.replace("     5  (x05)", "   170  (xaa)").replace("    24  (x0018)", "   138  (x008a)")
     path.write_text(f"{header}{METADATA_LINE}{DEFINITION}{RECORD}")
-    record = inspect_record(str(path), path.stat().st_size - 5, {})
+    record = get_format("goldengate").inspect(str(path), path.stat().st_size - 5, {})
     assert (record.record, record.length) == (RECORD.encode(), len(RECORD))
     assert named(record.field, "data", "fruit").value == "apples"
     assert "decoded with" in record.note
@@ -336,7 +336,7 @@ def test_a_record_is_found_with_the_definition_that_its_table_shares_with_anothe
     other = DEFINITION.replace("shop.orders", "shop.baskets")
     text = header.replace("     0  (x0000)   IO", "   138  (x008a)   IO") + METADATA_LINE + other + reference + RECORD
     path.write_text(text)
-    record = inspect_record(str(path), path.stat().st_size - 5, {})
+    record = get_format("goldengate").inspect(str(path), path.stat().st_size - 5, {})
     assert named(record.field, "data", "fruit").value == "apples"
     assert "shop.orders" in record.note
     assert record.event["key"] == [("id", "7")]
@@ -347,7 +347,7 @@ def test_a_place_behind_the_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     path.write_text(RECORD)
     with pytest.raises(CaptureError, match="the file has"):
-        inspect_record(str(path), len(RECORD), {})
+        get_format("goldengate").inspect(str(path), len(RECORD), {})
 
 
 def test_a_record_far_into_a_large_file_is_found(tmp_path: Path, size: str) -> None:
@@ -355,10 +355,10 @@ def test_a_record_far_into_a_large_file_is_found(tmp_path: Path, size: str) -> N
     records = [RECORD.replace("RBA 1880", f"RBA {1880 + number}") for number in range(200)]
     path.write_text(METADATA_LINE + DEFINITION + "note\n" * 30000 + "".join(records) + "note\n" * 30000)
     at = len(METADATA_LINE) + len(DEFINITION) + 5 * 30000
-    found = inspect_record(str(path), at + 70 * len(RECORD) + 5, {"split_size": 65536})
+    found = get_format("goldengate").inspect(str(path), at + 70 * len(RECORD) + 5, {"split_size": 65536})
     assert (found.offset, found.record) == (at + 70 * len(RECORD), records[70].encode())
     assert named(found.field, "data", "fruit").value == "apples"
-    assert inspect_record(str(path), at - 5, {}).event["kind"] == "filler"
+    assert get_format("goldengate").inspect(str(path), at - 5, {}).event["kind"] == "filler"
 
 
 def test_of_a_large_file_the_bytes_around_a_record_are_looked_at(
@@ -371,6 +371,6 @@ def test_of_a_large_file_the_bytes_around_a_record_are_looked_at(
     path.write_text(METADATA_LINE + DEFINITION + "".join(records))
     at = len(METADATA_LINE) + len(DEFINITION)
     for number, names in ((20, {"id", "fruit"}), (300, {"c0", "c1"})):
-        found = inspect_record(str(path), at + number * len(RECORD) + 5, {})
+        found = get_format("goldengate").inspect(str(path), at + number * len(RECORD) + 5, {})
         assert (found.offset, found.record) == (at + number * len(RECORD), records[number].encode())
         assert {name for name, _ in found.event["after"]} == names

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cdcwb.formats import get_format
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.goldengate import inspect_record
 from cdcwb.formats.goldengate.table import column_types, typed_rows
 from cdcwb.formats.goldengate.tree import dissect
 from tests.local import plan_of, read
@@ -331,10 +331,10 @@ def test_the_field_tree_says_what_the_maps_say_on_damaged_text_too(tmp_path: Pat
 def test_inspect_shows_the_layout(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     path.write_text(record(row(*ROWS[0])) + record(column(0, b"\1\2\3"), 5000), encoding="utf-8")
-    field = inspect_record(str(path), 5, {}).field
+    field = get_format("goldengate").inspect(str(path), 5, {}).field
     assert values_of(field) == {"c0": "K1", "c2": "BERGEN", "c3": "NO"}
     assert not any(one.name == "null indicator" for one in field.walk())
-    last = inspect_record(str(path), path.stat().st_size - 5, {})
+    last = get_format("goldengate").inspect(str(path), path.stat().st_size - 5, {})
     assert any(one.name == "c0" and one.problem == "value" for one in last.field.walk())
     assert "after" not in last.event
 
@@ -343,4 +343,4 @@ def test_inspect_finds_the_layout_of_a_record_of_a_large_file(tmp_path: Path, mo
     monkeypatch.setattr("cdcwb.formats.goldengate._WHOLE", 0)
     path = tmp_path / "session.txt"
     path.write_text(record(row(*ROWS[0])), encoding="utf-8")
-    assert values_of(inspect_record(str(path), 5, {}).field) == {"c0": "K1", "c2": "BERGEN", "c3": "NO"}
+    assert values_of(get_format("goldengate").inspect(str(path), 5, {}).field) == {"c0": "K1", "c2": "BERGEN", "c3": "NO"}

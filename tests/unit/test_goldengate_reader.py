@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import MalformedRecordError
+from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field, Wanted
-from cdcwb.formats.goldengate import inspect_record
 from cdcwb_synth import generate
 from tests.goldengate_text import HEX, IMAGE, LINE, NAME, RECORD, USER_BLOCKS, USER_HEX, USER_LINES
 from tests.local import ledger, plan_of, read
@@ -122,7 +122,7 @@ def test_a_capture_says_the_same_however_it_is_split(made: Made, workload: str) 
 def test_table_versions_are_those_of_the_truth(made: Made, workload: str) -> None:
     folder = made(**WORKLOADS[workload])
     plan = plan_of(folder / "capture", format="goldengate")
-    found = {one.key: [dict(column) for column in one.columns] for one in plan.versions}
+    found = {one.key: [dict(column) for column in one.columns] for one in plan.shared.versions}
     expected = {one["table_version"]: one["columns"] for one in truth(folder, "table_versions")}
     assert found == expected
 
@@ -256,7 +256,7 @@ def test_without_a_header_block_the_words_of_the_image_line_say_which_image_it_i
     before = values if side == "Before" else None
     assert (row["before"], row["after"]) == (before, None if before else values)
     assert (row["kind"], row["headers"]["BeforeAfter"]) == ("before" if before else "change", side[0])
-    found = inspect_record(str(tmp_path / "capture" / "log0.txt"), 0, {})
+    found = get_format("goldengate").inspect(str(tmp_path / "capture" / "log0.txt"), 0, {})
     assert (found.event["kind"], dict(found.event.get("before", ())) or None) == (row["kind"], before)
     assert [one.split(":")[0] for one in column_meanings(found.field)] == [f"{side.strip().lower()} image"] * 2
 
@@ -269,7 +269,7 @@ def test_an_update_of_which_nothing_says_which_image_it_is_is_taken_for_the_afte
     (told,) = [one for one in plan.detected if one["setting"] == "image"]
     assert (told["value"], told["overridden"]) == ("after", False)
     assert told["evidence"] == "1 update with neither BeforeAfter nor an image line"
-    found = inspect_record(str(tmp_path / "capture" / "log0.txt"), 0, {})
+    found = get_format("goldengate").inspect(str(tmp_path / "capture" / "log0.txt"), 0, {})
     assert all(one.startswith("after image (assumed: ") for one in column_meanings(found.field))
 
 
@@ -448,7 +448,7 @@ def test_values_without_a_definition_are_said_to_be_guesses(tmp_path: Path) -> N
     (row,) = events(tmp_path, RECORD)
     assert row["after"] == {"c0": "7", "c1": "apples"}
     plan = plan_of(tmp_path / "capture", format="goldengate")
-    (version,) = plan.versions
+    (version,) = plan.shared.versions
     assert (version.key, version.origin) == (row["table_version"], "inferred")
     (said,) = [one for one in plan.detected if one["setting"] == "definitions"]
     assert said["value"] == "inferred"
