@@ -120,9 +120,9 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
     Role.NOTE: (
         b"LlCROEFV",
         (
-            rf"{_PROMPT}.*|(?:C(?i:urrent logtrail is)|R(?i:eading forward from rba)"
-            r"|O(?i:racle goldengate log file dump)|E(?i:rror:)|F(?i:iltering suppressed)|L(?i:ast record for the last committed)|L(?i:ogtrail )"
-            r"|Version [0-9.]+ |Copyright \(C\)).*"
+            rf"{_PROMPT}.*|(?:C(?i:urrent logtrail is)|R(?i:eading forward from rba)|E(?i:rror:)"
+            r"|O(?i:racle goldengate log file dump)|F(?i:iltering suppressed)|L(?i:ogtrail )"
+            r"|L(?i:ast record for the last committed)|Version [0-9.]+ |Copyright \(C\)).*"
         ),
     ),
 }
