@@ -182,9 +182,11 @@ def follow(
     from cdcwb.planned import plain
 
     options = without_login(key_values(pairs))
-    if format_name != "auto":
-        check_options(row_format(format_name), options)
     about = {"format": format_name, "options": plain(options)}
+    if format_name != "auto":
+        form = row_format(format_name)  # also where no message is there yet
+        check_options(form, options)
+        format_name = form.name
     follower = Follower(
         Topics.parse(url),
         Path(target).expanduser().absolute(),

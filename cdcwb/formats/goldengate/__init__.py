@@ -32,7 +32,7 @@ from cdcwb.formats.goldengate.segments import HEAD, Window, first_start, is_logd
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.formats.goldengate.typed import column_types, typed_rows, wanted_for
 from cdcwb.formats.goldengate.versions import Lookup, inferred
-from cdcwb.formats.records import FileEntry, Framing, Plan, RecordFormat, Scan, Segments, Split, Stream
+from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Split, Stream
 from cdcwb.formats.requests import request_schema
 from cdcwb.formats.trail import TrailFormat
 from cdcwb.model import TABLE_VERSIONS
@@ -51,6 +51,7 @@ class GoldenGate(TrailFormat):
 
     name = "goldengate"
     options: Mapping[str, str] = OPTIONS
+    alias_of = "goldengate-export"
     pairing = Pairing.TRANSACTION
     compressed_updates = frozenset(IO_TYPES[number].name for number in COMPRESSED)
     plan_type, options_type, scan_type = Plan, Options, Found

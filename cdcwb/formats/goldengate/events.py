@@ -190,11 +190,11 @@ def assign(window: Window, plan: Plan, stream: Stream, borders: Mapping[int, Win
     _fragments(out, some)
     _halves(out, some)
     rows = np.flatnonzero(some & (records.shape <= FILE_HEADER))
-    shown_ = [one.shown for one in shared.files]
+    sequences = [one.shown for one in shared.files]
     end = MISSING if border is None else border.end
-    for one, gap in missing_bytes(records, facts, rows, trail, shown_, end).items():
-        sentence = f"{plural(gap.size, 'byte')} of the trail that precede this record, from {gap.start} on, are not in the capture"
-        out.problem(one, Problem.GAP, sentence)
+    for one, gap in missing_bytes(records, facts, rows, trail, sequences, end).items():
+        lacks = f"{plural(gap.size, 'byte')} of the trail that precede this record, from {gap.start} on"
+        out.problem(one, Problem.GAP, f"{lacks}, are not in the capture")
     for one, head in out.heads.items():
         for sentence in head.gaps:
             out.problem(one, Problem.GAP, sentence)
@@ -372,8 +372,8 @@ class LogdumpReader(Reader):
             cells = images.cells(mine, order)
             np.maximum.at(most, facts.table[mine][cells.row], cells.index + 1)
         columns = known.records.columns
-        some = np.isin(columns.record, rows) & (columns.index < 1 << 16)
-        np.maximum.at(most, facts.table[columns.record[some]], columns.index[some] + 1)
+        some = np.isin(columns.record, rows) & (columns.number < 1 << 16)
+        np.maximum.at(most, facts.table[columns.record[some]], columns.number[some] + 1)
         return {facts.tables[code]: int(most[code]) for code in chosen}
 
     def assigned(self, window: Window) -> Assigned:
@@ -512,10 +512,10 @@ def _characters(name: str) -> pa.Array:
 
 
 def _headers(batch: EventBatch, known: Assigned, rows: Ints) -> None:
-    records, facts, pool = known.records, known.facts, batch.pool
+    records, pool = known.records, batch.pool
     charset = known.shared.options.charset
     count = len(rows)
-    places = np.zeros((count, len(_NAMES)), np.int32)
+    places = np.zeros((count, len(_NAMES)), np.int64)
     absent = np.ones((count, len(_NAMES)), np.bool_)
     taken = pa.array(rows)
 
@@ -562,7 +562,7 @@ def _headers(batch: EventBatch, known: Assigned, rows: Ints) -> None:
 def _group(
     batch: EventBatch,
     rows: Ints,
-    places: npt.NDArray[np.int32],
+    places: Ints,
     absent: Bools,
     more: dict[int, list[tuple[str, str | None]]],
 ) -> None:
@@ -576,7 +576,7 @@ def _group(
         grouped.setdefault(tuple(unique_names(names)), []).append(at)
     for names_, members in grouped.items():
         there = np.flatnonzero(~absent[members[0]])
-        columns = [places[np.ix_(members, there)]]
+        columns = [places[np.ix_(np.array(members), there)]]
         for column in range(len(more[members[0]])):
             texts = pa.array([more[at][column][1] for at in members], pa.string())
             columns.append(batch.pool.add(texts)[:, None])

@@ -25,7 +25,8 @@ from cdcwb.formats.goldengate.layout import HALVES
 from cdcwb.formats.goldengate.records import RECORD, Records
 
 __all__ = [
-    "CLOSES", "DDL", "FRAGMENT", "LOB", "METADATA", "Chain", "Gap", "Head", "Open", "Reading", "RecordFacts", "Transactions",
+    "CLOSES", "DDL", "FRAGMENT", "LOB", "METADATA", "Chain", "Gap", "Head", "Open", "Reading", "RecordFacts",
+    "Transactions",
     "facts_of", "heads_of", "missing_bytes", "position_text", "token_texts", "transactions_of",
 ]  # fmt: skip
 
@@ -348,7 +349,7 @@ def _add_chains(head: Head, fragments: Sequence[int], records: Records, facts: R
     def end_lob(is_ended: bool) -> None:
         if not lob:
             return
-        printed = columns.index[np.isin(columns.record, lob) & (columns.fragment[:, 0] >= 0)]
+        printed = columns.number[np.isin(columns.record, lob) & (columns.fragment[:, 0] >= 0)]
         head.lobs.append(Chain(list(lob), int(printed[0]) if len(printed) else None))
         if not is_ended:
             most = max(int(number[one]) for one in lob)

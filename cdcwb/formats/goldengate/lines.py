@@ -90,15 +90,19 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
     Role.TDR_INDEX: (b"T", r"TDR Index *: *(?P<index>\d{1,18})"),
     Role.IMAGE: (
         b"AB",
-        r"(?P<image>After|Before) *Image *: *"
-        r"(?:Partition *(?:x(?P<hex>[0-9a-fA-F]{1,15})|(?P<decimal>\d{1,18}))?.*?(?: G +(?P<letter>[bmes]))?)?",
+        (
+            r"(?P<image>After|Before) *Image *: *"
+            r"(?:Partition *(?:x(?P<hex>[0-9a-fA-F]{1,15})|(?P<decimal>\d{1,18}))?.*?(?: G +(?P<letter>[bmes]))?)?"
+        ),
     ),
     Role.TRANSACTION: (b"T", r"TRANSID *: *(?P<id>[^ ]+)(?: +\((?P<number>\d{1,20})\))?"),
     Role.HALF: (b"ABK", r"(?:(?P<half>After|Before) +Image +Len|KeyLen) +\d+(?:[^A-Za-z_].*)?"),
     Role.COLUMN: (
         b"CK",
-        r"(?P<kind>Column|KeyCol) +(?P<index>\d{1,18}) *(?:\(0?x(?P<index_hex>[0-9a-fA-F]{1,15})\))? *, *"
-        r"(?P<rest>(?:Len|LOB).*)",
+        (
+            r"(?P<kind>Column|KeyCol) +(?P<index>\d{1,18}) *(?:\(0?x(?P<index_hex>[0-9a-fA-F]{1,15})\))? *, *"
+            r"(?P<rest>(?:Len|LOB).*)"
+        ),
     ),
     Role.TRAIL: (b"T", r"Trail name *: *(?P<trail>.*)"),
     Role.TEXT: (b"DT", r"(?:Database Name|Table Name) *:.*"),
@@ -106,23 +110,27 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
     Role.USER: (b"Uu", r"(?i)user tokens *:.*"),
     Role.TOKEN: (
         b"TG",
-        r"(?P<kind>TokenID|GroupID) +(?:"
-        r"x(?P<id>[0-9a-fA-F]{2}) +'.?' *(?P<name>[^']*?) +Info +x(?P<info>[0-9a-fA-F]{1,2}),?"
-        r"|(?P<letter>[^ ]) *(?:\(x(?P<code>[0-9a-fA-F]{2})\))? *, *Info +x?(?P<other_info>[0-9a-fA-F]{1,3}) *,"
-        r") +Length +(?P<length>\d{1,18})",
+        (
+            r"(?P<kind>TokenID|GroupID) +(?:"
+            r"x(?P<id>[0-9a-fA-F]{2}) +'.?' *(?P<name>[^']*?) +Info +x(?P<info>[0-9a-fA-F]{1,2}),?"
+            r"|(?P<letter>[^ ]) *(?:\(x(?P<code>[0-9a-fA-F]{2})\))? *, *Info +x?(?P<other_info>[0-9a-fA-F]{1,3}) *,"
+            r") +Length +(?P<length>\d{1,18})"
+        ),
     ),
     Role.NOTE: (
         b"LlCROEFV",
-        rf"{_PROMPT}.*|(?:C(?i:urrent logtrail is)|R(?i:eading forward from rba)|O(?i:racle goldengate log file dump)"
-        r"|E(?i:rror:)|F(?i:iltering suppressed)|L(?i:ast record for the last committed)|L(?i:ogtrail )"
-        r"|Version [0-9.]+ |Copyright \(C\)).*",
+        (
+            rf"{_PROMPT}.*|(?:C(?i:urrent logtrail is)|R(?i:eading forward from rba)|E(?i:rror:)"
+            r"|O(?i:racle goldengate log file dump)|F(?i:iltering suppressed)|L(?i:ogtrail )"
+            r"|L(?i:ast record for the last committed)|Version [0-9.]+ |Copyright \(C\)).*"
+        ),
     ),
 }
 """Bytes that a line of a role may begin with, and its form. A later form is looked for where no earlier one was found.
 Runs of white space are blanks."""
 
 _HEX_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})? *(?:$|[|:])"
-_DIGITS: Final = re.compile(b"[0-9a-fA-F ]+")
+_HEX_DIGITS: Final = b"0123456789abcdefABCDEF "
 _PANE: Final = 50  # characters of hex digits of a full line
 _CUT_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}?[0-9a-fA-F]$"
 _PAIR: Final = r"^(?P<name>[^ :]+) *:(?: +(?P<value>.*))?$"
@@ -406,7 +414,7 @@ def _hex(lines: Lines) -> Ints:
     if len(able) and lines.last[able[-1]] == lines.plain.size:  # a text that ends within a byte
         cut = pc.match_substring_regex(lines.texts(able[-1:]), _CUT_LINE)[0].as_py()
         lines.last[able[-1]] -= cut
-    found = able[pc.match_substring_regex(lines.texts(able), _HEX_LINE).to_numpy(zero_copy_only=False)]
+    found: Ints = able[pc.match_substring_regex(lines.texts(able), _HEX_LINE).to_numpy(zero_copy_only=False)]
     lines.digits = lines.last.copy()
     bar = np.minimum(lines.first[found] + _PANE, lines.plain.size - 1)
     usual = (lines.plain[bar] == ord("|")) & (bar < lines.last[found])
@@ -414,7 +422,7 @@ def _hex(lines: Lines) -> Ints:
     for line in found[~usual].tolist():
         start = int(lines.first[line])
         content = lines.plain[start : lines.last[line]].tobytes()
-        lines.digits[line] = start + len(_DIGITS.match(content)[0])
+        lines.digits[line] = start + len(content) - len(content.lstrip(_HEX_DIGITS))
     return found
 
 

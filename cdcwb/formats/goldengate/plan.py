@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -88,7 +89,10 @@ _SPLIT_SIZE: Final = 32 << 20
 _SAMPLE: Final = 256  # bodies of a file that are looked at
 _UNIFIED_SAMPLE: Final = 64
 _WITH_COLUMNS: Final = (*LISTED, KEYED, *UNIFIED)
-_TRAIL: Final = r"^(?:(?i:current logtrail is) +(?P<shown>.*)|(?i:logdump) ?\d* ?> *(?i:open) +(?P<opened>[^ '\"]+|'[^']+'|\"[^\"]+\").*)$"
+_TRAIL: Final = (
+    r"^(?:(?i:current logtrail is) +(?P<shown>.*)"
+    r"|(?i:logdump) ?\d* ?> *(?i:open) +(?P<opened>[^ '\"]+|'[^']+'|\"[^\"]+\").*)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ class _Metadata(NamedTuple):
     file: int
     offset: int
     length: int
-    index: int
+    number: int
     text: str
 
 
@@ -193,10 +197,10 @@ class _Metadata(NamedTuple):
 class Found:
     """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream), ``timed``
     (records with a printed time) and ``zoned`` (those of them with the time in UTC as well), ``sideless`` (updates of
-    one image without a header block and an image line, so that the image is unknown). ``borders``: of windows at which a
-    transaction is open, by the start of the window. ``tables``: printed names of the tables of changes. ``csn``: of the
-    first and last record that has one. ``continued``: records that are continued, or continue others; ``undoing``:
-    those with UndoFlag 1. ``open``, ``end``: at the end of the split."""
+    one image without a header block and an image line, so that the image is unknown). ``borders``: of windows at
+    which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes.
+    ``csn``: of the first and last record that has one. ``continued``: records that are continued, or continue others;
+    ``undoing``: those with UndoFlag 1. ``open``, ``end``: at the end of the split."""
 
     sections: list[Section] = field(default_factory=list)
     metadata: list[_Metadata] = field(default_factory=list)
@@ -227,8 +231,8 @@ class State:
 @dataclass(slots=True)
 class Shared:
     """What all splits need. ``at``: the bytes of the stream at which sections begin, with their trail ``files``;
-    ``bodies`` and ``shown`` by file. ``repeated``: starts of records that were printed before, ``second``: of those with
-    the position of a different one before them."""
+    ``bodies`` and ``shown`` by file. ``repeated``: starts of records that were printed before, ``second``: of those
+    with the position of a different one before them."""
 
     options: Options
     at: Ints
@@ -324,24 +328,24 @@ def _sections(found: Found, stream: Stream, window: Window, file: Ints) -> None:
     records, chosen, base = window.records, window.chosen, window.base
     end = base + int(window.end[-1])
     marks: dict[int, Section] = {at: Section(at, stream.file_at(at)) for at in stream.starts[:-1] if base <= at < end}
-    for at, name in _named_trails(window):
+    for at, path in _named_trails(window):
         one = marks.setdefault(base + at, Section(base + at, stream.file_at(base + at)))
-        one.name, one.sequence = name, split_path(name)[1]
+        one.name, one.sequence = path, split_path(path)[1]
     for record in chosen[records.shape[chosen] == FILE_HEADER].tolist():
         place = base + int(records.start[record])
         one = marks.setdefault(place, Section(place, int(file[record])))
         told = file_header(records.data(record))
-        number, name = told.get("FileSeqno", ""), told.get("FileName") or None
+        sequence, name = told.get("FileSeqno", ""), told.get("FileName") or None
         one.header = f"{int(records.moment[record])} {int(records.length[record])}"
         one.name = one.name or name
         if one.sequence is None:
-            one.sequence = int(number) if number.isdecimal() else split_path(name)[1] if name else None
+            one.sequence = int(sequence) if sequence.isdecimal() else split_path(name)[1] if name else None
     if not found.sections and base not in marks:
         found.sections.append(Section(base, stream.file_at(base), is_new=False))
     edges = sorted(marks)
     starts = base + records.start[chosen]
     cuts = [0, *np.searchsorted(starts, edges).tolist(), len(chosen)]
-    for number, (low, high) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for number, (low, high) in enumerate(pairwise(cuts)):
         if number:
             found.sections.append(marks[edges[number - 1]])
         if high > low:
@@ -458,7 +462,7 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
     texts = [
         MetadataText(
             one.text, one.file, one.offset, one.length, files[int(shared.file_of(np.array([one.at]))[0])], one.at,
-            one.index, plan.files[one.file].path,
+            one.number, plan.files[one.file].path,
         )
         for some in found
         for one in some.metadata
@@ -510,10 +514,10 @@ def _merged(sections: Iterable[Section]) -> list[Section]:
 def _bodies(plan: Plan, found: Sequence[Found], options: Options) -> list[Bodies]:
     """Byte order of bodies, and the prefix of unified updates, by file."""
     votes: dict[int, _Vote] = {}
-    for one in found:
-        for index, vote in one.votes.items():
-            if index not in votes or votes[index].bodies < vote.bodies:
-                votes[index] = vote
+    for some in found:
+        for index, one in some.votes.items():
+            if index not in votes or votes[index].bodies < one.bodies:
+                votes[index] = one
     prefix = next((one.prefix for one in votes.values() if one.prefix is not None), 2)
     order = next((one.order for one in votes.values() if one.order is not None), None)
     out = []
@@ -646,20 +650,20 @@ def fingerprints(files: list[FileEntry], shared: Shared, sections: Ints, given: 
     """The records of some sections in a split: start in the stream, section, RBA, and a hash of the text without white
     space, which is equal for two prints of one record."""
     out: list[list[int]] = [[], [], [], []]
-    stream = Stream(files)
-    for window in windows(stream, *given, shared.options.reading):
-        records, rows = window.records, window.chosen
-        rows = rows[(records.rba[rows] > 0) | ((records.shape[rows] == FILE_HEADER) & (records.rba[rows] == 0))]
-        place = window.base + records.start[rows]
-        section = shared.file_of(place)
-        some = np.isin(section, sections) & ~window.facts.twin[rows]
-        for row, at, of in zip(rows[some].tolist(), place[some].tolist(), section[some].tolist(), strict=True):
-            text = window.buffer[records.start[row] : records.stop[row]].tobytes().translate(None, b" \t\r\n")
-            mark = int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
-            for into, value in zip(out, (at, of, int(records.rba[row]), mark), strict=True):
-                into.append(value)
-    place, section, rba, mark = (np.array(one, np.int64) for one in out)
-    return place, section, rba, mark
+    with Stream(files) as stream:
+        for window in windows(stream, *given, shared.options.reading):
+            records, rows = window.records, window.chosen
+            rows = rows[(records.rba[rows] > 0) | ((records.shape[rows] == FILE_HEADER) & (records.rba[rows] == 0))]
+            place = window.base + records.start[rows]
+            section = shared.file_of(place)
+            some = np.isin(section, sections) & ~window.facts.twin[rows]
+            for row, at, of in zip(rows[some].tolist(), place[some].tolist(), section[some].tolist(), strict=True):
+                text = window.buffer[records.start[row] : records.stop[row]].tobytes().translate(None, b" \t\r\n")
+                mark = int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
+                for into, value in zip(out, (at, of, int(records.rba[row]), mark), strict=True):
+                    into.append(value)
+    starts, owners, rbas, marks = (np.array(one, np.int64) for one in out)
+    return starts, owners, rbas, marks
 
 
 def note_repeats(shared: Shared, found: Iterable[tuple[Ints, Ints, Ints, Ints]]) -> None:

@@ -56,9 +56,10 @@ _COUNTS: Final = ("RecLength", "IOType", "OrigNode", "SyskeyLen", "RecCount")
 """Printed as decimal and hex; of the others the printed character is decoration."""
 _LETTERS: Final = ("Hdr-Ind", "BeforeAfter", "FormatType", "Continued")
 _LABEL: Final = f"(?:{'|'.join(LABELS)})"
-FIELD: Final = re.compile(
-    rf"(?i)^ *(?P<label>{_LABEL}) *: *(?P<value>.*?) *(?:\(x(?P<hex>[0-9a-f]{{1,15}})\))?(?P<rest> +{_LABEL} *:.*)?$".encode()
+_FIELD: Final = (
+    rf"(?i)^ *(?P<label>{_LABEL}) *: *(?P<value>.*?) *(?:\(x(?P<hex>[0-9a-f]{{1,15}})\))?(?P<rest> +{_LABEL} *:.*)?$"
 )
+FIELD: Final = re.compile(_FIELD.encode())
 """The first field of a line of the header block, and the rest of the line."""
 _TIME: Final = (
     r"^(?P<date>\d{4}[/-]\d\d[/-]\d\d)[ T]+(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
@@ -76,14 +77,14 @@ _YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 *
 
 
 class Columns(NamedTuple):
-    """The lines ``Column`` and ``KeyCol`` of records. ``half``: 0 of a key (KeyCol), 1 before, 2 after; ``length``:
-    MISSING if not printed; ``fragment`` [n, 2]: LOB fragment k of m, MISSING for others. The bytes below, with the null
-    indicator, are ``buffer[start:stop]``."""
+    """The lines ``Column`` and ``KeyCol`` of records. ``half``: 0 of a key (KeyCol), 1 before, 2 after;
+    ``number``: the index of the column, from 0; ``length``: MISSING if not printed; ``fragment`` [n, 2]: LOB fragment k
+    of m, MISSING for others. The bytes below, with the null indicator, are ``buffer[start:stop]``."""
 
     record: Ints
     line: Ints
     half: Ints
-    index: Ints
+    number: Ints
     length: Ints
     fragment: Ints
     buffer: Bytes
@@ -237,8 +238,7 @@ def moments(texts: pa.Array) -> Ints:
     if not len(rows):
         return out
     groups = {one.name: found.field(one.name).take(pa.array(rows)) for one in found.type}
-    digits, _ = content_of(groups["date"])
-    digits = digits.reshape(-1, 10).astype(np.int64) - 48
+    digits = content_of(groups["date"])[0].reshape(-1, 10).astype(np.int64) - 48
     year = digits[:, :4] @ [1000, 100, 10, 1]
     month, day = digits[:, 5:7] @ [10, 1], digits[:, 8:10] @ [10, 1]
     hour, minute, second = (_numbers(groups[name]) for name in ("hour", "minute", "second"))
@@ -377,10 +377,10 @@ class _Decoder:
     def _header_block(self, out: Records) -> None:
         """The fields of the header block: for each record the first of each label."""
         line = np.flatnonzero(self.lines.role == Role.HEADER)
-        rest, seen = self.lines.texts(line), [[], [], [], []]
-        found: list[list[Any]] = seen
+        rest = self.lines.texts(line)
+        found: list[list[Any]] = [[], [], [], []]
         while len(line):
-            is_one, columns = extracted(rest, FIELD.pattern.decode())
+            is_one, columns = extracted(rest, _FIELD)
             line = line[is_one]
             for into, values in zip(found, [line, *(columns[name] for name in ("label", "value", "hex"))], strict=True):
                 into.append(values)
@@ -497,15 +497,15 @@ class _Decoder:
         made = {record: bytearray() for record in groups if not pieces[record]}
         is_whole = False  # the hex of a group has its tokens, too
         for line, head in sorted(heads.items()):
-            content = data[at[line] : at[line + 1]].tobytes()
+            content: bytes = data[at[line] : at[line + 1]].tobytes()
             if lines.role[line] == Role.GROUP:
                 is_whole = bool(content)
                 content = content or head
             else:
                 content = b"" if is_whole else head + content
             made.get(int(lines.record[line]), bytearray()).extend(content)
-        for record, content in made.items():
-            pieces[record] = bytes(content)
+        for record, joined in made.items():
+            pieces[record] = bytes(joined)
         out.body = np.frombuffer(b"".join(pieces), np.uint8)
         out.body_at = np.append(0, np.cumsum([len(one) for one in pieces]))
 
@@ -605,8 +605,8 @@ class _Decoder:
             if is_user:
                 out.user_tokens.setdefault(record, []).extend(user_pairs(area))
                 continue
-            found, missing = walk_tokens(area)
-            rows += [(record, token) for token in found]
+            tokens, missing = walk_tokens(area)
+            rows += [(record, token) for token in tokens]
             if missing:
                 self.fault(record, Problem.TRUNCATED, f"token area truncated: {missing} bytes are missing")
         out.tokens = Tokens.of(rows)
@@ -705,11 +705,9 @@ class _Decoder:
             self.fault(one, Problem.HEADER_VALUE, f"{said}, not the offset of any zone")
         self._lengths(out, each, parts)
         self._data(out, each)
-        for what, there in (
-            ("Name", _undecodable(out.name)),
-            ("definition", [at for at, text in out.definition.items() if "\ufffd" in text]),
-        ):
-            for one in there:
+        unreadable = [at for at, text in out.definition.items() if "\ufffd" in text]
+        for what, rows in (("Name", _undecodable(out.name)), ("definition", unreadable)):
+            for one in rows:
                 self.fault(one, Problem.CHARSET, f"{what} is not UTF-8")
 
     def _types(self, out: Records, rows: list[int]) -> None:
@@ -726,7 +724,7 @@ class _Decoder:
 
     def _lengths(self, out: Records, each: Any, parts: dict[str, Ints]) -> None:
         whole, trailer = parts["G"], parts["Z"]
-        inner = sum(np.where(parts[letter] != MISSING, parts[letter] + 4, 0) for letter in "HDTU") + 8
+        inner = 8 + np.sum([np.where(parts[one] != MISSING, parts[one] + 4, 0) for one in "HDTU"], axis=0)
         there = (whole != MISSING) & (parts["H"] != MISSING)
         data = np.maximum(parts["D"], 0)
         for one in each(there & (whole != inner)):
@@ -770,7 +768,7 @@ class _Decoder:
         for one in each(truncated & ~(by_columns & (out.shape == RECORD))):
             self.fault(one, Problem.TRUNCATED, f"body truncated: have {have[one]} of {length[one]} bytes")
             for row in np.flatnonzero((columns.record == one) & (size > 0) & (size < columns.length)).tolist():
-                said = f"column {columns.index[row]} truncated: have {size[row]} of {columns.length[row]} bytes"
+                said = f"column {columns.number[row]} truncated: have {size[row]} of {columns.length[row]} bytes"
                 self.fault(one, Problem.TRUNCATED, said)
 
 
@@ -814,7 +812,8 @@ def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
     return "big" if is_big[0] else "little", int(time[0]), found
 
 
-_NO_COLUMNS: Final = Columns(*np.zeros((6, 0), np.int64), np.zeros(0, np.uint8), *np.zeros((2, 0), np.int64))
+_NONE: Final = np.zeros(0, np.int64)
+_NO_COLUMNS: Final = Columns(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(0, np.uint8), _NONE, _NONE)
 NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
 
 

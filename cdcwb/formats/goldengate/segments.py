@@ -164,7 +164,7 @@ def _window(stream: Stream, piece: _Piece, limit: int) -> Window:
 
 
 def _reasons(records: Records, low: Ints, high: Ints, shape: npt.NDArray[np.int8]) -> dict[int, Reason]:
-    """Why text is not a record: notes are a problem, but blank lines, rules, prompts and Logdump's own notes are not."""
+    """Why text is not a record. Notes are a problem; blank lines, rules, prompts and Logdump's own notes are not."""
     reasons: dict[int, Reason] = {}
     gaps = np.flatnonzero(shape > FILE_HEADER)
     if not len(gaps):

@@ -381,7 +381,7 @@ def _of_columns(records: Records, record: int, order: Order, form: Form) -> byte
         content = columns.buffer[columns.start[row] : columns.stop[row]].tobytes()
         if not content or not 0 <= length <= len(content):
             continue
-        number, size = int(columns.index[row]).to_bytes(2, order), length.to_bytes(2, order)
+        number, size = int(columns.number[row]).to_bytes(2, order), length.to_bytes(2, order)
         parts[bool(columns.half[row] != 2)].append(number + size + content[:length])
     before, after = b"".join(parts[True]), b"".join(parts[False])
     width = {Form.COLUMNS: 0, Form.OPAQUE: 0, Form.UNIFIED_4: 4}.get(form, 2)

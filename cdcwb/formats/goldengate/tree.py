@@ -510,26 +510,26 @@ class _Tree:
                 yield self.whole(line, text_of(label), "as printed", text_of(value.strip()))
             else:
                 yield self.whole(line, "line", "a line of the definition")
-        found = matched(self.lines, line)
-        if found is None:
+        known_form = matched(self.lines, line)
+        if known_form is None:
             return
         for name, groups, meaning in _OF_LINES.get(Role(role), ()):
-            part = next((one for one in groups if found[one]), None)
+            part = next((one for one in groups if known_form[one]), None)
             if part is None:
                 continue
-            start, end = first + found.start(part), first + found.end(part)
-            value = text_of(self.record[start:end])
+            start, end = first + known_form.start(part), first + known_form.end(part)
+            shown_text = text_of(self.record[start:end])
             if name == "operation":
                 known = IO_TYPES.get(self.io)
                 meaning = known.meaning if known else "a record of an unknown type"
             elif name == "image":
-                meaning = f"{value.lower()} image"
+                meaning = f"{shown_text.lower()} image"
             elif name == "Partition":
-                value = str(int(value, 16 if part == "hex" else 10))
-                meaning = field_meaning("Partition", int(value), self.values)
+                shown_text = str(int(shown_text, 16 if part == "hex" else 10))
+                meaning = field_meaning("Partition", int(shown_text), self.values)
             elif name == "place in transaction":
-                meaning = TRANS_IND[IMAGE_LETTERS.index(value.encode())]
-            yield self.leaf(name, start, end, value, meaning)
+                meaning = TRANS_IND[IMAGE_LETTERS.index(shown_text.encode())]
+            yield self.leaf(name, start, end, shown_text, meaning)
 
     def header(self, at: int, stop: int) -> Iterator[Field]:
         """The fields of a line of the header block."""
@@ -596,7 +596,7 @@ class _Tree:
         """A column that is printed by itself."""
         columns = self.records.columns
         at = int(np.flatnonzero(columns.line == block[0])[0])
-        index, length = int(columns.index[at]), int(columns.length[at])
+        index, length = int(columns.number[at]), int(columns.length[at])
         children = [self.whole(block[0], "column line", "index and length of the column")]
         value = None
         if len(data):

@@ -43,8 +43,6 @@ def arrow_type(column: ColumnDef | None) -> pa.DataType:
         return pa.int32() if how.size < 4 or (how.size == 4 and how.signed) else pa.int64()
     if how.how is How.FLOAT:
         return pa.float32() if how.size == 4 else pa.float64()
-    if how.how in (How.DECIMAL, How.PACKED) and 0 <= how.scale <= 38:
-        return pa.decimal128(38, how.scale)
     if how.how is How.MOMENT and column.data_type in (191, 192) and column.most_significant_dt == _DT_YEAR:
         if column.external_length == _DATE or (0 < column.least_significant_dt <= _DT_DAY):
             return pa.date32()
