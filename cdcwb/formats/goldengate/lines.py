@@ -129,10 +129,10 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
 """Bytes that a line of a role may begin with, and its form. A later form is looked for where no earlier one was found.
 Runs of white space are blanks."""
 
-_HEX_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})? *(?:$|[|:])"
+_HEX_LINE: Final = "^(?:(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})? *)?(?:$|[|:])"
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF "
 _PANE: Final = 50  # characters of hex digits of a full line
-_CUT_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}?[0-9a-fA-F]$"
+_CUT_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*(?:[0-9a-fA-F]{2})?[0-9a-fA-F]$"
 _PAIR: Final = r"^(?P<name>[^ :]+) *:(?: +(?P<value>.*))?$"
 _GLUED: Final = (
     rf"^(?P<prompt>{_PROMPT}.*?)"
@@ -511,6 +511,5 @@ def _fill_data(lines: Lines, hexes: Ints) -> None:
     half = _DIGIT[content[is_digit]]
     lines.data = half[0::2] << 4 | half[1::2]
     size = np.zeros(len(lines.role), np.int64)
-    if len(hexes):
-        size[hexes] = np.add.reduceat(is_digit, offsets[:-1], dtype=np.int64) // 2
+    size[hexes] = np.diff(np.append(0, np.cumsum(is_digit))[offsets]) // 2
     lines.data_at = np.append(0, np.cumsum(size))
