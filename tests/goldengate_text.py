@@ -189,7 +189,7 @@ def printed_of(records: Records, number: int) -> Printed:
         columns=[
             PrintedColumn(
                 ("key", "before", "after")[int(columns.half[row])],
-                int(columns.index[row]),
+                int(columns.number[row]),
                 int(columns.length[row]),
                 columns.buffer[columns.start[row] : columns.stop[row]].tobytes() or None,
                 None if columns.fragment[row, 0] == MISSING else tuple(columns.fragment[row].tolist()),
