@@ -355,7 +355,7 @@ def _records(lines: Lines, boundaries: Ints | None, is_record: bool) -> None:
     stage[lines.role == Role.RULE] = 1
     header = np.flatnonzero(lines.role == Role.HEADER)
     stage[header[_begins_with(lines, header, rb"hdr-ind")]] = 2
-    token = lines.fields[Role.TOKEN].line
+    token = _tokens(lines)
     stage[token[pc.match_substring_regex(lines.texts(token), f"^{_G}").to_numpy(zero_copy_only=False)]] = 0
     stage[lines.role == Role.RECORD] = 3
     ends = lines.role == Role.NOTE
@@ -376,6 +376,14 @@ def _records(lines: Lines, boundaries: Ints | None, is_record: bool) -> None:
     inside = (nearest >= 0) & is_open[np.maximum(nearest, 0)]
     lines.record = np.where(inside, np.cumsum(is_begin) - 1, -1)
     lines.begin = np.flatnonzero(is_begin)
+
+
+def _tokens(lines: Lines) -> Ints:
+    """The lines that begin as one of a token does, damaged ones too."""
+    able = np.append(lines.fields[Role.TOKEN].line, np.flatnonzero(lines.role == Role.UNKNOWN))
+    able = np.sort(able[lines.plain[lines.first[able]] == ord("T")])
+    found: Ints = able[_begins_with(lines, able, b"tokenid")]
+    return found
 
 
 def _begins_with(lines: Lines, some: Ints, word: bytes) -> Bools:
@@ -466,7 +474,8 @@ def _contexts(lines: Lines, hexes: Ints) -> None:
     ):
         lines.fields[kind] = lines.fields[kind].of(role[lines.fields[kind].line] == kind)
     sinks = _SINK_OF[role]
-    sinks[tokens.line[of == Role.UNKNOWN]] = Role.UNKNOWN  # the digits below are not those of the token before
+    unread = _tokens(lines)
+    sinks[unread[role[unread] == Role.UNKNOWN]] = Role.UNKNOWN  # the digits below are not those of the token before
     owner = _nearest(sinks >= 0, record, begin)
     role[hexes] = np.where(is_hex[hexes] & (owner[hexes] >= 0), sinks[owner[hexes]], role[hexes])
     shows = role[hexes] != np.where(is_hex[hexes], Role.UNKNOWN, role[hexes])

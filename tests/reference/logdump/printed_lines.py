@@ -81,10 +81,10 @@ TRAIL: Final = re.compile(rb"Trail name\s*:\s*(.*?)\s*\Z")
 DATABASE: Final = re.compile(rb"Database Name\s*:")
 TABLE: Final = re.compile(rb"Table Name\s*:")
 GROUP: Final = re.compile(
-    rb"GroupID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s*Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z"
+    rb"GroupID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s+Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z"
 )
 _TOKEN_NEW: Final = re.compile(
-    rb"TokenID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s*Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z",
+    rb"TokenID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s+Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z",
     re.DOTALL,
 )
 _TOKEN_OLD: Final = re.compile(

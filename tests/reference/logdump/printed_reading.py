@@ -172,6 +172,7 @@ class Reading:
             return Role.USER_TOKEN if self.in_user else Role.TOKEN
         letter = chr(token.id)
         if letter not in HEADER_TOKENS:
+            self._expect(None, Role.UNKNOWN)
             return Role.UNKNOWN
         self.result.parts.setdefault(letter, token.length)
         self._expect(self.ghdr if letter == "H" else value, Role.HEADER_TOKEN_HEX)
@@ -250,7 +251,7 @@ class Reading:
         number = _number(decimal)
         if in_hex is None or int(in_hex, 16) == number:
             return number
-        told = f"{what} is printed as {number} and as x{in_hex.decode().lower()}"
+        told = f"{what} is printed as {number} and as x{int(in_hex, 16):04x}"
         self.result.problems.append((Problem.HEADER_VALUE, told))
         return int(in_hex, 16)
 
