@@ -273,14 +273,6 @@ def test_an_update_of_which_nothing_says_which_image_it_is_is_taken_for_the_afte
     assert all(one.startswith("after image (assumed: ") for one in column_meanings(found.field))
 
 
-def test_records_out_of_order_are_in_the_transactions_of_the_trail(tmp_path: Path) -> None:
-    text = OPEN + record(300, 2, xid="1.2.3") + record(100, 0) + record(200, 1) + record(400, 3, xid="1.2.4")
-    rows = [row for row in events(tmp_path, text) if row["kind"] == "change"]
-    assert [row["position"][-3:] for row in rows] == ["300", "100", "200", "400"]
-    assert [row["transaction_id"] for row in rows] == ["1.2.3"] * 3 + ["1.2.4"]
-    assert [row["last_in_transaction"] for row in rows] == [True, False, False, True]
-
-
 def test_a_record_that_was_printed_before_is_filler(tmp_path: Path) -> None:
     text = OPEN + record(100, 0, xid="1") + record(200, 2) + record(100, 0, xid="1")
     rows = events(tmp_path, text)
@@ -409,13 +401,6 @@ def test_a_session_that_was_logged_twice_counts_once(tmp_path: Path, split_size:
     assert [row["position"][-3:] for row in changes] == ["100", "200", "300", "400", "500"]
     assert [row["transaction_id"] for row in changes] == ["1", "1", "1", "2", "3"]
     assert sum(codes(row) == ["repeated"] for row in rows) == 4
-
-
-def test_files_that_take_turns_in_a_trail_are_one_trail(tmp_path: Path) -> None:
-    first = OPEN + record(100, 0) + record(300, 2)
-    second = OPEN + record(200, 1, xid="7") + record(400, 3)
-    rows = [row for row in events(tmp_path, first, second) if row["kind"] == "change"]
-    assert [row["transaction_id"] for row in rows][:3] == ["7", "7", "7"]
 
 
 def test_a_transaction_goes_on_in_the_next_trail_file_and_in_no_other(tmp_path: Path) -> None:
@@ -590,7 +575,9 @@ def test_trail_sequence_numbers_the_files_that_do_not_tell_theirs(tmp_path: Path
 def test_notes_between_records_are_filler(tmp_path: Path) -> None:
     rows = events(tmp_path, "some notes\n\n" + record(100, 3) + "Logdump 4 >n\n" + record(200, 3))
     assert [row["kind"] for row in rows] == ["filler", "change", "filler", "change"]
-    assert rows[0]["headers"] is None
+    assert dict(rows[0]["headers"]) == {"reason": "text that is not a record: 'some notes'"}
+    assert dict(rows[2]["headers"]) == {"reason": "lines that belong to no record"}
+    assert [codes(row) for row in rows] == [["note"], [], [], []]
 
 
 def test_fail_fast_stops_at_the_first_lines_that_are_no_record(tmp_path: Path) -> None:
