@@ -427,11 +427,16 @@ def _hex(lines: Lines) -> Ints:
     bar = np.minimum(lines.first[found] + _PANE, lines.plain.size - 1)
     usual = (lines.plain[bar] == ord("|")) & (bar < lines.last[found])
     lines.digits[found[usual]] = bar[usual]
-    for line in found[~usual].tolist():
+    _end_digits(lines, found[~usual])
+    return found
+
+
+def _end_digits(lines: Lines, some: Ints) -> None:
+    """Ends the digits of some lines at the first other character."""
+    for line in some.tolist():
         start = int(lines.first[line])
         content = lines.plain[start : lines.last[line]].tobytes()
         lines.digits[line] = start + len(content) - len(content.lstrip(_HEX_DIGITS))
-    return found
 
 
 def _contexts(lines: Lines, hexes: Ints) -> None:
@@ -517,6 +522,10 @@ def _fill_data(lines: Lines, hexes: Ints) -> None:
     """The bytes of hex lines."""
     content, offsets = content_of(gather(pa.binary(), lines.plain, lines.first[hexes], lines.digits[hexes], None))
     is_digit = content != 32
+    other = np.flatnonzero(is_digit & (_DIGIT[content] > 15))
+    if len(other):  # the pane of characters begins before its usual column
+        _end_digits(lines, hexes[np.unique(np.searchsorted(offsets, other, side="right") - 1)])
+        return _fill_data(lines, hexes)
     half = _DIGIT[content[is_digit]]
     lines.data = half[0::2] << 4 | half[1::2]
     size = np.zeros(len(lines.role), np.int64)
