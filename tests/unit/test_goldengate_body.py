@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.contents import Order
 from cdcwb.formats.goldengate.bodies import (
     Cell,
     Cells,
@@ -23,6 +22,7 @@ from cdcwb.formats.goldengate.bodies import (
     detect_unified,
     walk,
 )
+from cdcwb.formats.goldengate.contents import Order
 from tests.goldengate_text import walk_one
 
 PRESENT: Final = b"\0\0"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.dissector import Field
 from cdcwb.formats import get_format
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate.definitions import Definition, parse_metadata
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
@@ -351,4 +351,3 @@ def test_a_record_far_into_a_large_file_is_found(tmp_path: Path) -> None:
     assert (found.offset, found.record) == (at + 70 * len(RECORD), records[70].encode())
     assert named(found.field, "data", "fruit").value == "apples"
     assert get_format("goldengate").inspect(str(path), at - 5, {}).event["kind"] == "filler"
-

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.goldengate.typed import column_types, typed_rows
 from cdcwb.formats.goldengate.tree import dissect
+from cdcwb.formats.goldengate.typed import column_types, typed_rows
 from tests.local import plan_of, read
 
 NAME = "\\WEST.$DATA2.SHOP.STOCK"
@@ -332,4 +332,3 @@ def test_inspect_shows_the_layout(tmp_path: Path) -> None:
     last = get_format("goldengate").inspect(str(path), path.stat().st_size - 5, {})
     assert any(one.name == "c0" and one.problem == "value" for one in last.field.walk())
     assert "after" not in last.event
-

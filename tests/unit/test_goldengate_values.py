@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.goldengate.bodies import Form, Half, walk
 from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.values import Kind, Texts, texts, value_of
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
 from cdcwb.formats.goldengate.table import Images, Put, Tables, read_images
 from cdcwb.formats.goldengate.typed import arrow_type, typed_texts
+from cdcwb.formats.goldengate.values import Kind, Texts, texts, value_of
 from cdcwb.model import Problem
 from tests.reference import goldengate as reference
 

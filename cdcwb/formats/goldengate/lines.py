@@ -526,7 +526,8 @@ def _fill_data(lines: Lines, hexes: Ints) -> None:
     other = np.flatnonzero(is_digit & (_DIGIT[content] > 15))
     if len(other):  # the pane of characters begins before its usual column
         _end_digits(lines, hexes[np.unique(np.searchsorted(offsets, other, side="right") - 1)])
-        return _fill_data(lines, hexes)
+        content, offsets = content_of(gather(pa.binary(), lines.plain, lines.first[hexes], lines.digits[hexes], None))
+        is_digit = content != 32
     half = _DIGIT[content[is_digit]]
     lines.data = half[0::2] << 4 | half[1::2]
     size = np.zeros(len(lines.role), np.int64)
