@@ -43,7 +43,7 @@ from cdcwb.formats.goldengate.plan import Shared, State, WindowBorder
 from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, Records
 from cdcwb.formats.goldengate.segments import Window
 from cdcwb.formats.goldengate.table import RowImages
-from cdcwb.formats.goldengate.versions import nearest_offsets
+from cdcwb.formats.goldengate.versions import TrailFile, nearest_offsets
 from cdcwb.formats.moments import from_iso, parse_zone, to_utc
 from cdcwb.formats.records import Plan, Reader, Segments, Stream
 from cdcwb.model import Kind, Operation, Problem
@@ -150,7 +150,9 @@ def assign(window: Window, plan: Plan, stream: Stream, borders: Mapping[int, Win
     place = window.base + records.start
     starts = np.array(stream.starts)
     repeated = np.isin(place, shared.repeated)
-    trail = shared.file_of(place)
+    files: dict[TrailFile, int] = {}
+    first = [files.setdefault(one, number) for number, one in enumerate(shared.files)]
+    trail = np.array(first or [0])[shared.file_of(place)]
     numbers = np.array([one.shown for one in shared.files] or [0], np.int64)[trail]
     too_high = records.rba >= _MOST_RBA
     placed = (records.rba != MISSING) & (records.shape <= FILE_HEADER) & ~too_high
