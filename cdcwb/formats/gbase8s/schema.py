@@ -322,7 +322,7 @@ Counts = tuple[int | None, int | None, int | None]
 """Bytes of the fixed-length columns, numbers of fixed and of variable columns, by the header of a TABSCHEM record
 (§2)."""
 
-NO_COUNTS: Final = (None, None, None)
+NO_COUNTS: Final[Counts] = (None, None, None)
 """The counts of a side file."""
 
 

@@ -280,7 +280,8 @@ def describe(plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[F
     before = [v for v in plan.shared.versions if (v.file_index, v.offset) <= (index, offset)]
     versions = Versions(plan.shared, {v.label: v.number for v in before})
     label, number = int(headers.label[0]), int(versions.of_records(headers)[0])
-    schema = versions.schema(label, number)
+    version = versions.known.get((label, number))
+    schema = None if version is None else version.schema
     note = ""
     if headers.row[0] and schema is None:
         note = f"no table schema of label {label} was seen"
