@@ -226,6 +226,7 @@ class Tables:
              not schema.decodable or schema.decodable < len(schema.columns))
             for first, schema in zip(firsts.tolist(), schemas, strict=False)
         ]  # fmt: skip
+        # index of the first column, decodable columns, variable columns, fixed bytes, whether these are known, problems
         self.table = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
         self.names = pa.array([column.name for column in self.columns], pa.string())
 
@@ -310,9 +311,8 @@ def lay_out(headers: Headers, tables: Tables, schema: Ints, settings: Settings) 
     """
     status, start, stop = headers.status, headers.header_end, headers.payload_end
     no_schema = np.zeros((1, tables.table.shape[1]), np.int64)  # for the index -1
-    first_column, decodable, variable, fixed_bytes, size_is_known, has_problem = np.append(
-        tables.table, no_schema, axis=0
-    )[schema].T
+    facts = np.append(tables.table, no_schema, axis=0)[schema].T.copy()
+    first_column, decodable, variable, fixed_bytes, size_is_known, has_problem = facts
     room = (headers.header_size - ROW_HEADER) // SIZE_WORD
     wanted = np.where(decodable > 0, variable, room)
     words_at = headers.start + ROW_HEADER

@@ -166,22 +166,10 @@ class Versions:
         return [pa.array([t[at] for t in texts], pa.string()).take(index) for at in range(3)]
 
 
-_CLOSE: Final = 1 << 16
-
-
 def distinct(values: Ints) -> tuple[Ints, Ints]:
-    """The distinct values, ascending, and the index of each of ``values``. Record numbers, labels and file indices are
-    dense, so counting them is several times as fast as sorting.
-    """
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    if high - low >= _CLOSE:
-        different, index = np.unique(values, return_inverse=True)
-        return different, index
-    from_low = values - low
-    different = np.flatnonzero(np.bincount(from_low))
-    places = np.zeros(high - low + 1, dtype=np.int64)
-    places[different] = np.arange(len(different))
-    return low + different, places[from_low]
+    """The distinct values, and the index of each of ``values``."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
 
 
 # --- one table as typed columns ---------------------------------------------------------------------------------------

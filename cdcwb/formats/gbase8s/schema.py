@@ -142,20 +142,9 @@ _TOKENS: Final = re.compile(
 )
 _NAMES: Final = ("word", "quoted")
 _CONSTRAINTS: Final = frozenset(
-    (
-        "not",
-        "null",
-        "default",
-        "primary",
-        "unique",
-        "distinct",
-        "references",
-        "check",
-        "constraint",
-        "collate",
-        "comment",
-    )
-)
+    ("not", "null", "default", "primary", "unique", "distinct", "references", "check", "constraint", "collate",
+     "comment")
+)  # fmt: skip
 """Words that end a column's type; the following ones have no influence on its bytes."""
 
 

@@ -47,6 +47,7 @@ _LOB_PREFIX: Final = 4
 _INT8: Final = np.dtype([("sign", ">i2"), ("low", ">u4"), ("high", ">u4")])
 _LONGEST: Final = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _NO_LIMIT: Final = 1 << 40
+_MOST: Final = (1 << 31) - 1  # bytes
 _LIMITS: Final = np.array(
     [
         [(1, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59)],
@@ -360,26 +361,24 @@ def _texts(values: _Encoded, start: Ints, stop: Ints, status: Ints, found: Any, 
             return pc.cast(raw, pa.string()), status, found
         except pa.ArrowInvalid:
             pass
-    encoded = (
-        pc.binary_length(raw).to_numpy() > 0 if codec not in _ASCII_BASED else ~as_array(pc.string_is_ascii(texts))
-    )
-    if not encoded.any():
-        return texts, status, found
-    unique = raw.filter(pa.array(encoded)).dictionary_encode()
-    decoded, wrong = [], np.full(len(unique.dictionary), -1)
+    is_encoded = ~as_array(pc.string_is_ascii(texts)) if codec in _ASCII_BASED else as_array(pc.not_equal(raw, b""))
+    rows = np.flatnonzero(is_encoded)
+    unique = raw.take(pa.array(rows)).dictionary_encode()
+    decoded, error_at = [], np.full(len(unique.dictionary), -1)
     for at, value in enumerate(unique.dictionary.to_pylist()):
         try:
             decoded.append(value.decode(charset))
         except UnicodeError as error:
             decoded.append(value.hex())
-            wrong[at] = error.start if isinstance(error, UnicodeDecodeError) else _NO_LIMIT
+            error_at[at] = error.start if isinstance(error, UnicodeDecodeError) else _NO_LIMIT
+    indices = unique.indices.to_numpy()
+    wrong = error_at[indices] >= 0
     status, found = status.copy(), np.zeros(len(status), np.int64) + found
-    wrong, encoded = wrong[unique.indices.to_numpy()], np.flatnonzero(encoded)
-    status[encoded[wrong >= 0]], found[encoded[wrong >= 0]] = _CHARSET, wrong[wrong >= 0]
-    places = np.arange(len(raw))
-    places[encoded] = len(raw) + np.arange(len(encoded))
-    decoded = pa.array(decoded, pa.string()).take(unique.indices)
-    return pa.concat_arrays([raw, decoded.cast(pa.binary())]).take(pa.array(places)).cast(pa.string()), status, found
+    status[rows[wrong]], found[rows[wrong]] = _CHARSET, error_at[indices[wrong]]
+    place = np.arange(len(raw))
+    place[rows] = len(raw) + indices
+    both = pa.concat_arrays([raw, pa.array(decoded, pa.string()).cast(pa.binary())])
+    return both.take(pa.array(place)).cast(pa.string()), status, found
 
 
 _UTF_8: Final = frozenset(["utf-8", "utf8"])
@@ -484,13 +483,17 @@ def decode_values(buffer: Bytes, starts: Ints, stops: Ints, column: Ints, column
     """The values ``buffer[starts:stops]``, each of the column (a row of :func:`column_table`) with its index in
     ``column``. The bytes of a variable-length value include its length prefix."""
     count = len(starts)
+    if len(buffer) > _MOST:  # offsets of texts have 32 bits
+        ends = np.cumsum(stops - starts)
+        buffer = buffer[np.repeat(stops - ends, stops - starts) + np.arange(ends[-1] if count else 0)]
+        starts, stops = ends - (stops - starts), ends
     kinds = columns[column, 0].astype(np.uint8)  # bytes are sorted in linear time
     order = np.argsort(kinds, kind="stable")
     place, found, status = np.empty(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int8)
     place[order] = np.arange(count)
     first, last, column = starts[order], stops[order], column[order]
-    parts, ends = [], np.cumsum(np.bincount(kinds, minlength=len(_KINDS))).tolist()
-    for kind, (begin, end) in zip(_KINDS, pairwise([0, *ends]), strict=True):
+    parts, edges = [], np.cumsum(np.bincount(kinds, minlength=len(_KINDS))).tolist()
+    for kind, (begin, end) in zip(_KINDS, pairwise([0, *edges]), strict=True):
         if begin < end:
             some = slice(begin, end)
             values = _Encoded(buffer, first[some], last[some], column[some], columns, settings)
