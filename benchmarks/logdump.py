@@ -20,13 +20,13 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from cdcwb.formats.goldengate.decode import Printed, Records
+from cdcwb.formats.goldengate.decode.printed import boundary, scan
 
 from benchmarks.captures import CACHE
 from benchmarks.measure import in_turn
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.goldengate.decode import Printed, Records
-from cdcwb.formats.goldengate.decode.printed import boundary, scan
 from cdcwb.formats.goldengate.layout import GUESS
 from tests.goldengate_text import walk_one
 from tests.reference.goldengate import value_of

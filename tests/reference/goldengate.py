@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-
 from cdcwb.formats.goldengate.decode import Order
 from cdcwb.formats.goldengate.decode.values import Kind, Value
+
 from cdcwb.formats.goldengate.layout import Coding, How
 from cdcwb.model import Problem
 

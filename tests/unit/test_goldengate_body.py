@@ -9,9 +9,6 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cdcwb.formats.goldengate.decode import Order, PrintedColumn
 from cdcwb.formats.goldengate.decode.bodies import (
     Cell,
@@ -24,6 +21,9 @@ from cdcwb.formats.goldengate.decode.bodies import (
     detect_unified,
     walk,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.goldengate_text import walk_one
 
 PRESENT: Final = b"\0\0"

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-
-from cdcwb import model
 from cdcwb.formats.goldengate.decode.definitions import (
     NUMBERS,
     ColumnDef,
@@ -19,6 +17,8 @@ from cdcwb.formats.goldengate.decode.definitions import (
     parse_metadata,
     split_name,
 )
+
+from cdcwb import model
 from cdcwb.formats.goldengate.layout import Coding, How, coding_of, is_known, type_name
 from cdcwb.model import Problem
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cdcwb.formats.goldengate.decode.definitions import Definition, parse_metadata
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate import inspect_record
-from cdcwb.formats.goldengate.decode.definitions import Definition, parse_metadata
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
 from tests.goldengate_text import (

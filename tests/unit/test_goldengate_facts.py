@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cdcwb.formats.goldengate.decode import (
     HEADER,
     ddl_items,
@@ -16,6 +13,9 @@ from cdcwb.formats.goldengate.decode import (
     statement,
 )
 from cdcwb.formats.goldengate.decode.printed import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cdcwb.formats.goldengate.layout import (
     FIELDS,
     GHDR,

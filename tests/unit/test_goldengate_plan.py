@@ -7,13 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import identify
-from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.goldengate.decode import MISSING
 from cdcwb.formats.goldengate.decode.definitions import parse_defgen
-from cdcwb.formats.goldengate.plan import OPTIONS, Options, Plan
 from cdcwb.formats.goldengate.plan.trails import (
     MetadataText,
     Section,
@@ -23,6 +18,11 @@ from cdcwb.formats.goldengate.plan.trails import (
     last_part,
     split_path,
 )
+
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import identify
+from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.goldengate.plan import OPTIONS, Options, Plan
 from tests.local import plan_of, read
 
 OPEN = "Current LogTrail is ./dirdat/aa000000003\n"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from cdcwb.formats.goldengate.decode import MISSING, NOT_A_TIME, Printed, PrintedColumn, Shape, Token
+from cdcwb.formats.goldengate.decode.printed import printed_of, split_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.decode import MISSING, NOT_A_TIME, Printed, PrintedColumn, Shape, Token
-from cdcwb.formats.goldengate.decode.printed import printed_of, split_text
 from cdcwb.model import Problem
 from tests.goldengate_text import (
     BLOCK,

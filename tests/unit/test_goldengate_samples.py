@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from cdcwb.formats.goldengate import inspect_record
 from cdcwb.formats.goldengate.decode import (
     MISSING,
     Order,
@@ -19,6 +17,8 @@ from cdcwb.formats.goldengate.decode import (
 )
 from cdcwb.formats.goldengate.decode.definitions import Database, Definition, parse_metadata
 from cdcwb.formats.goldengate.decode.printed import ghdr_time, ghdr_values, split_text
+
+from cdcwb.formats.goldengate import inspect_record
 from cdcwb.formats.goldengate.layout import IO_TYPES, shown
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from cdcwb.formats.goldengate.decode import HEADER, MISSING, Printed, Records, Shape
 from cdcwb.formats.goldengate.decode import printed as scan_module
 from cdcwb.formats.goldengate.decode.printed import boundary, ghdr_time, scan, truncated_body, truncated_column
 from cdcwb.formats.goldengate.plan.transactions import marks_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from cdcwb.model import Problem
 from tests.local import read
 from tests.reference.logdump.printed import split_text, time_us

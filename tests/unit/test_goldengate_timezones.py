@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-
 from cdcwb.formats.goldengate.decode import MISSING
 from cdcwb.formats.goldengate.plan.trails import Shown, nearest_offsets, shown_offsets
 

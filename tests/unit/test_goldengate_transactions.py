@@ -9,9 +9,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cdcwb.formats.goldengate.plan.transactions import (
     Marks,
     Open,
@@ -22,6 +19,8 @@ from cdcwb.formats.goldengate.plan.transactions import (
     runs,
     summarise,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 ABEND, INSERT, UPDATE, LOB, FRAGMENT = 150, 5, 15, 116, 161
 

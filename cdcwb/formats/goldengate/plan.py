@@ -34,7 +34,7 @@ from cdcwb.formats.goldengate.facts import (
 from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED
 from cdcwb.formats.goldengate.lines import Role
 from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, Records, text_of
-from cdcwb.formats.goldengate.segments import Window, windows
+from cdcwb.formats.goldengate.segments import TextWindow, windows
 from cdcwb.formats.goldengate.versions import (
     Lookup,
     MetadataText,
@@ -258,7 +258,7 @@ class Shared:
 # --- the first pass ---------------------------------------------------------------------------------------------------
 
 
-def scan(found: Found, stream: Stream, window: Window) -> int:
+def scan(found: Found, stream: Stream, window: TextWindow) -> int:
     """Adds a window to what is found in its split; returns the number of records."""
     records, facts, chosen = window.records, window.facts, window.chosen
     some = np.zeros(len(records), np.bool_)
@@ -293,7 +293,7 @@ def scan(found: Found, stream: Stream, window: Window) -> int:
     return len(chosen)
 
 
-def _transactions(found: Found, window: Window, some: Bools) -> None:
+def _transactions(found: Found, window: TextWindow, some: Bools) -> None:
     """The transaction that is open at the end of a window."""
     records, facts = window.records, window.facts
     if found.open is not None:
@@ -324,7 +324,7 @@ def _add_tokens(one: Open, facts: RecordFacts, some: Bools) -> None:
             setattr(one, name, values[0].as_py())
 
 
-def _sections(found: Found, stream: Stream, window: Window, file: Ints) -> None:
+def _sections(found: Found, stream: Stream, window: TextWindow, file: Ints) -> None:
     records, chosen, base = window.records, window.chosen, window.base
     end = base + int(window.end[-1])
     marks: dict[int, Section] = {at: Section(at, stream.file_at(at)) for at in stream.starts[:-1] if base <= at < end}
@@ -352,7 +352,7 @@ def _sections(found: Found, stream: Stream, window: Window, file: Ints) -> None:
             _extend(found.sections[-1], records, window.facts, chosen[low:high])
 
 
-def _named_trails(window: Window) -> Iterator[tuple[int, str]]:
+def _named_trails(window: TextWindow) -> Iterator[tuple[int, str]]:
     """The offsets at which the text names a trail file, with its path."""
     records, lines = window.records, window.records.lines
     notes = np.flatnonzero((lines.role == Role.NOTE) & (lines.at[:-1] < window.end[-1]))
@@ -386,7 +386,7 @@ def _extend(section: Section, records: Records, facts: RecordFacts, some: Ints) 
     section.next = MISSING if total == MISSING else section.last + total
 
 
-def _times(found: Found, window: Window, file: Ints) -> None:
+def _times(found: Found, window: TextWindow, file: Ints) -> None:
     records, chosen = window.records, window.chosen
     julian = records.julian.copy()
     for record in chosen[records.shape[chosen] == FILE_HEADER].tolist():

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from cdcwb.formats.goldengate.decode import Printed, Shape
+
 from tests.reference.logdump import printed_lines as lines
 from tests.reference.logdump.printed_lines import BLANK, time_us
 from tests.reference.logdump.printed_reading import Reading

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from cdcwb.formats.goldengate.decode import HEADER
+
 from cdcwb.formats.goldengate.layout import CHARACTERS
 
 __all__ = [

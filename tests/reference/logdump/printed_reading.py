@@ -10,6 +10,7 @@ from enum import Enum
 
 from cdcwb.formats.goldengate.decode import MISSING, NOT_A_TIME, Printed, PrintedColumn, Shape, Token
 from cdcwb.formats.goldengate.decode.printed import check, ghdr_values, lacking, user_pairs, walk_tokens
+
 from cdcwb.formats.goldengate.layout import HEADER_TOKENS, IMAGE_LETTERS, is_before_image
 from cdcwb.model import Problem
 from tests.reference.logdump import printed_lines as lines
