@@ -314,8 +314,11 @@ def sliced(batches: Sequence[pa.RecordBatch], seed: int) -> Read:
 
 def compare(plan: Any) -> set[str]:
     """Compares with the assembly of :mod:`cdcwb.formats.old.trail`; returns the outcomes of changes."""
-    assert len(plan.splits) == 1
-    whole = partial(GOLDENGATE.read, plan, 0)
+
+    def whole(wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        for split in range(len(plan.splits)):
+            yield from GOLDENGATE.read(plan, split, wanted)
+
     batches = list(whole(EVERYTHING))
     expected = pa.Table.from_batches(read_trail(whole, EVERYTHING), model.CHANGES)
     summaries = summarised(pa.Table.from_batches(read_parts(whole, HEADERS, trail=True), PARTS))
