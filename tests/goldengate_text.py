@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from cdcwb.formats.goldengate.decode import Order
-from cdcwb.formats.goldengate.decode.bodies import Cell, Form, columns_of
+from typing import Any
+
+import numpy as np
+
+from cdcwb.formats.goldengate.bodies import Cell, Form, columns_of
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, Token
+from cdcwb.formats.goldengate.lines import Role, parse
+from cdcwb.formats.goldengate.records import NO_RECORD, Records, decode, moments, text_of
+from tests.reference.logdump.printed_record import Printed, PrintedColumn, Shape
 
 RULE = "_" * 67
 BLOCK = """\
@@ -119,3 +126,90 @@ def walk_one(
     """The columns of one body; None if it is not columns to its end."""
     cells, bad = columns_of(body, order, form, skip, bare=bare)
     return cells if bad < 0 else None
+
+
+def split_text(data: bytes) -> list[Printed]:
+    """All of a text, read by the code under test: records and the filler between them."""
+    records = decode(parse(np.frombuffer(data, np.uint8)))
+    found: list[Printed] = []
+    at = 0
+    for number in np.flatnonzero(records.shape != NO_RECORD).tolist():
+        start = int(records.start[number])
+        if start > at:
+            found.append(Printed(Shape.FILLER, at, start))
+        found.append(printed_of(records, number))
+        at = int(records.stop[number])
+    return [*found, Printed(Shape.FILLER, at, len(data))] if at < len(data) else found
+
+
+def printed_of(records: Records, number: int) -> Printed:
+    """One record of some as an object."""
+
+    def text(values: Any) -> str | None:
+        value = values[number].as_py()
+        return None if value is None else text_of(value)
+
+    columns, tokens, lines = records.columns, records.tokens, records.lines
+    header = lines.fields[Role.HEADER_TOKEN]
+    owner = lines.owners(Role.HEADER_TOKEN)
+    ghdr, parts = b"", {}
+    for line, code, length in zip(
+        header.line.tolist(), header["number"].to_pylist(), header["length"].to_pylist(), strict=True
+    ):
+        if lines.record[line] != number:
+            continue
+        parts.setdefault(chr(code), int(length))
+        if code == ord("H"):
+            below = np.flatnonzero((owner == line) & (lines.role == Role.HEADER_TOKEN_HEX))
+            ghdr += b"".join(lines.data[lines.data_at[one] : lines.data_at[one + 1]].tobytes() for one in below)
+    times = [moments(one.slice(number, 1))[0] for one in (records.line_time, records.io_time)]
+    image = int(records.image[number])
+    return Printed(
+        shape=Shape(int(records.shape[number])),
+        start=int(records.start[number]),
+        stop=int(records.stop[number]),
+        values={
+            name: value for name, value in zip(HEADER, records.values[number].tolist(), strict=True) if value != MISSING
+        },
+        io_time=text(records.io_time),
+        line_time=text(records.line_time),
+        operation=text(records.operation),
+        length=int(records.length[number]),
+        rba=int(records.rba[number]),
+        name=text(records.name),
+        name_index=int(records.name_index[number]),
+        image=None if image == MISSING else {"A": "After", "B": "Before"}[chr(image)],
+        image_partition=int(records.image_partition[number]),
+        image_trans=int(records.image_trans[number]),
+        transaction=text(records.transaction),
+        transaction_number=text(records.transaction_number),
+        ghdr=ghdr,
+        parts=parts,
+        body=records.data(number) or None,
+        columns=[
+            PrintedColumn(
+                ("key", "before", "after")[int(columns.half[row])],
+                int(columns.number[row]),
+                int(columns.length[row]),
+                columns.buffer[columns.start[row] : columns.stop[row]].tobytes() or None,
+                None if columns.fragment[row, 0] == MISSING else tuple(columns.fragment[row].tolist()),
+            )
+            for row in np.flatnonzero(columns.record == number).tolist()
+        ],
+        tokens=[
+            Token(
+                int(tokens.number[row]),
+                text_of(tokens.name[row].as_py()) or None,
+                int(tokens.info[row]),
+                int(tokens.length[row]),
+                tokens.value[row].as_py(),
+            )
+            for row in np.flatnonzero(tokens.record == number).tolist()
+        ],
+        user_tokens=records.user_tokens.get(number, []),
+        text=records.definition.get(number),
+        trail=records.trail.get(number),
+        problems=[(one.code, one.sentence) for one in records.faults if one.record == number],
+        line_moment=int(times[0]) if records.line_time[number].is_valid else NOT_A_TIME,
+        header_moment=int(times[1]) if records.io_time[number].is_valid else NOT_A_TIME,
+    )

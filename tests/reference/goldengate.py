@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from cdcwb.formats.goldengate.decode import Order
-from cdcwb.formats.goldengate.decode.values import Kind, Value
 
+from cdcwb.formats.goldengate.contents import Order
 from cdcwb.formats.goldengate.layout import Coding, How
+from cdcwb.formats.goldengate.values import Kind, Value
 from cdcwb.model import Problem
 
 __all__ = ["value_of"]

@@ -9,21 +9,20 @@ from typing import Final
 
 import numpy as np
 import pytest
-from cdcwb.formats.goldengate.decode import Order, PrintedColumn
-from cdcwb.formats.goldengate.decode.bodies import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcwb.formats.goldengate.bodies import (
     Cell,
     Cells,
     Form,
     Half,
-    body_of_columns,
     columns_of,
     detect_order,
     detect_unified,
     walk,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
+from cdcwb.formats.goldengate.contents import Order
 from tests.goldengate_text import walk_one
 
 PRESENT: Final = b"\0\0"
@@ -246,30 +245,6 @@ def test_the_length_before_a_before_image_is_found(order: Order, form: Form, wid
 def test_unified_updates_that_tell_nothing_are_said() -> None:
     assert detect_unified(*laid([]), "little") == (None, "No unified update has a body.")
     assert detect_unified(*laid([b"\1\2\3\4\5"]), "little")[0] is None
-
-
-# --- columns that are shown one by one --------------------------------------------------------------------------------
-
-
-def test_columns_that_are_shown_one_by_one_make_a_body() -> None:
-    shown = [
-        PrintedColumn("key", 0, 6, b"\0\0\0\0\0\x0a"),
-        PrintedColumn("after", 0, 6, b"\0\0\0\0\0\x09"),
-        PrintedColumn("after", 1, 5, b"\0\0\1\0x"),
-    ]
-    body, whole = body_of_columns(shown, "little", Form.KEYED)
-    assert whole
-    assert body.hex() == "0a0000000600000000" + "00000a" + "00000600" + "000000000009" + "01000500" + "0000010078"
-    assert [cell.index for cell in walk_one(body, "little", Form.KEYED) or []] == [0, 0, 1]
-
-
-def test_columns_whose_bytes_are_not_all_shown_are_left_out() -> None:
-    shown = [
-        PrintedColumn("after", 0, 6, None),
-        PrintedColumn("after", 1, 6, b"\0\0\0"),
-        PrintedColumn("after", 2, 3, b"\0\0x"),
-    ]
-    assert body_of_columns(shown, "big") == (column(2, b"x", "big"), False)
 
 
 # --- real records -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from cdcwb.formats.goldengate.decode.definitions import (
+
+from cdcwb import model
+from cdcwb.formats.goldengate.definitions import (
     NUMBERS,
     ColumnDef,
     Database,
@@ -17,8 +19,6 @@ from cdcwb.formats.goldengate.decode.definitions import (
     parse_metadata,
     split_name,
 )
-
-from cdcwb import model
 from cdcwb.formats.goldengate.layout import Coding, How, coding_of, is_known, type_name
 from cdcwb.model import Problem
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cdcwb.formats.goldengate.decode.definitions import Definition, parse_metadata
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.goldengate import inspect_record
+from cdcwb.formats.goldengate.definitions import Definition, parse_metadata
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
 from tests.goldengate_text import (
@@ -296,29 +296,21 @@ def test_whatever_the_bytes_are_the_tree_has_no_holes(data: st.DataObject) -> No
     tree(bytes(text), definition())
 
 
-@pytest.fixture(params=["whole", "window"])
-def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The ways in which files of moderate and of large size are inspected."""
-    if request.param == "window":
-        monkeypatch.setattr("cdcwb.formats.goldengate._WHOLE", 0)
-    return str(request.param)
-
-
-def test_a_place_in_the_notes_is_filler(tmp_path: Path, size: str) -> None:
+def test_a_place_in_the_notes_is_filler(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     path.write_text(f"{METADATA_LINE}{DEFINITION}Logdump 4 >n\n{RECORD}")
     at = len(METADATA_LINE) + len(DEFINITION)
-    found = inspect_record(str(path), at + 3, {})
+    found = get_format("goldengate").inspect(str(path), at + 3, {})
     assert (found.offset, found.length, found.event["kind"]) == (at, len("Logdump 4 >n\n"), "filler")
     assert (found.field.name, found.note) == ("filler", "lines that belong to no record")
 
 
-def test_a_record_is_found_with_the_definition_of_its_table(tmp_path: Path, size: str) -> None:
+def test_a_record_is_found_with_the_definition_of_its_table(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     header = RECORD[: RECORD.index(LINE)].replace("AuditRBA   :        311  ", "DDR/TDR index:   (001, 002)")
     header = header.replace("     5  (x05)", "   170  (xaa)").replace("    24  (x0018)", "   138  (x008a)")
     path.write_text(f"{header}{METADATA_LINE}{DEFINITION}{RECORD}")
-    record = inspect_record(str(path), path.stat().st_size - 5, {})
+    record = get_format("goldengate").inspect(str(path), path.stat().st_size - 5, {})
     assert (record.record, record.length) == (RECORD.encode(), len(RECORD))
     assert named(record.field, "data", "fruit").value == "apples"
     assert "decoded with" in record.note
@@ -327,7 +319,7 @@ def test_a_record_is_found_with_the_definition_of_its_table(tmp_path: Path, size
     assert dict(record.event["after"]) == {"id": "7", "fruit": "apples"}
 
 
-def test_a_record_is_found_with_the_definition_that_its_table_shares_with_another(tmp_path: Path, size: str) -> None:
+def test_a_record_is_found_with_the_definition_that_its_table_shares_with_another(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     header = RECORD[: RECORD.index(LINE)].replace("AuditRBA   :        311  ", "DDR/TDR index:   (001, 001)")
     header = header.replace("     5  (x05)", "   170  (xaa)").replace("    24  (x0018)", "     0  (x0000)")
@@ -336,7 +328,7 @@ def test_a_record_is_found_with_the_definition_that_its_table_shares_with_anothe
     other = DEFINITION.replace("shop.orders", "shop.baskets")
     text = header.replace("     0  (x0000)   IO", "   138  (x008a)   IO") + METADATA_LINE + other + reference + RECORD
     path.write_text(text)
-    record = inspect_record(str(path), path.stat().st_size - 5, {})
+    record = get_format("goldengate").inspect(str(path), path.stat().st_size - 5, {})
     assert named(record.field, "data", "fruit").value == "apples"
     assert "shop.orders" in record.note
     assert record.event["key"] == [("id", "7")]
@@ -347,30 +339,15 @@ def test_a_place_behind_the_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     path.write_text(RECORD)
     with pytest.raises(CaptureError, match="the file has"):
-        inspect_record(str(path), len(RECORD), {})
+        get_format("goldengate").inspect(str(path), len(RECORD), {})
 
 
-def test_a_record_far_into_a_large_file_is_found(tmp_path: Path, size: str) -> None:
+def test_a_record_far_into_a_large_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     records = [RECORD.replace("RBA 1880", f"RBA {1880 + number}") for number in range(200)]
     path.write_text(METADATA_LINE + DEFINITION + "note\n" * 30000 + "".join(records) + "note\n" * 30000)
     at = len(METADATA_LINE) + len(DEFINITION) + 5 * 30000
-    found = inspect_record(str(path), at + 70 * len(RECORD) + 5, {"split_size": 65536})
+    found = get_format("goldengate").inspect(str(path), at + 70 * len(RECORD) + 5, {"split_size": 65536})
     assert (found.offset, found.record) == (at + 70 * len(RECORD), records[70].encode())
     assert named(found.field, "data", "fruit").value == "apples"
-    assert inspect_record(str(path), at - 5, {}).event["kind"] == "filler"
-
-
-def test_of_a_large_file_the_bytes_around_a_record_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cdcwb.formats.goldengate._WHOLE", 0)
-    monkeypatch.setattr("cdcwb.formats.goldengate._BEFORE", 100_000)
-    path = tmp_path / "session.txt"
-    records = [RECORD.replace("RBA 1880", f"RBA {1880 + number}") for number in range(400)]
-    path.write_text(METADATA_LINE + DEFINITION + "".join(records))
-    at = len(METADATA_LINE) + len(DEFINITION)
-    for number, names in ((20, {"id", "fruit"}), (300, {"c0", "c1"})):
-        found = inspect_record(str(path), at + number * len(RECORD) + 5, {})
-        assert (found.offset, found.record) == (at + number * len(RECORD), records[number].encode())
-        assert {name for name, _ in found.event["after"]} == names
+    assert get_format("goldengate").inspect(str(path), at - 5, {}).event["kind"] == "filler"

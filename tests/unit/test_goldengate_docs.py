@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cdcwb.formats.goldengate.decode import Printed, Shape, ddl_items, file_header
-from cdcwb.formats.goldengate.decode.bodies import Form, Half
-from cdcwb.formats.goldengate.decode.definitions import Database, Definition, parse_metadata
-from cdcwb.formats.goldengate.decode.printed import split_text
 
 from cdcwb.formats.goldengate import layout as facts
+from cdcwb.formats.goldengate.bodies import Form, Half
+from cdcwb.formats.goldengate.contents import ddl_items, file_header
+from cdcwb.formats.goldengate.definitions import Database, Definition, parse_metadata
 from cdcwb.formats.goldengate.layout import is_raw_trail, logdump_script
-from tests.goldengate_text import walk_one
+from tests.goldengate_text import split_text, walk_one
+from tests.reference.logdump.printed_record import Printed, Shape
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "formats" / "goldengate.md").read_text(encoding="utf-8")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from cdcwb.formats.goldengate.decode import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcwb.formats.goldengate.contents import (
     HEADER,
+    MISSING,
     ddl_items,
     file_header,
     header_tokens,
     items_of,
     julian_iso,
     statement,
+    user_pairs,
+    walk_tokens,
 )
-from cdcwb.formats.goldengate.decode.printed import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cdcwb.formats.goldengate.layout import (
     FIELDS,
     GHDR,
@@ -27,6 +29,7 @@ from cdcwb.formats.goldengate.layout import (
     shown,
     token_name,
 )
+from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Kind, Operation
 
 SIGNATURE = b"GG\r\nTL\n\r"
@@ -121,15 +124,15 @@ def test_the_header_token_in_either_byte_order(order: str) -> None:
     metadata[8:16] = (210866760000000000 + 1_600_000_000_000_000).to_bytes(8, order)  # type: ignore[arg-type]
     metadata[24:26], metadata[26:28] = (3).to_bytes(2, order), (4).to_bytes(2, order)  # type: ignore[arg-type]
     whole = bytes(metadata)
-    assert (ghdr_order(whole), ghdr_time(whole)) == (order, 1_600_000_000_000_000)
-    values = ghdr_values(whole)
+    found, moment, values = header_values(whole)
+    assert (found, moment) == (order, 1_600_000_000_000_000)
     assert (values["RecLength"], values["DDR index"], values["TDR index"]) == (258, 3, 4)
     assert "AuditRBA" not in values
 
 
 @pytest.mark.parametrize("ghdr", [b"", b"E" * 33, b"\0" * 36])
 def test_what_is_no_header_token(ghdr: bytes) -> None:
-    assert (ghdr_order(ghdr), ghdr_time(ghdr), ghdr_values(ghdr)) == (None, None, {})
+    assert header_values(ghdr) == (None, MISSING, {})
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=20)), max_size=6), st.sampled_from(["little", "big"]))

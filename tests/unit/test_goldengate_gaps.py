@@ -15,7 +15,6 @@ from cdcwb.formats import get_format
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.files import list_files
-from cdcwb.formats.goldengate.plan import Part, planning
 from cdcwb_synth import generate
 from tests.local import read
 from tests.unit.test_goldengate_reader import record
@@ -25,6 +24,7 @@ METADATA, RESTART_OK, RESTART_ABEND = 170, 151, 150
 OUTSIDE = (METADATA, RESTART_OK, RESTART_ABEND)
 SIZE = 50
 """Bytes of each record in the trail."""
+SPLITS = (64, 1500)
 
 Gaps = list[tuple[str | None, str]]
 
@@ -84,18 +84,13 @@ def gaps_of(folder: Path, **options: Any) -> Gaps:
 
 
 def check(folder: Path, steps: list[Step], *cuts: list[int]) -> None:
-    """Compares the gaps of a trail that is read at once, and in splits and in files that begin with some records."""
+    """Compares the gaps of a trail that is read at once, in splits, and in files that begin with some records."""
     texts, expected = trail_of(steps)
     whole = together(texts)
     (folder / "log000.txt").write_text(whole)
     assert gaps_of(folder) == expected
-    for cut in cuts:
-        places = [len(together(texts[:at])) for at in cut]
-        parts = [Part(0, *ends) for ends in pairwise([0, *places, len(whole)])]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(planning, "parts_of", lambda *_, found=parts: found)
-            patch.setattr(planning, "grouped", lambda some, _: [[part] for part in some])
-            assert gaps_of(folder) == expected, cut
+    for split_size in SPLITS:
+        assert gaps_of(folder, split_size=split_size) == expected, split_size
     for cut in cuts:
         for number, (first, stop) in enumerate(pairwise([0, *cut, len(texts)])):
             (folder / f"log{number:03d}.txt").write_text(together(texts[first:stop]))

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cdcwb.formats import get_format
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.goldengate import inspect_record
-from cdcwb.formats.goldengate.table import column_types, typed_rows
 from cdcwb.formats.goldengate.tree import dissect
+from cdcwb.formats.goldengate.typed import column_types, typed_rows
 from tests.local import plan_of, read
 
 NAME = "\\WEST.$DATA2.SHOP.STOCK"
@@ -123,12 +123,7 @@ def test_bodies_of_a_nonstop_are_big_endian_columns_without_null_indicators(tmp_
     assert [dict(one["after"]) for one in rows] == [dict(zip(("c0", "c2", "c3"), one, strict=True)) for one in ROWS]
     assert not any(codes(one) for one in rows)
     found = detected(tmp_path)
-    evidence = "3 records from a NonStop"
-    assert found["byte_order"] == ("big", f"{evidence}, which writes big-endian.")
-    assert found["null_indicators"] == (
-        "every column; of a NonStop, none",
-        f"{evidence} (detected from file names, TRANSID or system keys)",
-    )
+    assert found["byte_order"] == ("big", "3 records from a NonStop, which writes big-endian.")
 
 
 def test_records_of_a_nonstop_and_of_another_system_are_read_by_their_own_rules(tmp_path: Path) -> None:
@@ -256,11 +251,11 @@ def test_options_say_what_nothing_tells(tmp_path: Path) -> None:
     text = record(column(0, b"\0\0\0\2ab"))
     (found,) = events(tmp_path, text, null_indicators="every")
     assert dict(found["after"]) == {"c0": "ab"}
-    assert detected(tmp_path, null_indicators="every")["null_indicators"] == ("every column", "given as an option")
+    assert detected(tmp_path, null_indicators="every")["null_indicators"] == ("every", "given as an option")
     text = record(column(0, b"\0\0\0\x2a"), name="SHOP.STOCK")
-    (found,) = events(tmp_path, text, null_indicators="nullable")
+    (found,) = events(tmp_path, text, null_indicators="none")
     assert dict(found["after"]) == {"c0": "42"}
-    assert detected(tmp_path, null_indicators="nullable")["null_indicators"] == ("none", "given as an option")
+    assert detected(tmp_path, null_indicators="none")["null_indicators"] == ("none", "given as an option")
 
 
 def test_typed_tables_have_what_the_maps_have(tmp_path: Path, defined: Path) -> None:
@@ -270,7 +265,7 @@ def test_typed_tables_have_what_the_maps_have(tmp_path: Path, defined: Path) -> 
     path.write_text(record(good) + record(bad, 5000), encoding="utf-8")
     options = {"format": "goldengate", "definitions": str(defined)}
     request = TableRequest("STOCK")
-    types = column_types(plan_of(path, **options), request)
+    types = column_types(plan_of(path, **options).shared.versions, request)
     rows = pa.Table.from_batches(typed_rows(read(path, **options).to_batches(), request, types)).to_pylist()
     assert [one["after"]["ID"] for one in rows] == [7, 8]
     assert [one["after"]["CITY"] for one in rows] == ["OULU", None]
@@ -319,28 +314,21 @@ def test_the_field_tree_says_what_the_maps_say_on_damaged_text_too(tmp_path: Pat
         text = text[:place] + data.draw(st.sampled_from("0f|\n 7X")) + text[place + 1 :]
     path = tmp_path / "session.txt"
     path.write_bytes(text.encode())
-    entry = plan_of(path, format="goldengate").files[0]
+    (bodies,) = plan_of(path, format="goldengate").shared.bodies
     for one in read(path, format="goldengate").to_pylist():
         if one["kind"] != "change":
             continue
         raw = one["raw"]
-        tree = dissect(raw, None, entry)
+        tree = dissect(raw, None, bodies)
         assert values_of(tree) == dict(one["after"] or one["before"] or ())
 
 
 def test_inspect_shows_the_layout(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     path.write_text(record(row(*ROWS[0])) + record(column(0, b"\1\2\3"), 5000), encoding="utf-8")
-    field = inspect_record(str(path), 5, {}).field
+    field = get_format("goldengate").inspect(str(path), 5, {}).field
     assert values_of(field) == {"c0": "K1", "c2": "BERGEN", "c3": "NO"}
     assert not any(one.name == "null indicator" for one in field.walk())
-    last = inspect_record(str(path), path.stat().st_size - 5, {})
+    last = get_format("goldengate").inspect(str(path), path.stat().st_size - 5, {})
     assert any(one.name == "c0" and one.problem == "value" for one in last.field.walk())
     assert "after" not in last.event
-
-
-def test_inspect_finds_the_layout_of_a_record_of_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcwb.formats.goldengate._WHOLE", 0)
-    path = tmp_path / "session.txt"
-    path.write_text(record(row(*ROWS[0])), encoding="utf-8")
-    assert values_of(inspect_record(str(path), 5, {}).field) == {"c0": "K1", "c2": "BERGEN", "c3": "NO"}

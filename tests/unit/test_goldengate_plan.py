@@ -6,23 +6,25 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from cdcwb.formats.goldengate.decode import MISSING
-from cdcwb.formats.goldengate.decode.definitions import parse_defgen
-from cdcwb.formats.goldengate.plan.trails import (
+
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import get_format, identify
+from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.goldengate.contents import MISSING
+from cdcwb.formats.goldengate.definitions import parse_defgen
+from cdcwb.formats.goldengate.plan import OPTIONS, Options
+from cdcwb.formats.goldengate.versions import (
+    Lookup,
     MetadataText,
     Section,
     TrailFile,
-    Trails,
     build_versions,
     last_part,
     split_path,
+    trail_files,
 )
-
-from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import identify
-from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.goldengate.plan import OPTIONS, Options, Plan
 from tests.local import plan_of, read
 
 OPEN = "Current LogTrail is ./dirdat/aa000000003\n"
@@ -62,7 +64,7 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
-def settings(plan: Plan) -> dict[str, str]:
+def settings(plan: Any) -> dict[str, str]:
     return {row["setting"]: row["value"] for row in plan.detected}
 
 
@@ -98,7 +100,7 @@ def test_values_of_options_are_taken_as_text(capture: Path) -> None:
     options = Options.parse({"time_zone": "auto", "byte_order": "BIG", "unified_prefix": 4, "images": "false"})
     assert (options.time_zone, options.byte_order, options.prefix, options.images) == (None, "big", 4, False)
     plan = plan_of(capture, format="goldengate", byte_order="little", unified_prefix="4", time_zone="+08:00")
-    assert (plan.files[0].byte_order, plan.files[0].prefix) == ("little", 4)
+    assert (plan.shared.bodies[0].order, plan.shared.bodies[0].prefix) == ("little", 4)
     assert {row["setting"] for row in plan.detected if row["overridden"]} == {
         "byte_order",
         "unified_prefix",
@@ -157,42 +159,34 @@ def test_the_last_part_of_a_path_is_that_of_any_system() -> None:
     assert last_part("./dirdat/lt000012") == "lt000012"
 
 
+def section(at: int, file: int = 0, first: int = 100, last: int = 900, **more: Any) -> Section:
+    return Section(at, file, first=first, last=last, lowest=first, highest=last, count=2, **more)
+
+
 def test_a_file_header_without_a_name_begins_the_next_file_of_the_trail() -> None:
-    trails = Trails()
-    first, second, again = trails.of(
-        0,
+    first, second, again = trail_files(
         [
-            Section(0, 5, name="./dirdat/aa000000009", sequence=9, header="1 1", rba=100, last_rba=900),
-            Section(5, 9, header="2 2", rba=100, last_rba=300),
-            Section(9, 12, header="2 2", rba=100, last_rba=300),
+            section(0, name="./dirdat/aa000000009", sequence=9, header="1 1"),
+            section(500, last=300, header="2 2"),
+            section(900, last=300, header="2 2"),
         ],
+        None,
     )
     assert (second.trail, second.order, second.name) == (first.trail, 10, "./dirdat/aa000000010")
     assert again == second
 
 
-def test_a_capture_file_goes_on_in_a_trail_file_only_where_that_is_certain() -> None:
-    named = Section(0, 5, name="./dirdat/aa000000009", sequence=9, rba=100, last_rba=900, next_rba=1000)
-    for follower, goes_on in ((Section(0, 3, rba=1000, last_rba=1100), True), (Section(0, 3, rba=1200), False)):
-        trails = Trails()
-        (first,) = trails.of(0, [named])
-        (second,) = trails.of(1, [follower])
-        assert (second == first) is goes_on
+@pytest.mark.parametrize(("rba", "goes_on"), [(1000, True), (1200, False)])
+def test_a_capture_file_goes_on_in_a_trail_file_only_where_that_is_certain(rba: int, goes_on: bool) -> None:
+    named = section(0, name="./dirdat/aa000000009", sequence=9, next=1000)
+    first, second = trail_files([named, section(500, 1, rba, rba + 100)], None)
+    assert (second == first) is goes_on
 
 
 def test_captures_without_any_name_are_files_of_one_trail_in_their_order() -> None:
-    trails = Trails()
-    (first,) = trails.of(0, [Section(0, 5, rba=100, last_rba=900)])
-    (same,) = trails.of(1, [Section(0, 5, rba=950, last_rba=1900)])
-    (next_,) = trails.of(2, [Section(0, 5, rba=100, last_rba=200)])
+    first, same, next_ = trail_files([section(0), section(500, 1, 950, 1900), section(900, 2, 100, 200)], None)
     assert first == same
     assert (next_.trail, next_.order, next_.shown) == (first.trail, first.order + 1, 0)
-
-
-# --- what is printed twice --------------------------------------------------------------------------------------------
-
-
-# --- cutting ----------------------------------------------------------------------------------------------------------
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -210,11 +204,11 @@ def test_facts_tell_extent_and_what_is_open(capture: Path) -> None:
 
 def test_byte_order_is_told_from_bodies_and_columns_are_inferred(capture: Path) -> None:
     plan = plan_of(capture, format="goldengate")
-    assert plan.files[0].byte_order == "big"
+    assert plan.shared.bodies[0].order == "big"
     assert settings(plan)["byte_order"] == "big"
     assert settings(plan)["definitions"] == "inferred"
     assert settings(plan)["time_zone"] == "unknown"
-    (version,) = plan.versions
+    (version,) = plan.shared.versions
     assert (version.key, version.origin, version.names) == ("SHOP.STOCK@1", "inferred", ["c0", "c1"])
 
 
@@ -222,7 +216,7 @@ def test_a_defgen_file_names_the_columns(capture: Path, tmp_path: Path) -> None:
     beside = tmp_path / "defs.def"
     beside.write_text(DEFGEN, encoding="utf-8")
     plan = plan_of(capture, format="goldengate", definitions=str(beside))
-    (version,) = plan.versions
+    (version,) = plan.shared.versions
     assert (version.key, version.origin, version.names) == ("SHOP.STOCK@1", "side file", ["id", "name"])
     row = read(capture, format="goldengate", definitions=str(beside)).to_pylist()[-1]
     assert dict(row["after"]) == {"id": "3", "name": "name33"}
@@ -242,7 +236,7 @@ def test_a_packed_file_that_is_cut_off_is_a_note(tmp_path: Path) -> None:
     packed = gzip.compress((OPEN + RECORD * 50).encode())
     path.write_bytes(packed[:-20])
     plan = plan_of(path, format="goldengate")
-    assert [note["code"] for note in plan.notes] == ["truncated"]
+    assert [note["code"] for note in get_format("goldengate").problems(plan)] == ["truncated"]
 
 
 def test_an_empty_file_has_no_parts(tmp_path: Path) -> None:
@@ -279,39 +273,35 @@ def metadata(text: str, rba: int, order: int = 1, index: int = 2) -> MetadataTex
     return MetadataText(text, 0, 1000 * order + rba, 50, trail, rba, index, "/x/log.txt")
 
 
-def lookup(*texts: MetadataText, beside: Any = ()) -> Any:
-    plan = Plan([], Options().settings, [])
-    plan.versions, plan.in_force, plan.places = build_versions(texts, beside)
-    return plan, plan.lookup()
+def lookup(*texts: MetadataText, beside: Any = ()) -> Lookup:
+    return Lookup(*build_versions(texts, beside))
 
 
 def in_force(
     texts: tuple[MetadataText, ...], rba: int, order: int = 1, index: int = 2, name: str = "SHOP.STOCK"
 ) -> str:
-    import numpy as np
-
-    plan, found = lookup(*texts)
+    found = lookup(*texts)
     number = int(found.in_force(TrailFile("./dirdat/aa", order, order), index, name, np.array([rba]))[0])
-    return plan.versions[number].key if number >= 0 else ""
+    return found.versions[number].key if number >= 0 else ""
 
 
 def test_a_definition_is_called_by_its_index_and_trail_file() -> None:
-    plan, _ = lookup(metadata(DDR, 50, index=0), metadata(tdr(1), 100), metadata(tdr(1), 900), metadata(tdr(2), 1500))
-    assert [one.key for one in plan.versions] == ["2@aa000000001", "2@aa000000001#2"]
-    assert plan.versions[0].lineage == {
+    found = lookup(metadata(DDR, 50, index=0), metadata(tdr(1), 100), metadata(tdr(1), 900), metadata(tdr(2), 1500))
+    assert [one.key for one in found.versions] == ["2@aa000000001", "2@aa000000001#2"]
+    assert found.versions[0].lineage == {
         "database type": "ORACLE",
         "character set": "UTF-8",
         "time zone": "GMT+08:00",
     }
-    assert len(plan.places) == 3
+    assert len(found.places) == 3
 
 
 def test_versions_have_different_keys_whatever_their_trail_files_are_called() -> None:
     def of(file: str, number: int, rba: int) -> MetadataText:
         return MetadataText(tdr(number), 0, rba, 50, TrailFile("aa", 1, 1, file), rba, 2, "/x/log.txt")
 
-    plan, _ = lookup(of("aa", 1, 100), of("aa", 2, 200), of("aa#2", 3, 300))
-    assert [one.key for one in plan.versions] == ["2@aa", "2@aa#2", "2@aa#2#2"]
+    found = lookup(of("aa", 1, 100), of("aa", 2, 200), of("aa#2", 3, 300))
+    assert [one.key for one in found.versions] == ["2@aa", "2@aa#2", "2@aa#2#2"]
 
 
 def test_the_definition_in_force_is_the_last_before_the_record() -> None:
@@ -339,11 +329,11 @@ def test_a_reference_to_another_table_gives_its_columns_to_the_table_of_the_refe
     assert in_force(texts, 400, index=3, name="SHOP.SHELF") == "SHOP.SHELF@aa000000001"
     assert in_force(texts, 400) == "2@aa000000001"
     assert in_force(texts, 1600, index=3, name="SHOP.SHELF") == "SHOP.SHELF@aa000000001"
-    plan, found = lookup(*texts)
-    stock, shelf = plan.versions[:2]
+    found = lookup(*texts)
+    stock, shelf = found.versions[:2]
     assert (shelf.schema, shelf.table, shelf.columns, shelf.keys) == ("SHOP", "SHELF", stock.columns, stock.keys)
     assert (stock.full_name, shelf.lineage["definition of"]) == ("SHOP.STOCK", "SHOP.STOCK (2@aa000000001)")
-    assert found.at(0, 1300) == 1
+    assert found.at_record(0, 1300) == 1
     assert shelf.text.startswith("Table Name: SHOP.SHELF (Ref TDR Index: 2)")
     assert "Definition for table SHOP.STOCK" in shelf.text
 
@@ -359,26 +349,24 @@ def test_a_reference_means_the_index_of_its_own_file() -> None:
     shelf = tdr(1).replace("SHOP.STOCK", "SHOP.SHELF")
     again = metadata("Table Name: SHOP.SHELF (Ref TDR Index: 2)\n", 300, order=2, index=2)
     texts = (metadata(shelf, 100), metadata(tdr(2), 100, order=2), again)
-    plan, _ = lookup(*texts)
-    number = next(one.number for one in plan.in_force if one.rba == 300)
-    assert (plan.versions[number].full_name, len(plan.versions[number].columns)) == ("SHOP.SHELF", 2)
+    found = lookup(*texts)
+    number = next(one.number for one in found.entries if one.at == 300)
+    assert (found.versions[number].full_name, len(found.versions[number].columns)) == ("SHOP.SHELF", 2)
 
 
 def test_a_reference_to_a_definition_that_is_not_there_defines_nothing() -> None:
     other = metadata("Table Name: SHOP.SHELF (Ref TDR Index: 7)\n", 300, index=7)
-    plan, found = lookup(metadata(tdr(1), 100), other)
-    assert len(plan.versions) == 1
+    found = lookup(metadata(tdr(1), 100), other)
+    assert len(found.versions) == 1
     assert not found.defined("SHOP.SHELF")
 
 
 def test_definitions_from_beside_are_found_by_name_in_any_case() -> None:
-    _, found = lookup(beside=parse_defgen(DEFGEN))
+    found = lookup(beside=parse_defgen(DEFGEN))
     assert found.defined("shop.stock")
     assert not found.defined("shop.stocks")
 
 
-def test_headers_alone_do_not_look_at_bodies(capture: Path) -> None:
-    plan = plan_of(capture, format="goldengate", images="false")
-    assert "byte_order" not in settings(plan)
+def test_without_images_no_value_is_decoded(capture: Path) -> None:
     row = read(capture, wanted=Wanted(images=False), format="goldengate", images="false").to_pylist()[-1]
     assert (row["kind"], row["after"]) == ("change", None)

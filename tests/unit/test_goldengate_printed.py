@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from cdcwb.formats.goldengate.decode import MISSING, NOT_A_TIME, Printed, PrintedColumn, Shape, Token
-from cdcwb.formats.goldengate.decode.printed import printed_of, split_text
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcwb.formats.goldengate.contents import MISSING, NOT_A_TIME, Token
 from cdcwb.model import Problem
 from tests.goldengate_text import (
     BLOCK,
@@ -30,7 +29,9 @@ from tests.goldengate_text import (
     USER_HEX,
     USER_LINES,
     VALUES,
+    split_text,
 )
+from tests.reference.logdump.printed_record import Printed, PrintedColumn, Shape
 
 
 def split(text: str) -> list[Printed]:
@@ -414,7 +415,6 @@ def test_a_session_is_records_and_filler() -> None:
     opened = "Current LogTrail is /gg/dirdat/ab000000007\nLogdump 2 >n\n"
     pieces = split(f"{banner}{opened}{RECORD}Logdump 3 >n\n\n{RECORD}")
     assert [piece.shape for piece in pieces] == [Shape.FILLER, Shape.RECORD, Shape.FILLER, Shape.RECORD]
-    assert [piece.trail for piece in pieces] == ["/gg/dirdat/ab000000007"] * 4
 
 
 def test_a_prompt_that_is_glued_to_a_rule_is_filler() -> None:
@@ -468,20 +468,6 @@ def test_a_header_block_that_is_cut_is_no_note(line: str) -> None:
     assert [piece.shape for piece in split(RECORD + line)] == [Shape.RECORD, Shape.MALFORMED]
 
 
-@pytest.mark.parametrize(
-    ("session", "trail"),
-    [
-        ("Logdump 5 >open ./dirdat/lt000000012\n", "./dirdat/lt000000012"),
-        ("Logdump 5 > OPEN  './dir dat/lt000000012'  -- the file\n", "./dir dat/lt000000012"),
-        ("Logdump 5 >open lt000000012\nCurrent LogTrail is /ogg/lt000000012\n", "/ogg/lt000000012"),
-        ("Logdump 5 >open\nLogdump 6 >n\n", None),
-        ("Logdump 5 >n\nThen open ./dirdat/lt000000012\n", None),
-    ],
-)
-def test_the_command_that_opens_a_file_names_the_trail_file(session: str, trail: str | None) -> None:
-    assert [piece.trail for piece in split(session + RECORD)] == [trail, trail]
-
-
 def test_notes_inside_a_record_belong_to_it() -> None:
     text = RECORD.replace(IMAGE, f"{IMAGE}see the price:\n\n")
     record = one(text)
@@ -498,22 +484,6 @@ def test_records_that_follow_each_other_at_once() -> None:
 
 def test_a_rule_alone_is_filler() -> None:
     assert shapes(f"{RECORD}{RULE}\n") == [(Shape.RECORD, RECORD), (Shape.FILLER, f"{RULE}\n")]
-
-
-def test_places_count_from_the_base() -> None:
-    pieces = split_text(f"x\n{RECORD}".encode(), 1000)
-    assert [(piece.start, piece.stop) for piece in pieces] == [(1000, 1002), (1002, 1002 + len(RECORD))]
-
-
-def test_framing_and_reading_alone_say_the_same_as_both() -> None:
-    data = f"x\n{HEADER_TOKENS}{RECORD}\nnote\nLogdump 4 >{RECORD}".encode()
-    pieces = split_text(data)
-    for piece in pieces:
-        if piece.shape is Shape.RECORD:
-            alone = printed_of(data[piece.start : piece.stop])
-            assert (alone.stop, piece.stop) == (piece.stop - piece.start, piece.start + alone.stop)
-            alone.start, alone.stop = piece.start, piece.stop
-            assert alone == piece
 
 
 def test_header_tokens_that_lost_their_first_line_are_no_tokens_of_the_record_before() -> None:
@@ -600,8 +570,8 @@ def test_whatever_happens_to_the_text_every_byte_is_in_one_piece(data: st.DataOb
         assert piece.start == at < piece.stop
         at = piece.stop
         if piece.shape is not Shape.FILLER:
-            again = printed_of(text[piece.start : piece.stop])
-            again.start, again.stop, again.trail = piece.start, piece.stop, piece.trail
+            (again,) = split_text(text[piece.start : piece.stop])
+            again.start, again.stop = piece.start, piece.stop
             assert again == piece
     assert at == len(text)
 

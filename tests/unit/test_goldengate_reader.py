@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import MalformedRecordError
+from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field, Wanted
-from cdcwb.formats.goldengate import inspect_record
 from cdcwb_synth import generate
 from tests.goldengate_text import HEX, IMAGE, LINE, NAME, RECORD, USER_BLOCKS, USER_HEX, USER_LINES
 from tests.local import ledger, plan_of, read
@@ -122,7 +122,7 @@ def test_a_capture_says_the_same_however_it_is_split(made: Made, workload: str) 
 def test_table_versions_are_those_of_the_truth(made: Made, workload: str) -> None:
     folder = made(**WORKLOADS[workload])
     plan = plan_of(folder / "capture", format="goldengate")
-    found = {one.key: [dict(column) for column in one.columns] for one in plan.versions}
+    found = {one.key: [dict(column) for column in one.columns] for one in plan.shared.versions}
     expected = {one["table_version"]: one["columns"] for one in truth(folder, "table_versions")}
     assert found == expected
 
@@ -256,7 +256,7 @@ def test_without_a_header_block_the_words_of_the_image_line_say_which_image_it_i
     before = values if side == "Before" else None
     assert (row["before"], row["after"]) == (before, None if before else values)
     assert (row["kind"], row["headers"]["BeforeAfter"]) == ("before" if before else "change", side[0])
-    found = inspect_record(str(tmp_path / "capture" / "log0.txt"), 0, {})
+    found = get_format("goldengate").inspect(str(tmp_path / "capture" / "log0.txt"), 0, {})
     assert (found.event["kind"], dict(found.event.get("before", ())) or None) == (row["kind"], before)
     assert [one.split(":")[0] for one in column_meanings(found.field)] == [f"{side.strip().lower()} image"] * 2
 
@@ -269,16 +269,8 @@ def test_an_update_of_which_nothing_says_which_image_it_is_is_taken_for_the_afte
     (told,) = [one for one in plan.detected if one["setting"] == "image"]
     assert (told["value"], told["overridden"]) == ("after", False)
     assert told["evidence"] == "1 update with neither BeforeAfter nor an image line"
-    found = inspect_record(str(tmp_path / "capture" / "log0.txt"), 0, {})
+    found = get_format("goldengate").inspect(str(tmp_path / "capture" / "log0.txt"), 0, {})
     assert all(one.startswith("after image (assumed: ") for one in column_meanings(found.field))
-
-
-def test_records_out_of_order_are_in_the_transactions_of_the_trail(tmp_path: Path) -> None:
-    text = OPEN + record(300, 2, xid="1.2.3") + record(100, 0) + record(200, 1) + record(400, 3, xid="1.2.4")
-    rows = [row for row in events(tmp_path, text) if row["kind"] == "change"]
-    assert [row["position"][-3:] for row in rows] == ["300", "100", "200", "400"]
-    assert [row["transaction_id"] for row in rows] == ["1.2.3"] * 3 + ["1.2.4"]
-    assert [row["last_in_transaction"] for row in rows] == [True, False, False, True]
 
 
 def test_a_record_that_was_printed_before_is_filler(tmp_path: Path) -> None:
@@ -411,13 +403,6 @@ def test_a_session_that_was_logged_twice_counts_once(tmp_path: Path, split_size:
     assert sum(codes(row) == ["repeated"] for row in rows) == 4
 
 
-def test_files_that_take_turns_in_a_trail_are_one_trail(tmp_path: Path) -> None:
-    first = OPEN + record(100, 0) + record(300, 2)
-    second = OPEN + record(200, 1, xid="7") + record(400, 3)
-    rows = [row for row in events(tmp_path, first, second) if row["kind"] == "change"]
-    assert [row["transaction_id"] for row in rows][:3] == ["7", "7", "7"]
-
-
 def test_a_transaction_goes_on_in_the_next_trail_file_and_in_no_other(tmp_path: Path) -> None:
     texts = [
         OPEN.replace("3\n", f"{number}\n") + record(100 + number, trans) for number, trans in ((3, 0), (4, 1), (6, 2))
@@ -448,7 +433,7 @@ def test_values_without_a_definition_are_said_to_be_guesses(tmp_path: Path) -> N
     (row,) = events(tmp_path, RECORD)
     assert row["after"] == {"c0": "7", "c1": "apples"}
     plan = plan_of(tmp_path / "capture", format="goldengate")
-    (version,) = plan.versions
+    (version,) = plan.shared.versions
     assert (version.key, version.origin) == (row["table_version"], "inferred")
     (said,) = [one for one in plan.detected if one["setting"] == "definitions"]
     assert said["value"] == "inferred"
@@ -590,7 +575,9 @@ def test_trail_sequence_numbers_the_files_that_do_not_tell_theirs(tmp_path: Path
 def test_notes_between_records_are_filler(tmp_path: Path) -> None:
     rows = events(tmp_path, "some notes\n\n" + record(100, 3) + "Logdump 4 >n\n" + record(200, 3))
     assert [row["kind"] for row in rows] == ["filler", "change", "filler", "change"]
-    assert rows[0]["headers"] is None
+    assert dict(rows[0]["headers"]) == {"reason": "text that is not a record: 'some notes'"}
+    assert dict(rows[2]["headers"]) == {"reason": "lines that belong to no record"}
+    assert [codes(row) for row in rows] == [["note"], [], [], []]
 
 
 def test_fail_fast_stops_at_the_first_lines_that_are_no_record(tmp_path: Path) -> None:

@@ -6,24 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdcwb.formats.goldengate.decode import (
-    MISSING,
-    Order,
-    Printed,
-    Shape,
-    ddl_items,
-    file_header,
-    statement,
-)
-from cdcwb.formats.goldengate.decode.definitions import Database, Definition, parse_metadata
-from cdcwb.formats.goldengate.decode.printed import ghdr_time, ghdr_values, split_text
 
-from cdcwb.formats.goldengate import inspect_record
+from cdcwb.formats import get_format
+from cdcwb.formats.goldengate.contents import MISSING, Order, ddl_items, file_header, statement
+from cdcwb.formats.goldengate.definitions import Database, Definition, parse_metadata
 from cdcwb.formats.goldengate.layout import IO_TYPES, shown
+from cdcwb.formats.goldengate.records import header_values
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
+from tests.goldengate_text import split_text
 from tests.local import read as read_events
 from tests.reference.logdump.printed import time_us
+from tests.reference.logdump.printed_record import Printed, Shape
 
 pytestmark = pytest.mark.samples
 
@@ -165,11 +159,10 @@ def test_what_was_cut_is_named_and_nothing_else_is_wrong(samples: Path, part: st
 @pytest.mark.parametrize("part", [f"mysql-{number:02}" for number in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12)])
 def test_the_header_in_hex_says_what_the_block_says_nine_hours_earlier(samples: Path, part: str) -> None:
     for one in records(samples, part):
-        assert ghdr_values(one.ghdr) == one.values
+        _, told, values = header_values(one.ghdr)
+        assert values == one.values
         printed = time_us(one.io_time or "")
-        told = ghdr_time(one.ghdr)
         assert printed is not None
-        assert told is not None
         assert printed - told == 9 * HOUR_US
         assert one.parts["G"] == one.parts["Z"]
 
@@ -333,7 +326,7 @@ def test_examples_of_the_books(samples: Path) -> None:
     assert (first.shape, first.parts) == (Shape.MALFORMED, {"G": 117, "H": 45, "D": 28, "T": 24, "Z": 117})
     assert header(second) == "E 4 0 A 60 5 255 1 R 0 0 16 42932472 N 1"
     assert (second.shape, second.rba) == (Shape.RECORD, MISSING)
-    assert ghdr_time(second.ghdr) == time_us("2005-10-27 22:33:57.000000")
+    assert header_values(second.ghdr)[1] == time_us("2005-10-27 22:33:57.000000")
 
 
 def test_a_record_is_found_by_its_place_with_the_definition_before_it(samples: Path, tmp_path: Path) -> None:
@@ -341,7 +334,7 @@ def test_a_record_is_found_by_its_place_with_the_definition_before_it(samples: P
     path = tmp_path / "session.txt"
     path.write_bytes(b"".join(parts))
     at = len(parts[0]) + len(parts[1])
-    found = inspect_record(str(path), at + 900, {})
+    found = get_format("goldengate").inspect(str(path), at + 900, {})
     values: dict[str, Any] = {field.name: field.value for field in found.field.walk() if field.name in ("c1", "c2")}
     assert values == {"c1": "1", "c2": "insert"}
     assert (found.offset, found.length) == (at + len("Logdump 356 >n\n"), len(parts[2]) - len("Logdump 356 >n\n"))

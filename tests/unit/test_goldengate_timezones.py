@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from cdcwb.formats.goldengate.decode import MISSING
-from cdcwb.formats.goldengate.plan.trails import Shown, nearest_offsets, shown_offsets
+
+from cdcwb.formats.goldengate.contents import MISSING
+from cdcwb.formats.goldengate.versions import Shown, nearest_offsets, shown_offsets
 
 HOUR = 3_600_000_000
 

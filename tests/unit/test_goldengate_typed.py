@@ -12,7 +12,7 @@ import pytest
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.goldengate.table import typed_texts
+from cdcwb.formats.goldengate.typed import typed_texts
 from cdcwb_synth import generate
 from tests.local import plan_of, read
 
@@ -34,7 +34,7 @@ def typed(path: Path, request: TableRequest, **options: Any) -> pa.Table:
 
 def tables(path: Path) -> list[str]:
     plan = plan_of(path, format="goldengate")
-    return sorted({one.full_name for one in plan.versions})
+    return sorted({one.full_name for one in plan.shared.versions})
 
 
 def test_every_change_of_a_table_is_a_row(folder: Path) -> None:

@@ -10,14 +10,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pytest
-from cdcwb.formats.goldengate.decode.bodies import Form, Half, walk
-from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.decode.values import Kind, Texts, texts, value_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcwb.formats.goldengate.bodies import Form, Half, walk
+from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
-from cdcwb.formats.goldengate.table import Images, Put, Tables, arrow_type, read_images, typed_texts
+from cdcwb.formats.goldengate.table import Images, Put, Tables, read_images
+from cdcwb.formats.goldengate.typed import arrow_type, typed_texts
+from cdcwb.formats.goldengate.values import Kind, Texts, texts, value_of
 from cdcwb.model import Problem
 from tests.reference import goldengate as reference
 

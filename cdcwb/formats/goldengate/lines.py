@@ -129,10 +129,10 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
 """Bytes that a line of a role may begin with, and its form. A later form is looked for where no earlier one was found.
 Runs of white space are blanks."""
 
-_HEX_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})? *(?:$|[|:])"
+_HEX_LINE: Final = "^(?:(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})? *)?(?:$|[|:])"
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF "
 _PANE: Final = 50  # characters of hex digits of a full line
-_CUT_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}?[0-9a-fA-F]$"
+_CUT_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*(?:[0-9a-fA-F]{2})?[0-9a-fA-F]$"
 _PAIR: Final = r"^(?P<name>[^ :]+) *:(?: +(?P<value>.*))?$"
 _GLUED: Final = (
     rf"^(?P<prompt>{_PROMPT}.*?)"
@@ -355,7 +355,7 @@ def _records(lines: Lines, boundaries: Ints | None, is_record: bool) -> None:
     stage[lines.role == Role.RULE] = 1
     header = np.flatnonzero(lines.role == Role.HEADER)
     stage[header[_begins_with(lines, header, rb"hdr-ind")]] = 2
-    token = lines.fields[Role.TOKEN].line
+    token = _tokens(lines)
     stage[token[pc.match_substring_regex(lines.texts(token), f"^{_G}").to_numpy(zero_copy_only=False)]] = 0
     stage[lines.role == Role.RECORD] = 3
     ends = lines.role == Role.NOTE
@@ -376,6 +376,14 @@ def _records(lines: Lines, boundaries: Ints | None, is_record: bool) -> None:
     inside = (nearest >= 0) & is_open[np.maximum(nearest, 0)]
     lines.record = np.where(inside, np.cumsum(is_begin) - 1, -1)
     lines.begin = np.flatnonzero(is_begin)
+
+
+def _tokens(lines: Lines) -> Ints:
+    """The lines that begin as one of a token does, damaged ones too."""
+    able = np.append(lines.fields[Role.TOKEN].line, np.flatnonzero(lines.role == Role.UNKNOWN))
+    able = np.sort(able[lines.plain[lines.first[able]] == ord("T")])
+    found: Ints = able[_begins_with(lines, able, b"tokenid")]
+    return found
 
 
 def _begins_with(lines: Lines, some: Ints, word: bytes) -> Bools:
@@ -419,11 +427,16 @@ def _hex(lines: Lines) -> Ints:
     bar = np.minimum(lines.first[found] + _PANE, lines.plain.size - 1)
     usual = (lines.plain[bar] == ord("|")) & (bar < lines.last[found])
     lines.digits[found[usual]] = bar[usual]
-    for line in found[~usual].tolist():
+    _end_digits(lines, found[~usual])
+    return found
+
+
+def _end_digits(lines: Lines, some: Ints) -> None:
+    """Ends the digits of some lines at the first other character."""
+    for line in some.tolist():
         start = int(lines.first[line])
         content = lines.plain[start : lines.last[line]].tobytes()
         lines.digits[line] = start + len(content) - len(content.lstrip(_HEX_DIGITS))
-    return found
 
 
 def _contexts(lines: Lines, hexes: Ints) -> None:
@@ -466,7 +479,8 @@ def _contexts(lines: Lines, hexes: Ints) -> None:
     ):
         lines.fields[kind] = lines.fields[kind].of(role[lines.fields[kind].line] == kind)
     sinks = _SINK_OF[role]
-    sinks[tokens.line[of == Role.UNKNOWN]] = Role.UNKNOWN  # the digits below are not those of the token before
+    unread = _tokens(lines)
+    sinks[unread[role[unread] == Role.UNKNOWN]] = Role.UNKNOWN  # the digits below are not those of the token before
     owner = _nearest(sinks >= 0, record, begin)
     role[hexes] = np.where(is_hex[hexes] & (owner[hexes] >= 0), sinks[owner[hexes]], role[hexes])
     shows = role[hexes] != np.where(is_hex[hexes], Role.UNKNOWN, role[hexes])
@@ -508,9 +522,13 @@ def _fill_data(lines: Lines, hexes: Ints) -> None:
     """The bytes of hex lines."""
     content, offsets = content_of(gather(pa.binary(), lines.plain, lines.first[hexes], lines.digits[hexes], None))
     is_digit = content != 32
+    other = np.flatnonzero(is_digit & (_DIGIT[content] > 15))
+    if len(other):  # the pane of characters begins before its usual column
+        _end_digits(lines, hexes[np.unique(np.searchsorted(offsets, other, side="right") - 1)])
+        _fill_data(lines, hexes)
+        return
     half = _DIGIT[content[is_digit]]
     lines.data = half[0::2] << 4 | half[1::2]
     size = np.zeros(len(lines.role), np.int64)
-    if len(hexes):
-        size[hexes] = np.add.reduceat(is_digit, offsets[:-1], dtype=np.int64) // 2
+    size[hexes] = np.diff(np.append(0, np.cumsum(is_digit))[offsets]) // 2
     lines.data_at = np.append(0, np.cumsum(size))

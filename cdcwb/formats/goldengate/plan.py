@@ -656,7 +656,7 @@ def fingerprints(files: list[FileEntry], shared: Shared, sections: Ints, given: 
             rows = rows[(records.rba[rows] > 0) | ((records.shape[rows] == FILE_HEADER) & (records.rba[rows] == 0))]
             place = window.base + records.start[rows]
             section = shared.file_of(place)
-            some = np.isin(section, sections) & ~window.facts.twin[rows]
+            some = np.isin(section, sections)
             for row, at, of in zip(rows[some].tolist(), place[some].tolist(), section[some].tolist(), strict=True):
                 text = window.buffer[records.start[row] : records.stop[row]].tobytes().translate(None, b" \t\r\n")
                 mark = int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)

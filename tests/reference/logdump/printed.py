@@ -1,94 +1,67 @@
-"""Logdump text read line by line: the plain and complete way (docs/formats/goldengate.md §2).
+"""Logdump text read line by line, in plain Python (docs/formats/goldengate.md §2).
 
-Framing goes by four kinds of lines that may begin a record, each with a stage: header token G 0, rule 1, Hdr-Ind 2,
-record line 3.
-One of them begins a new record unless the last one before it has a lower stage and no prompt, banner or note of
-Logdump's own stands between them. A record ends with its last line that is understood and the blank lines directly
-behind it.
+Four kinds of lines may begin a record, each with a stage: header token G 0, rule 1, Hdr-Ind 2, record line 3. One of
+them begins a new record unless the preceding one has a lower stage and no prompt or note of Logdump is between them. A
+record ends with its last line that is understood and the blank lines directly after it.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
-
-from cdcwb.formats.goldengate.decode import Printed, Shape
 
 from tests.reference.logdump import printed_lines as lines
 from tests.reference.logdump.printed_lines import BLANK, time_us
 from tests.reference.logdump.printed_reading import Reading
+from tests.reference.logdump.printed_record import Printed, Shape
 
 __all__ = ["split_text", "time_us"]
 
 
-def split_text(data: bytes, base: int = 0) -> list[Printed]:
-    """All of a stretch of text: records and the filler between them, in its order and without holes.
-
-    ``base`` is the place of the first byte in the decompressed file. Never raises.
-    """
-    result = []
-    trail: str | None = None
-    for start, stop, reading in _pieces(data):
-        if reading is not None:
-            printed = reading.printed()
-            trail = printed.trail or trail
-        else:
-            printed = Printed(Shape.FILLER, start, stop)
-            trail = _trail(data[start:stop]) or trail
-        printed.start, printed.stop, printed.trail = start + base, stop + base, trail
-        result.append(printed)
-    return result
-
-
-def _trail(filler: bytes) -> str | None:
-    """The trail file that notes of Logdump name last."""
-    found = None
-    for line in filler.split(b"\n"):
-        found = lines.named_trail(line) or found
-    return found
+def split_text(text: bytes) -> list[Printed]:
+    """All of a text: records and the filler between them, in order and without holes. Never raises."""
+    data = _plain(text)
+    found: list[Printed] = []
+    at = 0
+    for start, stop in _records(data):
+        reading = Reading(data, start, stop)
+        if reading.end == start:
+            continue
+        if start > at:
+            found.append(Printed(Shape.FILLER, at, start))
+        printed = reading.printed()
+        printed.start, printed.stop = start, reading.end
+        found.append(printed)
+        at = reading.end
+    return [*found, Printed(Shape.FILLER, at, len(data))] if at < len(data) else found
 
 
-_Piece = tuple[int, int, Reading | None]
+_QUOTES: Final = re.compile(rb"^(?:> ?)+", re.MULTILINE)
 
 
-def _pieces(data: bytes) -> list[_Piece]:
-    """Records, read, and filler between them, without empty ones."""
-    pieces: list[_Piece] = []
-    for start, stop, is_record in _regions(data):
-        reading = Reading(data, start, stop) if is_record else None
-        end = start if reading is None else reading.end
-        if end > start:
-            pieces.append((start, end, reading))
-        if stop > end:
-            if pieces and pieces[-1][2] is None:
-                start, _, _ = pieces.pop()
-                end = start
-            pieces.append((end, stop, None))
-    return pieces
+def _plain(text: bytes) -> bytes:
+    """The text, as long as before, with blanks for U+00A0, control characters and the marks of quoted mails, and every
+    line ended by LF."""
+    text = text.replace(b"\xc2\xa0", b"  ").replace(b"\r\n", b" \n").replace(b"\r", b"\n")
+    text = _QUOTES.sub(lambda found: b" " * len(found[0]), text)
+    return bytes(32 if one < 32 and one != 10 else one for one in text)
 
 
-def _regions(data: bytes) -> list[tuple[int, int, bool]]:
-    """Stretches from one beginning of a record or of filler to the next."""
-    regions: list[tuple[int, int, bool]] = []
+def _records(data: bytes) -> list[tuple[int, int]]:
+    """Where records begin, and what ends each: the next record, a prompt or a note of Logdump, or the text."""
+    found: list[tuple[int, int]] = []
     start, stage = 0, None
     for at, stop in lines.split_lines(data, 0, len(data)):
         stripped = data[at:stop].strip(BLANK)
-        if stripped[:1] not in _FIRST:
-            continue
-        found = lines.candidate(stripped)
-        if found is None:
+        candidate = lines.candidate(stripped)
+        if candidate is None:
             if stage is not None and lines.is_ender(stripped):
-                regions.append((start, at, True))
-                start, stage = at, None
+                found.append((start, at))
+                stage = None
             continue
-        if stage is None or found[1] > 0 or found[0] <= stage:
-            place = data.index(stripped, at, stop) + found[1] if found[1] > 0 else at
-            regions.append((start, at, stage is not None))
-            regions.append((at, place, False))
-            start = place
-        stage = found[0]
-    regions.append((start, len(data), stage is not None))
-    return regions
-
-
-_FIRST: Final = frozenset(bytes([code]) for code in b"_HTLlCROEF0123456789")
-"""What lines that may begin a record, and those that end one, begin with."""
+        if stage is None or candidate[1] > 0 or candidate[0] <= stage:
+            if stage is not None:
+                found.append((start, at))
+            start = data.index(stripped, at, stop) + candidate[1] if candidate[1] > 0 else at
+        stage = candidate[0]
+    return [*found, (start, len(data))] if stage is not None else found

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from cdcwb.formats.goldengate.decode import HEADER
-
+from cdcwb.formats.goldengate.contents import HEADER
 from cdcwb.formats.goldengate.layout import CHARACTERS
 
 __all__ = [
@@ -49,7 +48,6 @@ __all__ = [
     "is_cut",
     "is_ender",
     "is_prose",
-    "named_trail",
     "read_value",
     "split_lines",
     "text_of",
@@ -63,7 +61,7 @@ BLANK: Final = b" \t\r\n"
 RULE: Final = re.compile(rb"_{20,}\s*\Z")
 PROMPT: Final = re.compile(rb"Logdump ?\d* ?>", re.IGNORECASE)
 RECORD: Final = re.compile(
-    rb"(\d{4}[/-]\d\d[/-]\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,3}(?:\.?\d{1,3})?)?)"
+    rb"(\d{4}[/-]\d\d[/-]\d\d[ T]+\d\d:\d\d:\d\d(?:\.\d{1,3}(?:\.?\d{1,3})?)?)"
     rb"\s+(\S.*?)\s+Len\s+(\d{1,18})\s+RBA\s+(\d{1,18})\s*\Z"
 )
 NAME: Final = re.compile(rb"Name\s*:\s*(.*?)\s*(?:\(TDR Index:\s*(\d{1,18})\s*\))?\s*\Z")
@@ -80,15 +78,13 @@ GGS_TOKENS: Final = re.compile(rb"GGS tokens\s*:", re.IGNORECASE)
 USER_TOKENS: Final = re.compile(rb"User tokens\s*:", re.IGNORECASE)
 NAME_VALUE: Final = re.compile(rb"([^\s:]+)\s*:(?:\s+(.*?))?\s*\Z", re.DOTALL)
 TRAIL: Final = re.compile(rb"Trail name\s*:\s*(.*?)\s*\Z")
-_CURRENT: Final = re.compile(rb"Current LogTrail is\s+(.*?)\s*\Z")
-_OPEN: Final = re.compile(rb"Logdump ?\d* ?>\s*open\s+([^\s'\"]+|'[^']+'|\"[^\"]+\")", re.IGNORECASE)
 DATABASE: Final = re.compile(rb"Database Name\s*:")
 TABLE: Final = re.compile(rb"Table Name\s*:")
 GROUP: Final = re.compile(
-    rb"GroupID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s*Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z"
+    rb"GroupID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s+Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z"
 )
 _TOKEN_NEW: Final = re.compile(
-    rb"TokenID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s*Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z",
+    rb"TokenID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s+Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z",
     re.DOTALL,
 )
 _TOKEN_OLD: Final = re.compile(
@@ -107,14 +103,10 @@ _GLUED: Final = re.compile(
 HEADER_TOKEN_NAMES: Final = frozenset({"Record Header", "GHDR", "Data", "GGS Tokens", "User Tokens", "Record Trailer"})
 """Printed names of header tokens, which are no tokens of a record."""
 
-ENDERS: Final = (
-    b"Current LogTrail is",
-    b"Reading forward from RBA",
-    b"Oracle GoldenGate Log File Dump",
-    b"Error:",
-    b"Filtering suppressed",
-    b"Last record for the last committed",
-    b"LogTrail ",
+ENDERS: Final = re.compile(
+    rb"C(?i:urrent logtrail is)|R(?i:eading forward from rba)|O(?i:racle goldengate log file dump)|E(?i:rror:)"
+    rb"|F(?i:iltering suppressed)|L(?i:ast record for the last committed)|L(?i:ogtrail )"
+    rb"|Version [0-9.]+ |Copyright \(C\)"
 )
 """Beginnings of lines that, like a prompt, end the record before them."""
 
@@ -160,13 +152,7 @@ def split_lines(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]
 
 def is_ender(line: bytes) -> bool:
     """Does the line, without indentation, end the record before it without being part of one?"""
-    return PROMPT.match(line) is not None or line.startswith(ENDERS)
-
-
-def named_trail(line: bytes) -> str | None:
-    """The trail file that a line of filler names: what Logdump says it shows, or what it was told to open."""
-    found = _CURRENT.search(line) or _OPEN.match(line.strip(BLANK))
-    return text_of(found[1].strip(b"'\"")) if found is not None else None
+    return PROMPT.match(line) is not None or ENDERS.match(line) is not None
 
 
 def candidate(line: bytes) -> tuple[int, int] | None:
@@ -278,7 +264,7 @@ def text_of(printed: bytes) -> str:
 
 
 _TIME: Final = re.compile(
-    r"\s*(\d{4})[/-](\d\d)[/-](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,3})(?:\.?(\d{1,3}))?)?\s*\Z", re.ASCII
+    r"\s*(\d{4})[/-](\d\d)[/-](\d\d)[ T]+(\d\d):(\d\d):(\d\d)(?:\.(\d{1,3})(?:\.?(\d{1,3}))?)?\s*\Z", re.ASCII
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from cdcwb.formats.goldengate.decode import MISSING, NOT_A_TIME, Printed, PrintedColumn, Shape, Token
-from cdcwb.formats.goldengate.decode.printed import check, ghdr_values, lacking, user_pairs, walk_tokens
-
+from cdcwb.formats.goldengate.contents import MISSING, NOT_A_TIME, Token, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.layout import HEADER_TOKENS, IMAGE_LETTERS, is_before_image
+from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
 from tests.reference.logdump import printed_lines as lines
+from tests.reference.logdump.printed_record import Printed, PrintedColumn, Shape, check, lacking
 
 __all__ = ["Reading", "Role"]
 
@@ -152,9 +152,9 @@ class Reading:
         if number is None:
             return
         if decimal is not None:
-            problems.append(self.result.wrong(name, f"{name} is printed as {decimal} and as x{number:02x}"))
+            problems.append((Problem.HEADER_VALUE, f"{name} is printed as {decimal} and as x{number:02x}"))
         if values.setdefault(name, number) != number:
-            problems.append(self.result.wrong(name, f"{name} is printed as {values[name]}, then as {number}"))
+            problems.append((Problem.HEADER_VALUE, f"{name} is printed as {values[name]}, then as {number}"))
 
     def _token_line(self, line: bytes) -> Role:
         token = lines.token_line(line)
@@ -172,6 +172,7 @@ class Reading:
             return Role.USER_TOKEN if self.in_user else Role.TOKEN
         letter = chr(token.id)
         if letter not in HEADER_TOKENS:
+            self._expect(None, Role.UNKNOWN)
             return Role.UNKNOWN
         self.result.parts.setdefault(letter, token.length)
         self._expect(self.ghdr if letter == "H" else value, Role.HEADER_TOKEN_HEX)
@@ -250,7 +251,7 @@ class Reading:
         number = _number(decimal)
         if in_hex is None or int(in_hex, 16) == number:
             return number
-        told = f"{what} is printed as {number} and as x{in_hex.decode().lower()}"
+        told = f"{what} is printed as {number} and as x{int(in_hex, 16):04x}"
         self.result.problems.append((Problem.HEADER_VALUE, told))
         return int(in_hex, 16)
 
@@ -281,7 +282,7 @@ class Reading:
         result = self.result
         result.ghdr = bytes(self.ghdr)
         result.line_moment, result.header_moment = map(_moment, (result.line_time, result.io_time))
-        for name, value in ghdr_values(result.ghdr).items():
+        for name, value in header_values(result.ghdr)[2].items():
             if name != "AuditRBA" or "TDR index" not in result.values:
                 result.values.setdefault(name, value)
         result.body = bytes(self.body) or self._group_bytes() or None

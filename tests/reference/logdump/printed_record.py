@@ -1,0 +1,223 @@
+"""One record of Logdump text as plain objects, and its contradictions (docs/formats/goldengate.md §2 and §3.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Token
+from cdcwb.formats.goldengate.layout import IO_TYPES, io_type_of
+from cdcwb.formats.goldengate.records import header_values
+from cdcwb.model import Problem
+
+__all__ = ["Printed", "PrintedColumn", "Shape", "check", "lacking"]
+
+Problems = Iterator[tuple[Problem, str]]
+
+
+class Shape(IntEnum):
+    """The kinds of stretches of text."""
+
+    RECORD = 0
+    FILE_HEADER = 1
+    MALFORMED = 2
+    FILLER = 3
+
+
+@dataclass(slots=True)
+class PrintedColumn:
+    """A ``Column`` or ``KeyCol`` line and the hex below it, with the null indicator; None if none is printed."""
+
+    half: str
+    index: int
+    length: int
+    data: bytes | None
+    fragment: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class Printed:
+    """One record as printed: ``values`` by the names of the header; ``parts``: lengths of header tokens by letter;
+    ``line_moment`` and ``header_moment``: times in microseconds since 1970 as if their zone were UTC."""
+
+    shape: Shape
+    start: int
+    stop: int
+    values: dict[str, int] = field(default_factory=dict)
+    io_time: str | None = None
+    line_time: str | None = None
+    operation: str | None = None
+    length: int = MISSING
+    rba: int = MISSING
+    name: str | None = None
+    name_index: int = MISSING
+    image: str | None = None
+    image_partition: int = MISSING
+    image_trans: int = MISSING
+    transaction: str | None = None
+    transaction_number: str | None = None
+    ghdr: bytes = b""
+    parts: dict[str, int] = field(default_factory=dict)
+    body: bytes | None = None
+    columns: list[PrintedColumn] = field(default_factory=list)
+    tokens: list[Token] = field(default_factory=list)
+    user_tokens: list[tuple[str, str]] = field(default_factory=list)
+    text: str | None = None
+    trail: str | None = None
+    problems: list[tuple[Problem, str]] = field(default_factory=list)
+    line_moment: int = NOT_A_TIME
+    header_moment: int = NOT_A_TIME
+
+    @property
+    def io_type(self) -> int | None:
+        """Number of the record type, by its header or else by its printed name."""
+        number = self.values.get("IOType")
+        return io_type_of(self.operation) if number is None and self.operation is not None else number
+
+    @property
+    def side(self) -> int | None:
+        """BeforeAfter of the header, else from the words of the image line: the code of ``A`` or ``B``."""
+        return self.values.get("BeforeAfter", None if self.image is None else ord(self.image[0]))
+
+
+BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
+"""The labels of a complete header block, except AuditRBA and the indexes of definitions."""
+
+_QUARTER_HOUR_US: Final = 15 * 60 * 10**6
+_ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
+
+
+def lacking(printed: Printed) -> list[str]:
+    """The fields that its header block should have and has not."""
+    missing = [name for name in BLOCK if name not in printed.values]
+    if "AuditRBA" not in printed.values and "TDR index" not in printed.values:
+        missing.append("AuditRBA")
+    return missing
+
+
+def check(printed: Printed) -> Problems:
+    """The problems of a record that is not malformed, in the order: header, times, header token, data."""
+    if printed.values:
+        yield from _header(printed)
+    yield from _times(printed)
+    if printed.ghdr:
+        yield from _ghdr(printed)
+    if printed.parts:
+        yield from _parts(printed)
+    yield from _body(printed)
+
+
+def _header(printed: Printed) -> Problems:
+    values, operation = printed.values, printed.operation
+    missing = lacking(printed)
+    if missing:
+        yield Problem.TRUNCATED, f"header block lacks {', '.join(missing)}"
+    indicator = values.get("Hdr-Ind", 0x45)
+    if indicator != 0x45:
+        yield (Problem.HEADER_VALUE, f"Hdr-Ind should be E (x45), it is x{indicator:02x}")
+    length = values.get("RecLength", MISSING)
+    if MISSING not in (length, printed.length) and length != printed.length:
+        yield (Problem.HEADER_VALUE, f"RecLength is {length}, Len of the record line is {printed.length}")
+    number = values.get("IOType")
+    if number is None or operation is None or not _disagree(number, operation):
+        return
+    known = IO_TYPES.get(number)
+    meaning = known.name if known else "another operation"
+    yield (Problem.HEADER_VALUE, f"IOType {number} is {meaning}, the record line has {operation}")
+
+
+def _disagree(number: int, operation: str) -> bool:
+    """Whether a record type's number and its printed name contradict certain facts."""
+    named = io_type_of(operation)
+    if named == number:
+        return False
+    known = IO_TYPES.get(number)
+    return (known is not None and known.certain) or (named is not None and IO_TYPES[named].certain)
+
+
+def _times(printed: Printed) -> Problems:
+    header, line = printed.header_moment, printed.line_moment
+    for name, text, moment in (
+        ("IO Time", printed.io_time, header),
+        ("time of the record line", printed.line_time, line),
+    ):
+        if text is not None and moment == NOT_A_TIME:
+            yield (Problem.HEADER_VALUE, f"{name} is not a time: {text}")
+    if NOT_A_TIME not in (header, line) and header != line:
+        yield (Problem.HEADER_VALUE, f"IO Time is {printed.io_time}, the record line has {printed.line_time}")
+
+
+def _ghdr(printed: Printed) -> Problems:
+    _, utc, told = header_values(printed.ghdr)
+    for name, value in told.items():
+        there = printed.values.get(name, value)
+        if there != value and not (name == "AuditPos" and there & 0xFFFFFFFF == value):
+            yield (Problem.HEADER_VALUE, f"{name} is printed as {there}, the header token has {value}")
+    text = printed.io_time if printed.io_time is not None else printed.line_time
+    shown = printed.line_moment if printed.io_time is None else printed.header_moment
+    if utc == MISSING or shown == NOT_A_TIME:
+        return
+    zone = shown - utc
+    if zone % _QUARTER_HOUR_US or abs(zone) > _ZONES_US:
+        seconds = zone / 10**6
+        yield (
+            Problem.HEADER_VALUE,
+            f"the printed time {text} is {seconds:.6f} s after that of the header token, not the offset of any zone",
+        )
+
+
+def _parts(printed: Printed) -> Problems:
+    parts = printed.parts
+    whole, trailer = parts.get("G"), parts.get("Z")
+    if whole is None or "H" not in parts:
+        return
+    inner = sum(4 + parts[letter] for letter in "HDTU" if letter in parts)
+    if whole != inner + 8:
+        yield Problem.HEADER_VALUE, f"header token G has length {whole}, its parts make {inner + 8}"
+    if trailer is not None and trailer != whole:
+        yield Problem.HEADER_VALUE, f"record trailer Z has length {trailer}, header token G {whole}"
+    data = parts.get("D", 0)
+    if printed.length != MISSING and data != printed.length:
+        yield Problem.HEADER_VALUE, f"Len is {printed.length}, header token D has length {data}"
+
+
+def _body(printed: Printed) -> Problems:
+    length = printed.length if printed.length != MISSING else printed.values.get("RecLength", MISSING)
+    if length == MISSING or printed.text is not None or printed.values.get("IOType") == 170:
+        return
+    if printed.operation == "Metadata":
+        return
+    have = len(printed.body or b"")
+    if have > length:
+        yield Problem.HEADER_VALUE, f"Len is {length}, {have} bytes of data are shown"
+    if have >= length or (printed.body is None and _told_by_columns(printed, length)):
+        return
+    yield truncated_body(have, length)
+    for column in printed.columns:
+        if column.data is not None and len(column.data) < column.length:
+            yield truncated_column(column.index, len(column.data), column.length)
+
+
+def truncated_body(have: int, length: int) -> tuple[Problem, str]:
+    """The problem of a record whose data are shown only in part."""
+    return Problem.TRUNCATED, f"body truncated: have {have} of {length} bytes"
+
+
+def truncated_column(index: int, have: int, length: int) -> tuple[Problem, str]:
+    """The problem of a column whose own hex is shown only in part."""
+    return Problem.TRUNCATED, f"column {index} truncated: have {have} of {length} bytes"
+
+
+def _told_by_columns(printed: Printed, length: int) -> bool:
+    """Whether the record's data are completely printed below its columns. Prefixes of images and system keys are never
+    printed."""
+    if printed.shape is not Shape.RECORD or not printed.columns:
+        return False
+    if any(column.data is None or len(column.data) != column.length for column in printed.columns):
+        return False
+    prefix = length - sum(4 + column.length for column in printed.columns)
+    halves = len({"after" if column.half == "after" else "before" for column in printed.columns}) > 1
+    allowed = {0, 2, 4} if halves or any(column.half == "key" for column in printed.columns) else {0}
+    return prefix - max(printed.values.get("SyskeyLen", 0), 0) in allowed
