@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -197,7 +198,7 @@ class _Metadata(NamedTuple):
 class Found:
     """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream), ``timed``
     (records with a printed time) and ``zoned`` (those of them with the time in UTC as well), ``sideless`` (updates of
-    one image without a header block and an image line, so that the image is unknown). ``borders``: of windows at
+    one image without a header block and an image line, so that the image is unknown), ``nonstop`` (records of a NonStop). ``borders``: of windows at
     which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes.
     ``csn``: of the first and last record that has one. ``continued``: records that are continued, or continue others;
     ``undoing``: those with UndoFlag 1. ``open``, ``end``: at the end of the split."""
@@ -208,7 +209,8 @@ class Found:
     shown: dict[int, list[Shown]] = field(default_factory=dict)
     timed: dict[int, int] = field(default_factory=dict)
     zoned: dict[int, int] = field(default_factory=dict)
-    sideless: dict[int, int] = field(default_factory=dict)
+    sideless: Counter[int] = field(default_factory=Counter)
+    nonstop: Counter[int] = field(default_factory=Counter)
     borders: dict[int, WindowBorder] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
     csn: tuple[str, str] | None = None
@@ -284,8 +286,8 @@ def scan(found: Found, stream: Stream, window: TextWindow) -> int:
     found.continued += int(np.count_nonzero(some & (facts.goes_on | np.isin(facts.io, (LOB, FRAGMENT)))))
     found.undoing += int(np.count_nonzero(some & (records.column("UndoFlag") == 1)))
     sideless = some & facts.half & (facts.io != KEYED) & (records.side == MISSING)
-    for one, count in zip(*np.unique(file[sideless], return_counts=True), strict=True):
-        found.sideless[int(one)] = found.sideless.get(int(one), 0) + int(count)
+    for counts, rows in ((found.sideless, sideless), (found.nonstop, some & facts.nonstop)):
+        counts.update(Counter(file[rows].tolist()))
     for one in np.unique(file[chosen]).tolist():
         vote = None if one in found.votes else _vote(records, facts, chosen[file[chosen] == one])
         if vote is not None:
@@ -532,10 +534,14 @@ def _bodies(plan: Plan, found: Sequence[Found], options: Options) -> list[Bodies
             evidence = vote.order_evidence + ("" if mine else _OF_OTHERS if is_known else _UNKNOWN_ORDER)
             value = chosen if is_known else "unknown"
             plan.detected.append(detected_row("byte_order", value, evidence, False, entry.path))
+        nonstop = sum(one.nonstop[index] for one in found)
+        if nonstop and options.null_indicators is None:
+            evidence = f"{plural(nonstop, 'record')} from a NonStop (detected from file names, TRANSID or system keys)"
+            plan.detected.append(detected_row("null_indicators", _OF_NONSTOP, evidence, False, entry.path))
         if vote is not None and wide is not None and options.prefix is None:
             row = detected_row("unified_prefix", str(wide), vote.prefix_evidence, False, entry.path)
             plan.detected.append(row)
-    indicators = None if options.null_indicators is None else "every" if options.null_indicators else "none"
+    indicators = None if options.null_indicators is None else "every column" if options.null_indicators else "none"
     for setting, given in (
         ("byte_order", options.byte_order),
         ("null_indicators", indicators),
@@ -546,6 +552,7 @@ def _bodies(plan: Plan, found: Sequence[Found], options: Options) -> list[Bodies
     return out
 
 
+_OF_NONSTOP: Final = "every column; of a NonStop, none"
 _OF_OTHERS: Final = " The one of the capture's other files is used."
 _UNKNOWN_ORDER: Final = " No values are decoded; give it with the option byte_order."
 _NO_ZONE: Final = (
@@ -556,7 +563,7 @@ _NO_ZONE: Final = (
 def _sides(plan: Plan, found: Sequence[Found]) -> None:
     """The assumed image of updates whose text does not state it, by file."""
     for index, entry in enumerate(plan.files):
-        count = sum(one.sideless.get(index, 0) for one in found)
+        count = sum(one.sideless[index] for one in found)
         if count:
             evidence = f"{plural(count, 'update')} with neither BeforeAfter nor an image line"
             plan.detected.append(detected_row("image", "after", evidence, False, entry.path))
