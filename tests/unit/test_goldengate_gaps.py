@@ -24,7 +24,7 @@ METADATA, RESTART_OK, RESTART_ABEND = 170, 151, 150
 OUTSIDE = (METADATA, RESTART_OK, RESTART_ABEND)
 SIZE = 50
 """Bytes of each record in the trail."""
-SPLITS = (64, 1500)
+SPLITS = (700,)
 
 Gaps = list[tuple[str | None, str]]
 

@@ -220,7 +220,7 @@ OPEN = "Current LogTrail is ./dirdat/aa000000003\n"
 
 def events(tmp_path: Path, *texts: str, **options: Any) -> list[dict[str, Any]]:
     folder = tmp_path / "capture"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     for number, text in enumerate(texts):
         (folder / f"log{number}.txt").write_text(text, encoding="utf-8")
     table = read(folder, format="goldengate", **options)

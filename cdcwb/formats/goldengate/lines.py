@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import content_of, gather
 
-__all__ = ["LABELS", "Fields", "Lines", "Role", "extracted", "matched", "parse"]
+__all__ = ["LABEL", "LABELS", "Fields", "Lines", "Role", "extracted", "matched", "parse"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -69,25 +69,26 @@ LABELS: Final = (
 )  # fmt: skip
 """The labels of the header block."""
 
-_LABELS: Final = f"(?:{'|'.join(LABELS)})"
+LABEL: Final = f"(?:{'|'.join(LABELS).replace(' ', ' +')})"
+"""The form of a label, whose blank may be several: U+00A0 is read as two."""
 _TIME: Final = r"\d{4}[/-]\d\d[/-]\d\d[ T]+\d\d:\d\d:\d\d(?:\.\d{1,3}(?:\.?\d{1,3})?)?"
-_G: Final = r"TokenID +(?:G,|x47 +'G' +Record Header)"
+_G: Final = r"TokenID +(?:G,|x47 +'G' +Record +Header)"
 _PLAIN: Final = r"[\s\d,./:()-]"  # what values are made of; two other characters next to each other are prose
 _OTHER: Final = r"[^\s\d,./:()-]"
-_PROMPT: Final = r"(?i:logdump) ?\d* ?>"
+_PROMPT: Final = r"(?i:logdump) *\d* *>"
 
 _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
     Role.RULE: (b"_", "_{20,}"),
     Role.HEADER: (
         b"HhPpUuBbRrIiOoTtFfSsAaCcDd",
-        rf"(?i){_LABELS} *:(?:{_OTHER}?{_PLAIN})*{_OTHER}?(?:\(x.*| {_LABELS} *:.*)?",
+        rf"(?i){LABEL} *:(?:{_OTHER}?{_PLAIN})*{_OTHER}?(?:\(x.*| {LABEL} *:.*)?",
     ),
     Role.RECORD: (
         b"0123456789",
         rf"(?P<time>{_TIME}) +(?P<operation>\S.*?) +Len +(?P<length>\d{{1,18}}) +RBA +(?P<rba>\d{{1,18}})",
     ),
-    Role.NAME: (b"N", r"Name *: *(?P<name>.*?) *(?:\(TDR Index: *(?P<index>\d{1,18}) *\))?"),
-    Role.TDR_INDEX: (b"T", r"TDR Index *: *(?P<index>\d{1,18})"),
+    Role.NAME: (b"N", r"Name *: *(?P<name>.*?) *(?:\(TDR +Index: *(?P<index>\d{1,18}) *\))?"),
+    Role.TDR_INDEX: (b"T", r"TDR +Index *: *(?P<index>\d{1,18})"),
     Role.IMAGE: (
         b"AB",
         (
@@ -104,10 +105,10 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
             r"(?P<rest>(?:Len|LOB).*)"
         ),
     ),
-    Role.TRAIL: (b"T", r"Trail name *: *(?P<trail>.*)"),
-    Role.TEXT: (b"DT", r"(?:Database Name|Table Name) *:.*"),
-    Role.GGS: (b"Gg", r"(?i)ggs tokens *:.*"),
-    Role.USER: (b"Uu", r"(?i)user tokens *:.*"),
+    Role.TRAIL: (b"T", r"Trail +name *: *(?P<trail>.*)"),
+    Role.TEXT: (b"DT", r"(?:Database|Table) +Name *:.*"),
+    Role.GGS: (b"Gg", r"(?i)ggs +tokens *:.*"),
+    Role.USER: (b"Uu", r"(?i)user +tokens *:.*"),
     Role.TOKEN: (
         b"TG",
         (
@@ -120,9 +121,9 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
     Role.NOTE: (
         b"LlCROEFV",
         (
-            rf"{_PROMPT}.*|(?:C(?i:urrent logtrail is)|R(?i:eading forward from rba)|E(?i:rror:)"
-            r"|O(?i:racle goldengate log file dump)|F(?i:iltering suppressed)|L(?i:ogtrail )"
-            r"|L(?i:ast record for the last committed)|Version [0-9.]+ |Copyright \(C\)).*"
+            rf"{_PROMPT}.*|(?:C(?i:urrent +logtrail +is)|R(?i:eading +forward +from +rba)|E(?i:rror:)"
+            r"|O(?i:racle +goldengate +log +file +dump)|F(?i:iltering +suppressed)|L(?i:ogtrail )"
+            r"|L(?i:ast +record +for +the +last +committed)|Version [0-9.]+ |Copyright +\(C\)).*"
         ),
     ),
 }
@@ -162,7 +163,7 @@ _SINK_OF[[int(role) for role in _SINKS]] = [int(role) for role in _SINKS.values(
 _BODY_PARTS: Final = (Role.RECORD, Role.NAME, Role.IMAGE, Role.COLUMN, Role.TEXT, Role.GGS, Role.USER)
 """After these the header is over."""
 _HEADER_LETTERS: Final = b"GHDTUZ"
-_HEADER_NAMES: Final = r"(?i)^(?:Record Header|GHDR|Data|GGS Tokens|User Tokens|Record Trailer)$"
+_HEADER_NAMES: Final = r"(?i)^(?:Record +Header|GHDR|Data|GGS +Tokens|User +Tokens|Record +Trailer)$"
 _FEW: Final = 4  # blanks before or after the content of most lines
 _DIGIT: Final = np.full(256, 255, np.uint8)
 for _one in b"0123456789abcdefABCDEF":

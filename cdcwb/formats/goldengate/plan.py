@@ -91,8 +91,8 @@ _SAMPLE: Final = 256  # bodies of a file that are looked at
 _UNIFIED_SAMPLE: Final = 64
 _WITH_COLUMNS: Final = (*LISTED, KEYED, *UNIFIED)
 _TRAIL: Final = (
-    r"^(?:(?i:current logtrail is) +(?P<shown>.*)"
-    r"|(?i:logdump) ?\d* ?> *(?i:open) +(?P<opened>[^ '\"]+|'[^']+'|\"[^\"]+\").*)$"
+    r"^(?:(?i:current +logtrail +is) +(?P<shown>.*)"
+    r"|(?i:logdump) *\d* *> *(?i:open) +(?P<opened>[^ '\"]+|'[^']+'|\"[^\"]+\").*)$"
 )
 
 

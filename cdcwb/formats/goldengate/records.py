@@ -25,7 +25,7 @@ from cdcwb.formats.goldengate.layout import (
     io_type_of,
     is_before_image,
 )
-from cdcwb.formats.goldengate.lines import LABELS, Fields, Lines, Role, extracted
+from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, extracted
 from cdcwb.model import Problem
 
 __all__ = [
@@ -55,9 +55,8 @@ nor a record line, and a rule alone."""
 _COUNTS: Final = ("RecLength", "IOType", "OrigNode", "SyskeyLen", "RecCount")
 """Printed as decimal and hex; of the others the printed character is decoration."""
 _LETTERS: Final = ("Hdr-Ind", "BeforeAfter", "FormatType", "Continued")
-_LABEL: Final = f"(?:{'|'.join(LABELS)})"
 _FIELD: Final = (
-    rf"(?i)^ *(?P<label>{_LABEL}) *: *(?P<value>.*?) *(?:\(x(?P<hex>[0-9a-f]{{1,15}})\))?(?P<rest> +{_LABEL} *:.*)?$"
+    rf"(?i)^ *(?P<label>{LABEL}) *: *(?P<value>.*?) *(?:\(x(?P<hex>[0-9a-f]{{1,15}})\))?(?P<rest> +{LABEL} *:.*)?$"
 )
 FIELD: Final = re.compile(_FIELD.encode())
 """The first field of a line of the header block, and the rest of the line."""
@@ -66,7 +65,7 @@ _TIME: Final = (
     r"(?:\.(?P<first>\d{1,3})(?:\.?(?P<then>\d{1,3}))?)?$"
 )
 _LENGTH: Final = r"Len(?:gth)? +(?P<length>\d{1,18}) *(?:\(0?x(?P<hex>[0-9a-fA-F]{1,15})\))?"
-_FRAGMENT: Final = r"(?i)lob fragment +(?P<number>\d{1,18}) +of +(?P<all>\d{1,18})"
+_FRAGMENT: Final = r"(?i)lob +fragment +(?P<number>\d{1,18}) +of +(?P<all>\d{1,18})"
 _NUMBER: Final = {name: at for at, name in enumerate(HEADER)}
 _BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
 _QUARTER_HOUR_US: Final = 15 * 60 * 10**6
@@ -393,7 +392,7 @@ class _Decoder:
         record = self.lines.record[lines[order]]
         label, value, digits = (pa.concat_arrays(one).take(pa.array(order)) for one in found[1:])
         names = pa.array([one.lower().encode() for one in LABELS])
-        code = pc.index_in(pc.ascii_lower(label.cast(pa.string())).cast(pa.binary()), names).to_numpy(
+        code = pc.index_in(pc.replace_substring_regex(pc.ascii_lower(label.cast(pa.string())), " +", " ").cast(pa.binary()), names).to_numpy(
             zero_copy_only=False
         )
         number = _numbers(digits, True)

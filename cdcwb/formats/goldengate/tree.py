@@ -547,7 +547,8 @@ class _Tree:
             found = FIELD.match(plain[at:stop].tobytes())
             if found is None:
                 return
-            name = next(one for one in LABELS if one.lower() == text_of(found["label"]).lower())
+            label = b" ".join(found["label"].lower().split())
+            name = next(one for one in LABELS if one.lower().encode() == label)
             start, end = (
                 at + found.start("label"),
                 at + (found.end("value") if found["hex"] is None else found.end("hex") + 1),

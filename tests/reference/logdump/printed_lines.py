@@ -59,13 +59,13 @@ BLANK: Final = b" \t\r\n"
 """White space around what a line says."""
 
 RULE: Final = re.compile(rb"_{20,}\s*\Z")
-PROMPT: Final = re.compile(rb"Logdump ?\d* ?>", re.IGNORECASE)
+PROMPT: Final = re.compile(rb"Logdump *\d* *>", re.IGNORECASE)
 RECORD: Final = re.compile(
     rb"(\d{4}[/-]\d\d[/-]\d\d[ T]+\d\d:\d\d:\d\d(?:\.\d{1,3}(?:\.?\d{1,3})?)?)"
     rb"\s+(\S.*?)\s+Len\s+(\d{1,18})\s+RBA\s+(\d{1,18})\s*\Z"
 )
-NAME: Final = re.compile(rb"Name\s*:\s*(.*?)\s*(?:\(TDR Index:\s*(\d{1,18})\s*\))?\s*\Z")
-TDR_INDEX: Final = re.compile(rb"TDR Index\s*:\s*(\d{1,18})\s*\Z")
+NAME: Final = re.compile(rb"Name\s*:\s*(.*?)\s*(?:\(TDR\s+Index:\s*(\d{1,18})\s*\))?\s*\Z")
+TDR_INDEX: Final = re.compile(rb"TDR\s+Index\s*:\s*(\d{1,18})\s*\Z")
 IMAGE: Final = re.compile(rb"(Before|After)\s*Image\s*:\s*(?:Partition\s*(?:x([0-9a-fA-F]{1,15})|(\d{1,18}))?.*)?\Z")
 IMAGE_TRANS: Final = re.compile(rb".*\sG\s+([bmes])\Z", re.DOTALL)
 TRANSACTION: Final = re.compile(rb"TRANSID\s*:\s*(\S+)(?:\s+\((\d{1,20})\))?\s*\Z")
@@ -73,13 +73,13 @@ HALF: Final = re.compile(rb"(Before|After)\s+Image\s+Len\s+\d+\b")
 KEY_LENGTH: Final = re.compile(rb"KeyLen\s+\d+\b")
 COLUMN: Final = re.compile(rb"(Column|KeyCol)\s+(\d{1,18})\s*(?:\(0?x([0-9a-fA-F]{1,15})\))?\s*,\s*((?:Len|LOB).*)\Z")
 LENGTH: Final = re.compile(rb"Len(?:gth)?\s+(\d{1,18})(?:\s*\(0?x([0-9a-fA-F]{1,15})\))?")
-FRAGMENT: Final = re.compile(rb"LOB fragment\s+(\d{1,18})\s+of\s+(\d{1,18})", re.IGNORECASE)
-GGS_TOKENS: Final = re.compile(rb"GGS tokens\s*:", re.IGNORECASE)
-USER_TOKENS: Final = re.compile(rb"User tokens\s*:", re.IGNORECASE)
+FRAGMENT: Final = re.compile(rb"LOB\s+fragment\s+(\d{1,18})\s+of\s+(\d{1,18})", re.IGNORECASE)
+GGS_TOKENS: Final = re.compile(rb"GGS\s+tokens\s*:", re.IGNORECASE)
+USER_TOKENS: Final = re.compile(rb"User\s+tokens\s*:", re.IGNORECASE)
 NAME_VALUE: Final = re.compile(rb"([^\s:]+)\s*:(?:\s+(.*?))?\s*\Z", re.DOTALL)
-TRAIL: Final = re.compile(rb"Trail name\s*:\s*(.*?)\s*\Z")
-DATABASE: Final = re.compile(rb"Database Name\s*:")
-TABLE: Final = re.compile(rb"Table Name\s*:")
+TRAIL: Final = re.compile(rb"Trail\s+name\s*:\s*(.*?)\s*\Z")
+DATABASE: Final = re.compile(rb"Database\s+Name\s*:")
+TABLE: Final = re.compile(rb"Table\s+Name\s*:")
 GROUP: Final = re.compile(
     rb"GroupID\s+x([0-9a-fA-F]{2})\s+'.?'\s*([^']*?)\s+Info\s+x([0-9a-fA-F]{1,2}),?\s+Length\s+(\d{1,18})\s*\Z"
 )
@@ -95,18 +95,17 @@ _HEX: Final = re.compile(
     rb"((?:[0-9a-fA-F]{4}[ \t]+)*(?:[0-9a-fA-F]{4}|[0-9a-fA-F]{2}))(?:[ \t]*[|:].*)?\s*\Z", re.DOTALL
 )
 _CUT_HEX: Final = re.compile(rb"((?:[0-9a-fA-F]{4}[ \t]+)*(?:[0-9a-fA-F]{2})?)[0-9a-fA-F]\Z")
-_G_TOKEN: Final = re.compile(rb"TokenID\s+(?:x47\s+'G'\s+Record Header|G,)")
+_G_TOKEN: Final = re.compile(rb"TokenID\s+(?:x47\s+'G'\s+Record\s+Header|G,)")
 _GLUED: Final = re.compile(
-    rb"_{20,}\s*\Z|TokenID\s+(?:x47\s+'G'\s+Record Header|G,)|Hdr-Ind\s*:|\d{4}[/-]\d\d[/-]\d\d[ T].*\sRBA\s+\d+\s*\Z"
+    rb"_{20,}\s*\Z|TokenID\s+(?:x47\s+'G'\s+Record\s+Header|G,)|Hdr-Ind\s*:|\d{4}[/-]\d\d[/-]\d\d[ T].*\sRBA\s+\d+\s*\Z"
 )
 
 HEADER_TOKEN_NAMES: Final = frozenset({"Record Header", "GHDR", "Data", "GGS Tokens", "User Tokens", "Record Trailer"})
 """Printed names of header tokens, which are no tokens of a record."""
 
 ENDERS: Final = re.compile(
-    rb"C(?i:urrent logtrail is)|R(?i:eading forward from rba)|O(?i:racle goldengate log file dump)|E(?i:rror:)"
-    rb"|F(?i:iltering suppressed)|L(?i:ast record for the last committed)|L(?i:ogtrail )"
-    rb"|Version [0-9.]+ |Copyright \(C\)"
+    rb"C(?i:urrent\s+logtrail\s+is)|R(?i:eading\s+forward\s+from\s+rba)|O(?i:racle\s+goldengate\s+log\s+file\s+dump)|E(?i:rror:)"
+    rb"|F(?i:iltering\s+suppressed)|L(?i:ast\s+record\s+for\s+the\s+last\s+committed)|L(?i:ogtrail )|Version [0-9.]+ |Copyright\s+\(C\)"
 )
 """Beginnings of lines that, like a prompt, end the record before them."""
 
@@ -180,7 +179,7 @@ def candidate(line: bytes) -> tuple[int, int] | None:
 
 _NAMES: Final = (*(name for name in HEADER if not name.endswith(" index")), "IO Time", "DDR/TDR index")
 _BY_FOLD: Final = {name.casefold().encode(): name for name in _NAMES}
-_ANY: Final = b"|".join(name.encode() for name in _NAMES)
+_ANY: Final = b"|".join(name.encode().replace(b" ", rb"\s+") for name in _NAMES)
 FIELD_LINE: Final = re.compile(rb"(?:" + _ANY + rb")\s*:", re.IGNORECASE)
 _PAIR: Final = re.compile(
     rb"(" + _ANY + rb")\s*:\s*(.*?)(?=\s+(?:" + _ANY + rb")\s*:|\s*\Z)", re.IGNORECASE | re.DOTALL
@@ -206,7 +205,7 @@ def is_prose(line: bytes) -> bool:
 def header_pairs(line: bytes) -> list[HeaderPair]:
     """The fields of a line of the header block, in any white space."""
     return [
-        HeaderPair(_BY_FOLD[found[1].lower()], found.start(), found.start(2), found.end(2))
+        HeaderPair(_BY_FOLD[b" ".join(found[1].lower().split())], found.start(), found.start(2), found.end(2))
         for found in _PAIR.finditer(line)
     ]
 

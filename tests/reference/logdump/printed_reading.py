@@ -158,7 +158,7 @@ class Reading:
 
     def _token_line(self, line: bytes) -> Role:
         token = lines.token_line(line)
-        if token is None or (self.behind and token.name in lines.HEADER_TOKEN_NAMES):
+        if token is None or (self.behind and " ".join((token.name or "").split()) in lines.HEADER_TOKEN_NAMES):
             self._expect(None, Role.UNKNOWN)  # the hex below is not that of the token before
             return Role.UNKNOWN
         value = bytearray()
