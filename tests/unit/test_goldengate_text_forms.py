@@ -86,7 +86,9 @@ def test_text_that_is_not_a_record_is_a_note(tmp_path: Path) -> None:
 
 
 def test_blank_lines_rules_prompts_and_notes_of_logdump_are_no_problem(tmp_path: Path) -> None:
-    banner = "\nOracle GoldenGate Log File Dump Utility for Oracle\nVersion 19.1 OGGCORE\n\nCopyright (C) 1995, 2019\n\n"
+    banner = (
+        "\nOracle GoldenGate Log File Dump Utility for Oracle\nVersion 19.1 OGGCORE\n\nCopyright (C) 1995, 2019\n\n"
+    )
     rows = events(tmp_path, f"{banner}{OPEN}Logdump 5 >n\n{INSERT}\n{RULE}\n\nLogdump 6 >n\n{DELETE}Logdump 7 >\n")
     assert not any(row["problems"] for row in rows)
     assert {row["headers"]["reason"] for row in rows if row["kind"] == "filler"} == {"lines that belong to no record"}
@@ -147,7 +149,14 @@ def test_a_text_without_headers_is_one_task_at_any_split_size(tmp_path: Path) ->
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     to = tmp_path_factory.mktemp("whole")
-    options: dict[str, Any] = {"updates": "pairs", "lobs": True, "undo": 0.3, "restarts": 2, "abends": 2, "prompts": 0.2}
+    options: dict[str, Any] = {
+        "updates": "pairs",
+        "lobs": True,
+        "undo": 0.3,
+        "restarts": 2,
+        "abends": 2,
+        "prompts": 0.2,
+    }
     (path,) = (generate("goldengate", changes=60, seed=4, to=to, **options) / "capture").iterdir()
     return path.read_bytes().split(b"\n")
 

@@ -198,10 +198,10 @@ class _Metadata(NamedTuple):
 class Found:
     """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream), ``timed``
     (records with a printed time) and ``zoned`` (those of them with the time in UTC as well), ``sideless`` (updates of
-    one image without a header block and an image line, so that the image is unknown), ``nonstop`` (records of a NonStop). ``borders``: of windows at
-    which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes.
-    ``csn``: of the first and last record that has one. ``continued``: records that are continued, or continue others;
-    ``undoing``: those with UndoFlag 1. ``open``, ``end``: at the end of the split."""
+    one image without a header block and an image line, so that the image is unknown), ``nonstop`` (records of a
+    NonStop). ``borders``: of windows at which a transaction is open, by the start of the window. ``tables``: printed
+    names of the tables of changes. ``csn``: of the first and last record that has one. ``continued``: records that are
+    continued, or continue others; ``undoing``: those with UndoFlag 1. ``open``, ``end``: at the end of the split."""
 
     sections: list[Section] = field(default_factory=list)
     metadata: list[_Metadata] = field(default_factory=list)
