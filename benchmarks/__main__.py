@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import avro, captures, decoders, end_to_end, logdump, masks, qlik_json, tables, xds
+from benchmarks import avro, captures, decoders, end_to_end, masks, qlik_json, tables, xds
 from benchmarks.measure import in_turn, on_one_core, ratio
 from cdcwb import machine
 
@@ -20,7 +20,7 @@ _BROKEN = 4
 """Exit code where a threshold is broken, as on the command line of cdcwb."""
 
 _TWICE = 2.1
-_FORMATS = ("gbase8s", "qlik", "goldengate", "xds", "tables")
+_FORMATS = ("gbase8s", "qlik", "xds", "tables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,6 @@ def main() -> int:
         promises += _gbase8s(options)
     if "qlik" in options.only:
         promises += _qlik(options)
-    if "goldengate" in options.only:
-        promises += _goldengate(options)
     if "xds" in options.only:
         promises += _xds(options)
     if "tables" in options.only and not options.no_spark:
@@ -90,24 +88,6 @@ def _qlik(options: argparse.Namespace) -> list[Promise]:
         _print_rates("One core, by the clock, JSON data messages in a Spark job", taken, count, size)
         ours = taken["cdcwb select_events"]
         promises += [Promise(f"JSON against {name}", ratio(taken[name], ours), 1) for name in qlik_json.PEERS]
-    return promises
-
-
-def _goldengate(options: argparse.Namespace) -> list[Promise]:
-    count = 4_000 if options.quick else 32_768
-    promises = []
-    for style in logdump.STYLES:
-        path = logdump.make_text(count, style)
-        found = logdump.difference(path)
-        if found is not None:
-            raise SystemExit(f"a peer and cdcwb disagree: {found}")
-        with on_one_core():
-            taken = logdump.measure(path, options.rounds)
-        _print_rates(f"One core, processor time, Logdump text, {style}", taken, count, path.stat().st_size)
-        promises += [
-            Promise(f"Logdump, {style}, {name} against {peer}", ratio(taken[peer], taken[name]), wanted)
-            for name, (peer, wanted) in logdump.PROMISES.items()
-        ]
     return promises
 
 

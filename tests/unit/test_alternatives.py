@@ -8,7 +8,6 @@ import pytest
 
 import cdcwb_synth as synth
 from benchmarks import alternatives
-from benchmarks.logdump import awk
 
 _INSTALLED = [
     (name, tool)
@@ -20,7 +19,7 @@ _INSTALLED = [
 
 @pytest.mark.parametrize(("name", "tool"), _INSTALLED)
 def test_an_alternative_reads_as_many_rows_as_cdcwb(name: str, tool: str, tmp_path: Path) -> None:
-    if tool == "awk" and awk() is None:
+    if tool == "awk" and alternatives.awk() is None:
         pytest.skip("awk was not found")
     case = alternatives.CASES[name]
     synth.generate(case.format, changes=300, seed=1, to=tmp_path / "made", **case.options)

@@ -163,6 +163,8 @@ def test_no_window_runs_over_a_whole_capture() -> None:
     for path in MODULES:
         first = {id(node.value): node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
         windows = [node for node in nodes(path) if isinstance(node, ast.Name) and node.id == "Window"]
+        if "pyspark" not in path.read_text(encoding="utf-8"):
+            continue  # a class of the package
         assert {first.get(id(node)) for node in windows} <= known, name_of(path)
 
 

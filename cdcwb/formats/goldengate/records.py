@@ -392,9 +392,8 @@ class _Decoder:
         record = self.lines.record[lines[order]]
         label, value, digits = (pa.concat_arrays(one).take(pa.array(order)) for one in found[1:])
         names = pa.array([one.lower().encode() for one in LABELS])
-        code = pc.index_in(
-            pc.replace_substring_regex(pc.ascii_lower(label.cast(pa.string())), " +", " ").cast(pa.binary()), names
-        ).to_numpy(zero_copy_only=False)
+        label = pc.replace_substring_regex(pc.ascii_lower(label.cast(pa.string())), " +", " ").cast(pa.binary())
+        code = pc.index_in(label, names).to_numpy(zero_copy_only=False)
         number = _numbers(digits, True)
         has_hex = number != MISSING
         plain = _numbers(pc.extract_regex(value, r"^(?P<n>\d{1,18})(?:$| )").field("n"))

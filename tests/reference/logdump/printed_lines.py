@@ -104,8 +104,9 @@ HEADER_TOKEN_NAMES: Final = frozenset({"Record Header", "GHDR", "Data", "GGS Tok
 """Printed names of header tokens, which are no tokens of a record."""
 
 ENDERS: Final = re.compile(
-    rb"C(?i:urrent\s+logtrail\s+is)|R(?i:eading\s+forward\s+from\s+rba)|O(?i:racle\s+goldengate\s+log\s+file\s+dump)|E(?i:rror:)"
-    rb"|F(?i:iltering\s+suppressed)|L(?i:ast\s+record\s+for\s+the\s+last\s+committed)|L(?i:ogtrail )|Version [0-9.]+ |Copyright\s+\(C\)"
+    rb"C(?i:urrent\s+logtrail\s+is)|R(?i:eading\s+forward\s+from\s+rba)|O(?i:racle\s+goldengate\s+log\s+file\s+dump)"
+    rb"|E(?i:rror:)|F(?i:iltering\s+suppressed)|L(?i:ast\s+record\s+for\s+the\s+last\s+committed)|L(?i:ogtrail )"
+    rb"|Version [0-9.]+ |Copyright\s+\(C\)"
 )
 """Beginnings of lines that, like a prompt, end the record before them."""
 
