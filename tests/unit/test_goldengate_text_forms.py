@@ -111,13 +111,13 @@ def test_a_transaction_goes_on_over_the_end_of_a_file(tmp_path: Path, split_size
         record(400, 1, **more) + record(500, 1, continued=1, count=2, body="0000 0600 0000 0000 0001 0100 0a00"),
         record(600, 2, io=161, operation="RecordFragment", body="0000 0600 6162 6364 6566", xid="7") + record(700, 3),
     ]
-    rows = [row for row in events(tmp_path, *(OPEN + part for part in parts), split_size=split_size)]
+    rows = list(events(tmp_path, *(OPEN + part for part in parts), split_size=split_size))
     rows = [row for row in rows if row["kind"] != "filler"]
     assert [row["kind"] for row in rows] == ["change"] * 2 + ["before", "after", "change", "fragment", "change"]
     assert {row["transaction_id"] for row in rows[1:-1]} == {"7"}
     assert rows[4]["after"] == {"c0": "1", "c1": "abcdef"}
     assert not any(row["problems"] for row in rows)
-    alone = [row for row in events(tmp_path, OPEN + "".join(parts), "", "", split_size=split_size)]
+    alone = list(events(tmp_path, OPEN + "".join(parts), "", "", split_size=split_size))
     assert changes(alone) == changes(rows)
 
 
