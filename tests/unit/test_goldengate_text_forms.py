@@ -1,4 +1,4 @@
-"""Logdump text as people have it: copied from pages and mails, with notes, logged twice, in files of any size, damaged."""
+"""Logdump text as people have it: copied from pages and mails, with notes, logged twice, cut anywhere, damaged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def test_texts_of_books_and_mails_are_read(samples: Path) -> None:
 
 
 def test_text_that_is_not_a_record_is_a_note(tmp_path: Path) -> None:
-    text = f"Dear all,\n\n{INSERT}here the price was changed\n\n{RULE}\nLogdump 13 >pos 2204\nReading forward from RBA 2204\n{DELETE}"
+    session = "Logdump 13 >pos 2204\nReading forward from RBA 2204\n"
+    text = f"Dear all,\n\n{INSERT}here the price was changed\n\n{RULE}\n{session}{DELETE}"
     rows = events(tmp_path, text + "Regards\n")
     assert [row["kind"] for row in rows] == ["filler", "change", "filler", "change", "filler"]
     notes = ["Dear all,", "here the price was changed", "Regards"]

@@ -1,4 +1,4 @@
-"""One record of Logdump text as plain objects, and what contradicts itself in it (docs/formats/goldengate.md §2 and §3.8)."""
+"""One record of Logdump text as plain objects, and its contradictions (docs/formats/goldengate.md §2 and §3.8)."""
 
 from __future__ import annotations
 
