@@ -274,9 +274,9 @@ class TableRows(TabularFormat):
         return FileProbe(path, BROKEN, size=found.size, compression=found.compression, problem=problem)
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """Looks at the columns of the first files."""
+        """Looks at the columns of the first files. Only options about text matter here."""
         try:
-            checked = self.parse_options({name: options[name] for name in options if name in self.options})
+            checked = self.parse_options({name: options[name] for name in options if name in ("charset", *TOKENS)})
             for path in paths[:_FILES]:
                 found = self._probe(checked, path)
                 if found.kind != BROKEN:

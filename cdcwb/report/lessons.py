@@ -279,7 +279,7 @@ class Lessons:
                 wrong[name] = str(error)
         counted = actual(opened)
         rows = {name: compare(expected.get(name, {}), counted.get(name, {})) for name in self.found}
-        return Checked(rows, [name for name in expected if name not in captures_of(self.folder)], wrong)
+        return Checked(rows, [name for name in expected if not (self.folder / name).is_dir()], wrong)
 
     def show_verdict(self) -> None:
         """Whether all numbers agree, in a sentence."""

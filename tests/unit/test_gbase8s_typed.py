@@ -15,7 +15,7 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.gbase8s.table import read_table, typed_schema
+from cdcwb.formats.gbase8s.events import read_table, typed_schema
 from tests import wire
 from tests.local import plan_of, read
 

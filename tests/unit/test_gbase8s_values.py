@@ -317,6 +317,14 @@ def test_the_decoder_agrees_with_the_reference_on_any_bytes(type_: str) -> None:
             assert value_of(one, raw, found, at, settings) == decode(one, raw, settings), raw.hex()
 
 
+def test_values_of_a_very_large_buffer_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdcwb.formats.gbase8s.values._MOST", 10)
+    buffer = np.frombuffer(b"?" * 40 + b"elm  ??" + b"oak  ", np.uint8)
+    starts, columns = np.array([40, 47]), column_table([column("char(5)")])
+    found = decode_values(buffer, starts, starts + 5, np.zeros(2, np.int64), columns, Settings())
+    assert found.text.to_pylist() == ["elm", "oak"]
+
+
 def test_the_vectors_of_the_documentation_are_read() -> None:
     document = (Path(__file__).parents[2] / "docs" / "formats" / "gbase8s.md").read_text(encoding="utf-8")
     row = r"^\| `((?:[0-9A-F]{2} ?)+)` \| ([A-Z0-9(), ]+?)(?:, floating)? \| (\S.*) \|$"

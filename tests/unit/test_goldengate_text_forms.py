@@ -1,4 +1,4 @@
-"""Logdump text as people have it: copied from pages and mails, with notes, logged twice, damaged."""
+"""Logdump text as people have it: copied from pages and mails, with notes, logged twice, cut anywhere, damaged."""
 
 from __future__ import annotations
 
@@ -77,8 +77,9 @@ def test_texts_of_books_and_mails_are_read(samples: Path) -> None:
 
 
 def test_text_that_is_not_a_record_is_a_note(tmp_path: Path) -> None:
-    text = f"Dear all,\n\n{INSERT}here the price was changed\n\n{RULE}\nLogdump 13 >pos 2204\n{DELETE}Regards\n"
-    rows = events(tmp_path, text)
+    session = "Logdump 13 >pos 2204\nReading forward from RBA 2204\n"
+    text = f"Dear all,\n\n{INSERT}here the price was changed\n\n{RULE}\n{session}{DELETE}"
+    rows = events(tmp_path, text + "Regards\n")
     assert [row["kind"] for row in rows] == ["filler", "change", "filler", "change", "filler"]
     notes = ["Dear all,", "here the price was changed", "Regards"]
     told = [row["problems"] for row in rows if row["kind"] == "filler"]
@@ -111,13 +112,13 @@ def test_a_transaction_goes_on_over_the_end_of_a_file(tmp_path: Path, split_size
         record(400, 1, **more) + record(500, 1, continued=1, count=2, body="0000 0600 0000 0000 0001 0100 0a00"),
         record(600, 2, io=161, operation="RecordFragment", body="0000 0600 6162 6364 6566", xid="7") + record(700, 3),
     ]
-    rows = events(tmp_path, *(OPEN + part for part in parts), split_size=split_size)
+    rows = list(events(tmp_path, *(OPEN + part for part in parts), split_size=split_size))
     rows = [row for row in rows if row["kind"] != "filler"]
     assert [row["kind"] for row in rows] == ["change"] * 2 + ["before", "after", "change", "fragment", "change"]
     assert {row["transaction_id"] for row in rows[1:-1]} == {"7"}
     assert rows[4]["after"] == {"c0": "1", "c1": "abcdef"}
     assert not any(row["problems"] for row in rows)
-    alone = events(tmp_path, OPEN + "".join(parts), "", "", split_size=split_size)
+    alone = list(events(tmp_path, OPEN + "".join(parts), "", "", split_size=split_size))
     assert changes(alone) == changes(rows)
 
 

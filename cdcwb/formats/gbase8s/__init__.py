@@ -6,7 +6,7 @@ buffers), ``values`` (the types of columns) and ``tree`` (one record).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -18,12 +18,10 @@ from cdcwb.formats.dissector import Pairing, Recognition, Run, problem_row
 from cdcwb.formats.files import SHAPES, open_source
 from cdcwb.formats.gbase8s import plan as first_pass
 from cdcwb.formats.gbase8s.decode import is_time
-from cdcwb.formats.gbase8s.events import RecordReader, Versions
+from cdcwb.formats.gbase8s.events import RecordReader, Versions, read_table, typed_schema
 from cdcwb.formats.gbase8s.framing import find_start, record_end, strong_starts
 from cdcwb.formats.gbase8s.layout import FORMAT, Column, ColumnKind
-from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, Found, Options, Shared, State, Version, labels_files
-from cdcwb.formats.gbase8s.schema import TableSchema
-from cdcwb.formats.gbase8s.table import read_table, typed_schema
+from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, Found, Options, State, labels_files
 from cdcwb.formats.gbase8s.tree import describe
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.records import Framing, Plan, RecordFormat, Split, Stream
@@ -113,18 +111,18 @@ class GBase8s(RecordFormat):
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every schema text of every label, in stream order; ``first_position`` is null."""
-        rows = [
-            {
+        names, rows = Versions(plan.shared, {}).names, []
+        for version in plan.shared.versions:
+            location = {"file_index": version.file_index, "offset": version.offset, "length": version.length}
+            row = {
                 "table_version": f"{version.label}@{version.number}",
-                "schema_name": schema_name,
-                "table_name": table_name,
-                "first_event": location or None,
-                "columns": [_column_row(column) for column in schema.columns],
+                "first_event": location if version.file_index >= 0 else None,
+                "columns": [_column_row(column) for column in version.schema.columns],
                 "origin": version.origin,
                 "schema_text": version.text,
             }
-            for version, schema, (schema_name, table_name), location in _versions(plan.shared)
-        ]
+            row["schema_name"], row["table_name"] = names(version.label)
+            rows.append(row)
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
@@ -134,33 +132,21 @@ class GBase8s(RecordFormat):
         if plan.framing.mode[0] == INFERRED:
             sentence = "it is inferred where the reads begin; give the size of the read buffer: buffer_size=…"
             rows.append(problem_row(Problem.INFERRED, sentence))
-        for version, schema, names, location in _versions(plan.shared):
-            origin: dict[str, Any] = {"table": ".".join(filter(None, names))}
-            if location:
+        names = Versions(plan.shared, {}).names
+        for version in plan.shared.versions:
+            place: dict[str, Any] = {"table": ".".join(filter(None, names(version.label)))}
+            if version.file_index >= 0:
                 file = plan.files[version.file_index].path
-                origin |= {"file": file, "offset": version.offset, "length": version.length}
+                place |= {"file": file, "offset": version.offset, "length": version.length}
             else:
-                rows += [problem_row(code, sentence, **origin) for code, sentence in schema.problems]
-            rows += [
-                problem_row(
-                    Problem.LOB_NOT_IN_STREAM,
-                    f"column {column.name} {column.type}: a locator of 76 bytes; its content is not in the stream",
-                    **origin,
-                )
-                for column in schema.columns
-                if column.kind == ColumnKind.LOB
-            ]
+                rows += [problem_row(code, sentence, **place) for code, sentence in version.schema.problems]
+            for column in version.schema.columns:
+                if column.kind == ColumnKind.LOB:
+                    sentence = (
+                        f"column {column.name} {column.type}: a locator of 76 bytes; its content is not in the stream"
+                    )
+                    rows.append(problem_row(Problem.LOB_NOT_IN_STREAM, sentence, **place))
         return rows
-
-
-def _versions(shared: Shared) -> Iterator[tuple[Version, TableSchema, tuple[str | None, str], dict[str, int]]]:
-    """Every version, its schema, the names of its table, and the location of its record (empty: a side file)."""
-    versions = Versions(shared, {})
-    for version in shared.versions:
-        schema = versions.schema(version.label, version.number)
-        assert schema is not None  # it is one of them
-        location = {"file_index": version.file_index, "offset": version.offset, "length": version.length}
-        yield version, schema, versions.names(version.label), location if version.file_index >= 0 else {}
 
 
 def _column_row(column: Column) -> dict[str, Any]:

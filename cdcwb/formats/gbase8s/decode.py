@@ -8,8 +8,9 @@ Kernels read the headers of many records and locate their columns; each record g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -42,7 +43,6 @@ from cdcwb.formats.gbase8s.values import (
     column_table,
     decode_values,
     prefix_width,
-    signed_number,
     value_of,
 )
 from cdcwb.formats.kernels import interpreted, kernel
@@ -131,9 +131,9 @@ def _read_headers(b: Bytes, starts: Ints, ends: Any, out: Ints, status: Any) -> 
             if _SEQUENCE_AT[number]:
                 out[3, r] = big_endian(b, at + _SEQUENCE_AT[number], 8)
             if _TRANSACTION_AT[number]:
-                out[4, r] = signed_number(b, at + _TRANSACTION_AT[number], 4)
+                out[4, r] = big_endian(b, at + _TRANSACTION_AT[number], 4)
             if _LABEL_AT[number]:
-                out[5, r] = signed_number(b, at + _LABEL_AT[number], 4)
+                out[5, r] = big_endian(b, at + _LABEL_AT[number], 4)
             if _TIME_AT[number]:
                 out[6, r] = big_endian(b, at + _TIME_AT[number], 8)
                 if out[6, r] < _EARLIEST or out[6, r] > _LATEST:
@@ -149,7 +149,7 @@ def _read_headers(b: Bytes, starts: Ints, ends: Any, out: Ints, status: Any) -> 
         status[r] = s
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Headers:
     """Header fields of records ``buffer[start:end]``, one array each, in capture order. Missing fields are 0.
     ``number`` is 0 if it is unknown or the record is too short for its type's header. ``label``: of row records,
@@ -179,13 +179,13 @@ class Headers:
         """A mask of records that belong to a transaction."""
         return _TRANSACTION_AT[self.number] > 0
 
-    @property
+    @cached_property
     def header_end(self) -> Ints:
         """The end of the header in the buffer, limited to the record."""
         end: Ints = np.minimum(self.start + np.maximum(self.header_size, COMMON_HEADER), self.end)
         return end
 
-    @property
+    @cached_property
     def payload_end(self) -> Ints:
         """The end of the payload in the buffer."""
         end: Ints = np.minimum(self.header_end + self.payload_size, self.end)
@@ -193,20 +193,20 @@ class Headers:
 
     def payload(self, record: int) -> bytes:
         """The payload of one record."""
-        first = int(self.start[record]) + max(int(self.header_size[record]), COMMON_HEADER)
-        last = min(first + int(self.payload_size[record]), int(self.end[record]))
-        return self.buffer[min(first, last) : last].tobytes()
+        return self.buffer[self.header_end[record] : self.payload_end[record]].tobytes()
 
     def take(self, records: npt.NDArray[Any]) -> Headers:
         """The headers of these records only."""
-        return Headers(self.buffer, *(getattr(self, name)[records] for name in Headers.__slots__[1:]))
+        _, *arrays = fields(self)
+        return Headers(self.buffer, *(getattr(self, one.name)[records] for one in arrays))
 
 
 def read_headers(buffer: Bytes, start: Ints, end: Ints) -> Headers:
     """The headers of the records ``buffer[start:end]``; every record must have its 16 common bytes."""
     out, status = np.empty((7, len(start)), dtype=np.int64), np.zeros(len(start), dtype=np.int64)
     _read_headers(buffer, start, end, out, status)
-    return Headers(buffer, start, end, out[0], out[1], out[2], out[3].view(np.uint64), out[4], out[5], out[6], status)
+    sequence, (transaction, label) = out[3].view(np.uint64), out[4:6].astype(np.int32).astype(np.int64)  # signed
+    return Headers(buffer, start, end, out[0], out[1], out[2], sequence, transaction, label, out[6], status)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -226,73 +226,46 @@ class Tables:
              not schema.decodable or schema.decodable < len(schema.columns))
             for first, schema in zip(firsts.tolist(), schemas, strict=False)
         ]  # fmt: skip
+        # index of the first column, decodable columns, variable columns, fixed bytes, whether these are known, problems
         self.table = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
         self.names = pa.array([column.name for column in self.columns], pa.string())
 
 
 @kernel
 def _lay_out(
-    b: Bytes, header_size: Ints, starts: Ints, header_ends: Ints, payload_ends: Ints, schema: Ints, table: Ints,
-    columns: Ints, little: int, prefix: int, words: Ints, row_ends: Ints, value_ends: Any, status: Any, column: Ints,
-    first: Ints, last: Ints,
+    b: Bytes, starts: Ints, stops: Ints, first_column: Ints, count: Ints, columns: Ints, prefix: int, by_words: Bools,
+    first_word: Ints, sizes: Ints, ends: Ints, value_ends: Any, column: Ints, first: Ints, last: Ints,
 ) -> None:  # fmt: skip
     v = 0
     for r in range(len(starts)):
-        t = schema[r]
-        s = status[r]
-        words_at, at, stop = starts[r] + ROW_HEADER, header_ends[r], payload_ends[r]
-        room = (header_size[r] - ROW_HEADER) // SIZE_WORD
-        wanted = table[t, 2] if t >= 0 and table[t, 1] else room
-        if header_size[r] > ROW_HEADER + SIZE_WORD * wanted:
-            s |= _LONG
-        elif room < wanted:
-            s |= _NO_WORDS
-        count = min(wanted, room, (at - words_at) // SIZE_WORD)
-        words[r] = count
-        if t < 0:
-            s |= _NO_SCHEMA
-        else:
-            total = table[t, 3]
-            for w in range(count):
-                total += _size_word(b, words_at + SIZE_WORD * w, little)
-            complete = count == table[t, 2]
-            by_words = complete and total == stop - at
-            decodable = table[t, 1]
-            if count and complete and decodable and table[t, 4] and not by_words:
-                s |= _WORDS
-            done = 0
-            for c in range(table[t, 0], table[t, 0] + decodable):
-                size, kind = columns[c, 1], columns[c, 0]
-                if size < 0:
-                    width = LVARCHAR_PREFIX if kind == _LVARCHAR else prefix
-                    if by_words:
-                        size = _size_word(b, words_at, little)
-                        words_at += SIZE_WORD
-                    elif at + width <= stop:
-                        size = width + big_endian(b, at, width)
-                if size < 0 or at + size > stop:
-                    s |= _ROW_END
-                    break
-                column[v], first[v], last[v] = c, at, at + size
-                v += 1
-                at += size
-                done += 1
-            if table[t, 5]:
-                s |= _SCHEMA
-            elif done == decodable and at != stop:
-                s |= _LEFT_OVER
-        status[r], row_ends[r], value_ends[r + 1] = s, at, v
+        at, stop, word = starts[r], stops[r], first_word[r]
+        for c in range(first_column[r], first_column[r] + count[r]):
+            size = columns[c, 1]
+            if size < 0 and by_words[r]:
+                size = sizes[word]
+                word += 1
+            elif size < 0:
+                width = LVARCHAR_PREFIX if columns[c, 0] == _LVARCHAR else prefix
+                if at + width <= stop:
+                    size = width + big_endian(b, at, width)
+            if size < 0 or at + size > stop:
+                break
+            column[v], first[v], last[v] = c, at, at + size
+            v += 1
+            at += size
+        ends[r], value_ends[r + 1] = at, v
 
 
 _LVARCHAR: Final = list(ColumnKind).index(ColumnKind.LVARCHAR)
 
 
-@kernel
-def _size_word(b: Bytes, at: int, little: int) -> Any:
-    """A size word, in the byte order of the server (§3)."""
-    if little:
-        return np.int64(b[at]) | np.int64(b[at + 1]) << 8 | np.int64(b[at + 2]) << 16 | np.int64(b[at + 3]) << 24
-    return big_endian(b, at, 4)
+def _size_words(buffer: Bytes, start: Ints, count: Ints, byte_order: str) -> tuple[Ints, Ints]:
+    """The size words of rows, ``count`` of each from ``start`` on, in the byte order of the server (§3); and the index
+    at which those of each row begin, and the end."""
+    begin = np.append(0, np.cumsum(count))
+    at = np.repeat(start - SIZE_WORD * begin[:-1], count) + SIZE_WORD * np.arange(begin[-1])
+    words = bytes_of(buffer, at, SIZE_WORD).view("<u4" if byte_order == "little" else ">u4")
+    return words.reshape(-1).astype(np.int64), begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,18 +309,37 @@ def lay_out(headers: Headers, tables: Tables, schema: Ints, settings: Settings) 
     exactly the payload. Otherwise the length prefixes are used; if these do not end with the payload either, only the
     columns that are completely inside it are decoded.
     """
-    count = len(schema)
-    room = int(tables.table[schema[schema >= 0], 1].sum())
-    words, ends = np.empty(count, np.int64), np.empty(count, np.int64)
-    value_ends = np.zeros(count + 1, np.int32)
-    column, start, stop = np.empty((3, room), np.int64)
+    status, start, stop = headers.status, headers.header_end, headers.payload_end
+    no_schema = np.zeros((1, tables.table.shape[1]), np.int64)  # for the index -1
+    facts = np.append(tables.table, no_schema, axis=0)[schema].T.copy()
+    first_column, decodable, variable, fixed_bytes, size_is_known, has_problem = facts
+    room = (headers.header_size - ROW_HEADER) // SIZE_WORD
+    wanted = np.where(decodable > 0, variable, room)
+    words_at = headers.start + ROW_HEADER
+    words = np.minimum(np.minimum(wanted, room), (start - words_at) // SIZE_WORD)
+    sizes, first_word = _size_words(headers.buffer, words_at, words, settings.byte_order)
+    total = np.append(0, np.cumsum(sizes))[first_word]
+    is_complete = words == variable
+    by_words = is_complete & (fixed_bytes + np.diff(total) == stop - start)
+    ends, value_ends = np.empty(len(schema), np.int64), np.zeros(len(schema) + 1, np.int32)
+    column, first, last = np.empty((3, int(decodable.sum())), np.int64)
     _lay_out(
-        headers.buffer, headers.header_size, headers.start, headers.header_end, headers.payload_end, schema,
-        tables.table, tables.column_table, settings.byte_order == "little", settings.prefix_width,
-        words, ends, value_ends, headers.status, column, start, stop,
+        headers.buffer, start, stop, first_column, decodable, tables.column_table, settings.prefix_width, by_words,
+        first_word, sizes, ends, value_ends, column, first, last,
     )  # fmt: skip
+    is_cut = np.diff(value_ends) < decodable
+    for bit, rows in (
+        (_LONG, headers.header_size > ROW_HEADER + SIZE_WORD * wanted),
+        (_NO_WORDS, room < wanted),
+        (_NO_SCHEMA, schema < 0),
+        (_WORDS, (words > 0) & is_complete & (decodable > 0) & (size_is_known > 0) & ~by_words),
+        (_ROW_END, is_cut),
+        (_SCHEMA, has_problem > 0),
+        (_LEFT_OVER, (schema >= 0) & (has_problem == 0) & ~is_cut & (ends != stop)),
+    ):
+        status |= np.where(rows, bit, 0)
     used = int(value_ends[-1])
-    return Rows(headers, tables, schema, words, ends, value_ends, column[:used], start[:used], stop[:used])
+    return Rows(headers, tables, schema, words, ends, value_ends, column[:used], first[:used], last[:used])
 
 
 # --- columns of events ------------------------------------------------------------------------------------------------
@@ -384,8 +376,10 @@ def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) 
                 values.append(batch.pool.add_integers(numbers.astype(np.int64)))
         words_at = start + fields[-1].offset + fields[-1].size
         words_end = words_at + SIZE_WORD * words[index]
+        sizes, begin = _size_words(headers.buffer, words_at, words[index], byte_order)
+        lists = pa.ListArray.from_arrays(pa.array(begin.astype(np.int32)), integers(sizes))
         extra = {
-            "variable_sizes": _size_words(headers.buffer, words_at, words[index], byte_order),
+            "variable_sizes": pc.if_else(pa.array(words[index] > 0), pc.binary_join(lists, " "), None),
             "extra_header": _hex(headers.buffer, words_end, headers.header_end[index]),
             "undecoded": _hex(headers.buffer, row_ends[index], headers.payload_end[index]),
         }
@@ -400,15 +394,6 @@ def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) 
                 index[some], [names[at] for at in chosen], places[np.ix_(some, np.array(chosen))]
             )
     return batch.maps["headers"].build()
-
-
-def _size_words(buffer: Bytes, start: Ints, count: Ints, byte_order: str) -> pa.Array:
-    """Size words with spaces between them; null for none."""
-    ends = np.append(0, np.cumsum(count))
-    at = np.repeat(start - SIZE_WORD * ends[:-1], count) + SIZE_WORD * np.arange(ends[-1])
-    numbers = bytes_of(buffer, at, SIZE_WORD).view("<u4" if byte_order == "little" else ">u4").reshape(-1)
-    lists = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), integers(numbers.astype(np.int64)))
-    return pc.if_else(pa.array(count > 0), pc.binary_join(lists, " "), pa.scalar(None, pa.string()))
 
 
 def _hex(buffer: Bytes, start: Ints, stop: Ints) -> pa.Array:
@@ -474,7 +459,7 @@ def columns_of(
     if not (images or header_map or find_problems):
         return columns
     count = len(headers.start)
-    words, row_ends = np.zeros(count, np.int64), headers.payload_end
+    words, row_ends = np.zeros(count, np.int64), headers.payload_end.copy()
     problems: dict[int, Problems] = {}
     for name, before in (("before", True), ("after", False)):
         places = np.flatnonzero(IS_ROW[headers.number] & (_IS_BEFORE[headers.number] == before))
@@ -609,10 +594,10 @@ def _facts_of_row(rows: Rows, r: int, settings: Settings) -> dict[str, Any]:
     facts["words"] = min(room, facts["variable"])
     if schema is None:
         return facts
-    words = headers.buffer[headers.start[r] + ROW_HEADER :][: SIZE_WORD * int(rows.words[r])]
-    facts["by_words"] = schema.fixed_bytes + sum(
-        words.view("<u4" if settings.byte_order == "little" else ">u4").tolist()
+    words, _ = _size_words(
+        headers.buffer, headers.start[r : r + 1] + ROW_HEADER, rows.words[r : r + 1], settings.byte_order
     )
+    facts["by_words"] = schema.fixed_bytes + int(words.sum())
     done = int(rows.value_ends[r + 1] - rows.value_ends[r])
     if done < schema.decodable:
         column = schema.columns[done]

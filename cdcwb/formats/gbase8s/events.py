@@ -1,25 +1,36 @@
 """The records of a split as columns of ``events``: their transactions, the table versions in force, and what the
-decoder makes of them (docs/formats/gbase8s.md)."""
+decoder makes of them (docs/formats/gbase8s.md); and one table as typed columns, decoded directly from the bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.gbase8s.decode import SCHEMA_RECORD, Headers, Tables, columns_of, counts_of, read_headers
-from cdcwb.formats.gbase8s.layout import RECORD_TYPES
-from cdcwb.formats.gbase8s.plan import KIND_OF, Shared, State, Version
-from cdcwb.formats.gbase8s.schema import NO_COUNTS, TableSchema, schema_text, table_schema
-from cdcwb.formats.records import Bools, Ints, Reader, Segments
+from cdcwb.formats.dissector import TableRequest, Wanted
+from cdcwb.formats.gbase8s.decode import (
+    SCHEMA_RECORD,
+    Headers,
+    Tables,
+    columns_of,
+    counts_of,
+    lay_out,
+    names_of,
+    positions,
+    read_headers,
+)
+from cdcwb.formats.gbase8s.layout import RECORD_TYPES, Column, ColumnKind
+from cdcwb.formats.gbase8s.plan import KIND_OF, Shared, State, segments_of
+from cdcwb.formats.gbase8s.schema import NO_COUNTS, schema_text
+from cdcwb.formats.records import Bools, Ints, Plan, Reader, Segments, Stream
+from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.transactions import Found, assign
 from cdcwb.model import Kind
 
-__all__ = ["RecordReader", "Records", "Versions"]
+__all__ = ["RecordReader", "Records", "Versions", "read_table", "typed_schema"]
 
 _KINDS: Final = {0: Kind.CONTROL, **{number: kind.kind for number, kind in RECORD_TYPES.items()}}
 _TIMED: Final = (1, 2)
@@ -91,12 +102,12 @@ class RecordReader(Reader):
         """The table schemas in force at some records, and the index of each record's schema; -1: none."""
         rows = np.flatnonzero(headers.row)
         versions, table = self.versions.tables(headers.label[rows], version[rows])
-        schemas = [self.versions.schema(*v) for v in versions]
-        known = np.array([schema is not None for schema in schemas], dtype=bool)
-        place_of = np.where(known, np.cumsum(known) - 1, -1)
+        known = [at for at, key in enumerate(versions) if key in self.versions.known]
+        place_of = np.full(len(versions), -1, dtype=np.int64)
+        place_of[known] = np.arange(len(known))
         out = np.full(len(headers.start), -1, dtype=np.int64)
         out[rows] = place_of[table]
-        return Tables([schema for schema in schemas if schema is not None]), out
+        return Tables([self.versions.known[versions[at]].schema for at in known]), out
 
 
 # --- table versions ---------------------------------------------------------------------------------------------------
@@ -108,19 +119,8 @@ class Versions:
     def __init__(self, shared: Shared, in_force: Mapping[int, int]) -> None:
         self._charset, self._labels, self._in_force = shared.settings.charset, shared.labels, dict(in_force)
         self._base = 1 + max((version.number for version in shared.versions), default=0)
-        self._versions = {(version.label, version.number): version for version in shared.versions}
-        self._schemas: dict[tuple[int, int], TableSchema] = {}
-        self._by_text: dict[tuple[int, str], list[Version]] = {}
-        for version in shared.versions:
-            self._by_text.setdefault((version.label, version.text), []).append(version)
-
-    def schema(self, label: int, number: int) -> TableSchema | None:
-        """The version with a number, or None. Its text is parsed on first use, since a split may need few."""
-        key = (label, number)
-        if key not in self._schemas and key in self._versions:
-            known = self._versions[key]
-            self._schemas[key] = table_schema(*key, known.text, known.counts, known.origin)
-        return self._schemas.get(key)
+        self.known = {(version.label, version.number): version for version in shared.versions}
+        self._numbers = {(version.label, version.text, version.counts): version.number for version in shared.versions}
 
     def names(self, label: int) -> tuple[str | None, str]:
         """Schema and table name of a label; without a map the label's number is the table name."""
@@ -138,8 +138,7 @@ class Versions:
         for record in np.flatnonzero(headers.number == SCHEMA_RECORD).tolist():
             label = int(headers.label[record])
             text, counts = schema_text(headers.payload(record), self._charset), counts_of(headers, record)
-            same = (v.number for v in self._by_text.get((label, text), ()) if v.counts in (counts, NO_COUNTS))
-            out[record] = next(same, 0)
+            out[record] = self._numbers.get((label, text, counts)) or self._numbers.get((label, text, NO_COUNTS), 0)
             places, numbers = opened.setdefault(label, ([-1], [self._in_force.get(label, 0)]))
             places.append(record)
             numbers.append(int(out[record]))
@@ -167,19 +166,115 @@ class Versions:
         return [pa.array([t[at] for t in texts], pa.string()).take(index) for at in range(3)]
 
 
-_CLOSE: Final = 1 << 16
-
-
 def distinct(values: Ints) -> tuple[Ints, Ints]:
-    """The distinct values, ascending, and the index of each of ``values``. Record numbers, labels and file indices are
-    dense, so counting them is several times as fast as sorting.
+    """The distinct values, and the index of each of ``values``."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
+
+
+# --- one table as typed columns ---------------------------------------------------------------------------------------
+
+_IMAGES: Final = {"before": (41, 42), "after": (40, 43)}
+_TYPES: Final = {
+    ColumnKind.SMALLINT: pa.int16(),
+    ColumnKind.INTEGER: pa.int32(),
+    ColumnKind.BIGINT: pa.int64(),
+    ColumnKind.INT8: pa.int64(),
+    ColumnKind.DATE: pa.date32(),
+    ColumnKind.FLOAT: pa.float64(),
+    ColumnKind.SMALLFLOAT: pa.float32(),
+    ColumnKind.BOOLEAN: pa.bool_(),
+    ColumnKind.LOB: pa.binary(),
+}
+
+
+def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
+    """The columns of :func:`read_table`: the location of the row, then ``before`` and ``after`` as structures of typed
+    columns.
+
+    A column whose type differs between versions is text. Raises CaptureError, which lists the known ones, for an
+    unknown table or column.
     """
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    if high - low >= _CLOSE:
-        different, index = np.unique(values, return_inverse=True)
-        return different, index
-    from_low = values - low
-    different = np.flatnonzero(np.bincount(from_low))
-    places = np.zeros(high - low + 1, dtype=np.int64)
-    places[different] = np.arange(len(different))
-    return low + different, places[from_low]
+    return request_schema(_column_types(plan, request), request)
+
+
+def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
+    versions = Versions(plan.shared, {})
+    labels = sorted({version.label for version in plan.shared.versions})
+    of_table = [label for label in labels if request.name in versions.table_names(label)]
+    if not of_table:
+        raise no_table(request, (name for label in labels for name in versions.table_names(label)), " with a schema")
+    schemas = [one.schema for one in plan.shared.versions if one.label in of_table]
+    types: dict[str, pa.DataType] = {}
+    for schema in versions_of(schemas, request):
+        for column in schema.columns[: schema.decodable]:
+            kind = arrow_type(column)
+            before = types.setdefault(column.name, kind)
+            types[column.name] = before if before == kind else _common_type(before, kind)
+    return chosen_columns(types, request)
+
+
+def _common_type(first: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The wider of two whole-number types; text if no type has both without loss."""
+    if pa.types.is_integer(first) and pa.types.is_integer(other):
+        return first if first.bit_width > other.bit_width else other
+    return pa.string()
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """The type of a column in ``Capture.table``.
+
+    Partial DATETIMEs, INTERVALs and floating DECIMALs have no type in Spark that loses nothing, so they stay text.
+    """
+    if column.kind == ColumnKind.DECIMAL and column.scale is not None and column.precision is not None:
+        return pa.decimal128(column.precision, column.scale)
+    if column.kind == ColumnKind.DATETIME and column.start == 0 and (column.end or 0) >= 4:
+        return pa.date32() if column.end == 4 else pa.timestamp("us")
+    return _TYPES.get(column.kind, pa.string())
+
+
+def read_table(plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
+    """The row records of one table in one split, in capture order."""
+    types = _column_types(plan, request)
+    schema = request_schema(types, request)
+    wanted = Wanted(tables=frozenset([request.name]), kinds=frozenset(["change", "before", "after"]))
+    with Stream(plan.files) as stream:
+        here = plan.splits[split]
+        reader = RecordReader(plan.shared, here.state)
+        for segments in segments_of(stream, plan.framing, here.start, here.stop):
+            records = np.flatnonzero(segments.record)
+            found = reader.advance(segments, records)
+            keep = np.flatnonzero(reader.matching(found, wanted) & found.headers.row)
+            if len(keep):
+                file_index, offset, _ = stream.places(segments, records[keep])
+                transaction = pa.array(found.names, pa.string()).take(pa.array(found.transaction[keep]))
+                columns = _columns(reader, found.headers.take(keep), found.version[keep], transaction, types, request)
+                places = [pa.array(file_index.astype(np.int32)), pa.array(offset)]
+                yield pa.RecordBatch.from_arrays([*places, *columns], schema=schema)
+
+
+def _columns(
+    reader: RecordReader, headers: Headers, version: Ints, transaction: pa.Array, types: dict[str, pa.DataType],
+    request: TableRequest,
+) -> list[pa.Array]:  # fmt: skip
+    rows = lay_out(headers, *reader.schemas(headers, version), reader.settings)
+    count = len(version)
+    row_of = np.repeat(np.arange(count), np.diff(rows.value_ends))
+    columns: list[pa.Array] = []
+    for name, kind in types.items():
+        named = np.array([column.name == name for column in rows.tables.columns], dtype=bool)
+        chosen = np.flatnonzero(named[rows.column])
+        values = rows.chosen(chosen).decode(reader.settings)
+        typed = values.text if pa.types.is_string(kind) else values.as_type(kind)  # only text can have invalid ones
+        if len(typed) < count:
+            index = np.full(count, -1, dtype=np.int64)
+            index[row_of[chosen]] = np.arange(len(chosen))
+            typed = typed.take(pa.array(index, mask=index < 0))
+        columns.append(typed)
+    fields = [pa.field(name, kind) for name, kind in types.items()]
+    images = [
+        pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(~np.isin(headers.number, _IMAGES[image])))
+        for image in images_of(request)
+    ]
+    *_, version_name = reader.versions.name_arrays(headers.label, version, np.ones(count, dtype=bool))
+    return [*names_of(headers), positions(headers), transaction, version_name, *images]

@@ -103,7 +103,8 @@ def first_chain(b: Bytes, at_end: int) -> Any:
     """The offset at which reading can begin in the middle of a stream: the first strong candidate that is followed by
     another candidate (or by the end of the stream), else the first strong one; -1 if the buffer has none."""
     count, first = len(b), np.int64(-1)
-    at = next_strong(b, 0, count)
+    at: Any = np.int64(0)  # a literal 0 would compile it twice
+    at = next_strong(b, at, count)
     while at < count:
         end = record_end(b, at)
         if header_at(b, end) != GAP or (at_end and end == count):

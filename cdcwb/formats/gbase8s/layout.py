@@ -102,6 +102,7 @@ COMMON_FIELDS: Final = tuple(
 
 _OF_TRANSACTION = ("sequence_number", "transaction_id")
 _OF_ROW = (*_OF_TRANSACTION, "user_data", "flags")
+_OF_SCHEMA = ("user_data", "flags", "fixed_length_bytes", "fixed_columns", "variable_columns")
 
 RECORD_TYPES: Final[dict[int, RecordType]] = {
     kind.number: kind
@@ -130,16 +131,7 @@ RECORD_TYPES: Final[dict[int, RecordType]] = {
         ),
         _type(119, "TRUNCATE", Kind.CHANGE, Operation.TRUNCATE, "a table was truncated", *_OF_TRANSACTION, "user_data"),
         _type(
-            200,
-            "TABSCHEM",
-            Kind.SCHEMA,
-            None,
-            "the captured columns of a table, fixed-length ones first",
-            "user_data",
-            "flags",
-            "fixed_length_bytes",
-            "fixed_columns",
-            "variable_columns",
+            200, "TABSCHEM", Kind.SCHEMA, None, "the captured columns of a table, fixed-length ones first", *_OF_SCHEMA
         ),
         _type(
             201, "TIMEOUT", Kind.HEARTBEAT, None, "nothing new arrived within the session's timeout", "sequence_number"

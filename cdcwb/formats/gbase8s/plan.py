@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,14 @@ from cdcwb.formats.files import SHAPES
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, Headers, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import KEY, STRONG, Edges, Reads, header_at, inferred_reads, iter_segments, repeats
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, SIZE_WORD, ColumnKind, Settings
-from cdcwb.formats.gbase8s.schema import NO_COUNTS, Counts, SchemaTextError, parse_columns, read_side_file, schema_text
+from cdcwb.formats.gbase8s.schema import (
+    NO_COUNTS,
+    Counts,
+    TableSchema,
+    read_side_file,
+    schema_text,
+    table_schema,
+)
 from cdcwb.formats.records import SPLIT_SIZE, Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
 from cdcwb.formats.transactions import COMMIT, KINDS, Border, Summary, borders
@@ -334,7 +342,7 @@ def _stale(found: Iterable[Segments]) -> int:
 # --- the first pass ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Version:
     """One schema text of one label. ``file_index``, ``offset``, ``length``: the location of its TABSCHEM in the
     decompressed file; -1: none."""
@@ -347,6 +355,16 @@ class Version:
     file_index: int = -1
     offset: int = -1
     length: int = -1
+
+    @property
+    def schema(self) -> TableSchema:
+        """Its parsed text."""
+        return _parsed(self)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(version: Version) -> TableSchema:
+    return table_schema(version.label, version.number, version.text, version.counts, version.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,32 +512,24 @@ def _restart(highest: int, still_open: Mapping[int, str]) -> dict[str, Any]:
 
 
 def _versions(found: Sequence[Found], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
-    """All table versions, and those in force at the start of each split."""
-    versions = [
-        Version(label, 1, text.rstrip("\0"), NO_COUNTS, "side file") for label, text in sorted(options.schemas.items())
-    ]
-    now = {version.label: 1 for version in versions}
-    numbers = dict(now)
-    same: dict[tuple[int, str], list[Version]] = {}
-    for version in versions:
-        same[version.label, version.text] = [version]
-    in_force: list[dict[int, int]] = []
+    """All table versions, and those in force at the start of each split. A text of the side file that the capture
+    confirms is the capture's."""
+    side = [Version(label, 1, text.rstrip("\0"), NO_COUNTS, "side file") for label, text in options.schemas.items()]
+    versions = {(version.label, 1): version for version in sorted(side, key=lambda version: version.label)}
+    numbers = {(version.label, version.text, NO_COUNTS): 1 for version in side}
+    highest = {version.label: 1 for version in side}
+    now, in_force = dict(highest), []
     for one in found:
         in_force.append(dict(now))
         for schema in one.schemas:
-            known = same.setdefault((schema.label, schema.text), [])
-            match = next((version for version in known if version.counts in (schema.counts, NO_COUNTS)), None)
-            if match is None:
-                numbers[schema.label] = schema.number = numbers.get(schema.label, 0) + 1
-                known.append(schema)
-                versions.append(schema)
-            elif match.counts == NO_COUNTS:  # that of the side file, confirmed by the capture
-                schema.number = match.number
-                versions[versions.index(match)] = known[known.index(match)] = schema
-            else:
-                schema.number = match.number
-            now[schema.label] = schema.number
-    return versions, in_force
+            label, content = schema.label, (schema.label, schema.text, schema.counts)
+            if content not in numbers:
+                confirmed = numbers.pop((label, schema.text, NO_COUNTS), None)
+                numbers[content] = confirmed or highest.get(label, 0) + 1
+                highest[label] = max(highest.get(label, 0), numbers[content])
+                versions[label, numbers[content]] = replace(schema, number=numbers[content])
+            now[label] = numbers[content]
+    return list(versions.values()), in_force
 
 
 def _settings(
@@ -557,10 +567,7 @@ def _varchars(versions: list[Version]) -> set[tuple[int, int, int]]:
     """Label, number of variable columns and index among them of the columns that are VARCHAR in some version."""
     labels: set[tuple[int, int, int]] = set()
     for version in versions:
-        try:
-            variable = [column for column in parse_columns(version.text) if not column.fixed]
-        except SchemaTextError:  # not counted; its version reports the problem
-            continue
+        variable = [column for column in version.schema.columns if not column.fixed]
         labels.update(
             (version.label, len(variable), at) for at, c in enumerate(variable) if c.kind == ColumnKind.VARCHAR
         )

@@ -142,20 +142,9 @@ _TOKENS: Final = re.compile(
 )
 _NAMES: Final = ("word", "quoted")
 _CONSTRAINTS: Final = frozenset(
-    (
-        "not",
-        "null",
-        "default",
-        "primary",
-        "unique",
-        "distinct",
-        "references",
-        "check",
-        "constraint",
-        "collate",
-        "comment",
-    )
-)
+    ("not", "null", "default", "primary", "unique", "distinct", "references", "check", "constraint", "collate",
+     "comment")
+)  # fmt: skip
 """Words that end a column's type; the following ones have no influence on its bytes."""
 
 
@@ -322,7 +311,7 @@ Counts = tuple[int | None, int | None, int | None]
 """Bytes of the fixed-length columns, numbers of fixed and of variable columns, by the header of a TABSCHEM record
 (§2)."""
 
-NO_COUNTS: Final = (None, None, None)
+NO_COUNTS: Final[Counts] = (None, None, None)
 """The counts of a side file."""
 
 

@@ -133,19 +133,10 @@ class _Tree:
 
     def common_header(self) -> Field:
         """The first 16 bytes."""
-        header, payload, scheme, number = (self.number(field) for field in COMMON_FIELDS)
-        meanings = (
-            (header, "size of the header in bytes, size words included"),
-            (payload, "size of the payload in bytes"),
-            (scheme, f"{SCHEME} is the only known scheme"),
-            (number, record_name(number)),
-        )
-        children = (
-            self.node(f.name, f.offset, f.offset + f.size, str(value), meaning, self.first(f.name))
-            for f, (value, meaning) in zip(COMMON_FIELDS, meanings, strict=True)
-        )
         meaning = "four big-endian integers at the beginning of every record"
-        return self.node("common header", 0, COMMON_HEADER, None, meaning, children=children)
+        return self.node(
+            "common header", 0, COMMON_HEADER, None, meaning, children=map(self.header_field, COMMON_FIELDS)
+        )
 
     def specific_header(self) -> Field:
         """The fields of the record's type."""
@@ -154,16 +145,12 @@ class _Tree:
         return self.node("specific header", COMMON_HEADER, self.words_at, None, meaning, children=children)
 
     def header_field(self, field: HeaderField) -> Field:
-        """One field of the record's type."""
+        """One field of the header."""
         value = self.number(field)
         text = f"{value:016X}" if field.name == "sequence_number" else str(value)
-        meaning, problem = _MEANINGS[field.name](value), None
-        if field.name == "flags":
-            problem = self.first("flags")
-            if self.kind is RECORD_TYPES[202] and value & SESSION_INVALID:
-                meaning = "the session is lost and can only be closed"
-        elif field.name == "error_code":
-            problem = Problem.SOURCE_ERROR
+        meaning, problem = _MEANINGS[field.name](value), self.first(field.name)
+        if field.name == "flags" and self.kind is RECORD_TYPES[202] and value & SESSION_INVALID:
+            meaning = "the session is lost and can only be closed"
         elif field.name in ("start_time", "commit_time"):
             problem = self.first("time")
             time = None if problem else (_EPOCH + timedelta(seconds=value)).isoformat().replace("+00:00", "Z")
@@ -255,6 +242,10 @@ class _Tree:
 
 
 _MEANINGS: Final[dict[str, Callable[[int], str]]] = {
+    "header_size": lambda _: "size of the header in bytes, size words included",
+    "payload_size": lambda _: "size of the payload in bytes",
+    "packetization_scheme": lambda _: f"{SCHEME} is the only known scheme",
+    "record_number": record_name,
     "sequence_number": lsn,
     "transaction_id": lambda _: "transaction id; reused after the transaction ends",
     "start_time": lambda _: "Unix seconds, UTC: ",
@@ -280,7 +271,8 @@ def describe(plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[F
     before = [v for v in plan.shared.versions if (v.file_index, v.offset) <= (index, offset)]
     versions = Versions(plan.shared, {v.label: v.number for v in before})
     label, number = int(headers.label[0]), int(versions.of_records(headers)[0])
-    schema = versions.schema(label, number)
+    version = versions.known.get((label, number))
+    schema = None if version is None else version.schema
     note = ""
     if headers.row[0] and schema is None:
         note = f"no table schema of label {label} was seen"

@@ -1,12 +1,15 @@
-"""Decodes column values of a row payload to text without loss (docs/formats/gbase8s.md §4). Kernels decode many values
-of any columns in one call, each to its text and a status; :func:`detail` makes a sentence from the status. There is no
-null bitmap: NULL is a pattern of its own in every type. Integers and floats are big-endian. Bytes that are not a value
-of their type are lower-case hex with a problem.
+"""Decodes column values of a row payload without loss (docs/formats/gbase8s.md §4): many values of any columns in one
+call, kind by kind, to Arrow arrays with a status for each; :func:`value_of` makes a sentence from the status. There is
+no null bitmap: NULL is a pattern of its own in every type. Integers and floats are big-endian. Packed decimals are
+decoded by kernels, to text. Bytes that are not a value of their type are lower-case hex with a problem.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,34 +17,46 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, from_matrix, gather, hex_digits
 from cdcwb.formats.gbase8s.layout import FRACTION, LVARCHAR_PREFIX, QUALIFIERS, SECOND, Column, ColumnKind, Settings
 from cdcwb.formats.kernels import kernel
 from cdcwb.model import Problem
 
 __all__ = [
-    "BAD", "NULL", "OK", "Value", "Values", "big_endian", "column_table", "decode_value", "decode_values", "value_of",
+    "BAD", "Value", "Values", "big_endian", "column_table", "decode_value", "decode_values", "prefix_width", "value_of",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-_KINDS: Final = tuple(ColumnKind)
-_SMALLINT, _INTEGER, _BIGINT, _INT8, _DATE, _FLOAT, _SMALLFLOAT, _BOOLEAN = range(8)
-_CHAR, _DECIMAL, _DATETIME, _INTERVAL, _VARCHAR, _LVARCHAR, _LOB = range(8, 15)
+Bools = npt.NDArray[np.bool_]
 
-# status of a value; from _SIGN on it is a problem
-OK, NULL, _ENCODED, BAD = 0, 1, 2, 3
-_SIGN, _MAGNITUDE, _DAY, _BOOLEAN_BYTES, _DIGIT, _MINUS_ZERO, _PRECISION = range(3, 10)
-_PLACES, _PARTIAL_DIGIT, _MINUS_TIME, _FIELD, _DAY_OF_MONTH = range(10, 15)
-_NO_PREFIX, _PREFIX, _NO_FLAG, _FLAG, _CHARSET = range(15, 20)
+_KINDS: Final = tuple(ColumnKind)
+_DECIMAL, _INTERVAL = _KINDS.index(ColumnKind.DECIMAL), _KINDS.index(ColumnKind.INTERVAL)
+
+# status of a value; from BAD on it is a problem
+OK, NULL, BAD = 0, 1, 2
+_SIGN, _MAGNITUDE, _DAY, _BOOLEAN_BYTES, _DIGIT, _MINUS_ZERO, _PRECISION = range(2, 9)
+_PLACES, _PARTIAL_DIGIT, _MINUS_TIME, _FIELD, _DAY_OF_MONTH = range(9, 14)
+_NO_PREFIX, _PREFIX, _NO_FLAG, _FLAG, _CHARSET = range(14, 19)
 
 _DAY_ZERO: Final = 25568  # days from 1899-12-31 to 1970-01-01
 _FIRST_DAY: Final = -719162  # 0001-01-01, in days from 1970-01-01
 _LAST_DAY: Final = 2932896  # 9999-12-31
 _LOB_PREFIX: Final = 4
-_WORDS: Final = np.frombuffer(b"truefalse", np.uint8)
+_INT8: Final = np.dtype([("sign", ">i2"), ("low", ">u4"), ("high", ">u4")])
 _LONGEST: Final = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _NO_LIMIT: Final = 1 << 40
+_MOST: Final = (1 << 31) - 1  # bytes
+_LIMITS: Final = np.array(
+    [
+        [(1, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59)],
+        [(0, _NO_LIMIT), (0, 11), (0, _NO_LIMIT), (0, 23), (0, 59), (0, 59)],
+    ]
+)
+"""The least and greatest value of each field from YEAR to SECOND, of a DATETIME and of an INTERVAL."""
+
+# --- packed decimals --------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -54,15 +69,6 @@ def big_endian(b: Bytes, at: int, size: int) -> Any:
 
 
 @kernel
-def signed_number(b: Bytes, at: int, size: int) -> Any:
-    """The signed big-endian number of ``size`` bytes at ``at``."""
-    value = big_endian(b, at, size)
-    if size < 8 and value >> (8 * size - 1):
-        value -= np.int64(1) << (8 * size)
-    return value
-
-
-@kernel
 def put_digits(out: Bytes, o: int, value: int, size: int) -> Any:
     """Writes the last ``size`` decimal digits of a number that is not negative."""
     rest, ten = np.uint64(value), np.uint64(10)  # unsigned, so a division by a constant becomes a multiplication
@@ -71,84 +77,6 @@ def put_digits(out: Bytes, o: int, value: int, size: int) -> Any:
         out[o + k] = 48 + np.int64(rest - tenth * ten)
         rest = tenth
     return o + size
-
-
-@kernel
-def put_integer(out: Bytes, o: int, value: int) -> Any:
-    """Writes a decimal number."""
-    if 0 <= value < 10:  # most numbers of headers
-        out[o] = 48 + value
-        return o + 1
-    if value == np.iinfo(np.int64).min:  # has no positive counterpart
-        out[o] = 45
-        return put_digits(out, put_digits(out, o + 1, 922337203, 9), 6854775808, 10)
-    if value < 0:
-        out[o] = 45
-        o += 1
-        value = -value
-    size, limit = 1, np.int64(10)
-    while size < 19 and value >= limit:
-        size += 1
-        if size < 19:
-            limit *= 10
-    return put_digits(out, o, value, size)
-
-
-@kernel
-def put_hex(b: Bytes, start: int, stop: int, out: Bytes, o: int, ten: int) -> Any:
-    """Writes bytes as hexadecimal digits; ``ten`` is the character of 10 less 10."""
-    for k in range(start, stop):
-        high, low = np.int64(b[k]) >> 4, np.int64(b[k]) & 15
-        out[o] = high + (48 if high < 10 else ten)
-        out[o + 1] = low + (48 if low < 10 else ten)
-        o += 2
-    return o
-
-
-@kernel
-def put_bytes(b: Bytes, start: int, stop: int, out: Bytes, o: int) -> Any:
-    """Copies bytes."""
-    for k in range(start, stop):
-        out[o] = b[k]
-        o += 1
-    return o
-
-
-@kernel
-def _put_text(b: Bytes, start: int, stop: int, out: Bytes, o: int, ascii_based: int) -> Any:
-    """Copies text; if a byte is not ASCII, the character set is checked later."""
-    status = OK if ascii_based or start == stop else _ENCODED
-    for k in range(start, stop):
-        if b[k] >= 128:
-            status = _ENCODED
-        out[o] = b[k]
-        o += 1
-    return o, status, 0
-
-
-@kernel
-def _put_date(b: Bytes, at: int, out: Bytes, o: int) -> Any:
-    """DATE: days since 1899-12-31, signed; the smallest number is NULL (§4.1)."""
-    number = signed_number(b, at, 4)
-    if number == -(1 << 31):
-        return o, NULL, 0
-    days = number - _DAY_ZERO
-    if days < _FIRST_DAY or days > _LAST_DAY:
-        return o, _DAY, number
-    days += 719468  # from 0000-03-01: leap days end each year, four-year and 400-year cycle
-    era = days // 146097
-    of_era = days - era * 146097
-    year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month = month + 3 if month < 10 else month - 9
-    year += era * 400 + (1 if month <= 2 else 0)
-    o = put_digits(out, o, year, 4)
-    out[o] = 45
-    o = put_digits(out, o + 1, month, 2)
-    out[o] = 45
-    return put_digits(out, o + 1, day, 2), OK, 0
 
 
 @kernel
@@ -255,16 +183,7 @@ def _put_clock(
     year, month = 4, 0  # without a year, February may have 29 days
     for f in range(1 if interval else 0, count):
         code = first + 2 * f
-        least, most = 0, 59
-        if code == 6:
-            most = 23
-        elif code == 4:
-            least, most = (0, _NO_LIMIT) if interval else (1, 31)
-        elif code == 2:
-            least, most = (0, 11) if interval else (1, 12)
-        elif code == 0:
-            least, most = 1, 9999
-        if fields[f] < least or fields[f] > most:
+        if fields[f] < _LIMITS[interval, code // 2, 0] or fields[f] > _LIMITS[interval, code // 2, 1]:
             return o, _FIELD, code << 32 | fields[f]
     for f in range(count):
         code = first + 2 * f
@@ -281,10 +200,12 @@ def _put_clock(
         if f:
             out[o] = (32 if interval else 84) if code == 6 else (45 if code < 6 else 58)
             o += 1
+        size = 4 if code == 0 else 2
         if f == 0 and interval:
-            o = put_integer(out, o, int(fields[f]))
-        else:
-            o = put_digits(out, o, int(fields[f]), 4 if code == 0 else 2)
+            size = 1
+            while fields[f] >= 10**size:
+                size += 1
+        o = put_digits(out, o, int(fields[f]), size)
     if fraction:
         out[o] = 46
         o = put_digits(out, o + 1, int(parts // 10 if fraction % 2 else parts), fraction)
@@ -292,108 +213,256 @@ def _put_clock(
 
 
 @kernel
-def _put_value(
-    b: Bytes, at: int, stop: int, columns: Ints, c: int, prefix: int, ascii_based: int, digits: Ints, fields: Ints,
-    float_ends: Ints, float_text: Bytes, f: int, out: Bytes, o: int,
-) -> Any:  # fmt: skip
-    """The text of one value at ``out[o:]``; returns (its end, status, the number for the status)."""
-    kind, size = columns[c, 0], stop - at
-    if kind <= _BIGINT:
-        value: int = signed_number(b, at, size)
-        if value == np.int64(-1) << (8 * size - 1):
-            return o, NULL, 0
-        return put_integer(out, o, value), OK, 0
-    if kind == _INT8:  # sign, low and high half of the magnitude
-        sign = signed_number(b, at, 2)
-        value = big_endian(b, at + 6, 4) << 32 | big_endian(b, at + 2, 4)
-        if sign == 0 and value == 0:
-            return o, NULL, 0
-        if sign != 1 and sign != -1:
-            return o, _SIGN, sign
-        if value < 0:
-            return o, _MAGNITUDE, value
-        return put_integer(out, o, sign * value), OK, 0
-    if kind == _DATE:
-        return _put_date(b, at, out, o)
-    if kind == _DECIMAL:
-        return _put_decimal(b, at, size, columns[c, 2], columns[c, 3], digits, out, o)
-    if kind in (_DATETIME, _INTERVAL):
-        return _put_clock(b, at, size, c, columns, kind == _INTERVAL, digits, fields, out, o)
-    if kind == _BOOLEAN:
-        if b[at] == 1:
-            return o, NULL, 0
-        if b[at] or b[at + 1] > 1:
-            return o, _BOOLEAN_BYTES, 0
-        return (put_bytes(_WORDS, 0, 4, out, o) if b[at + 1] else put_bytes(_WORDS, 4, 9, out, o)), OK, 0
-    if kind in (_FLOAT, _SMALLFLOAT):
-        for k in range(at, stop):
-            if b[k] != 0xFF:
-                return put_bytes(float_text, float_ends[f], float_ends[f + 1], out, o), OK, 0
-        return o, NULL, 0
-    if kind == _CHAR:
-        if size and b[at] == 0:
-            return o, NULL, 0
-        while stop > at and b[stop - 1] == 32:
-            stop -= 1
-        return _put_text(b, at, stop, out, o, ascii_based)
-    if kind == _LOB:
-        for k in range(at + _LOB_PREFIX, stop):
-            if b[k]:
-                return put_hex(b, at, stop, out, o, 87), OK, 0
-        return o, NULL, 0
-    width = LVARCHAR_PREFIX if kind == _LVARCHAR else prefix
-    if size < width:
-        return o, _NO_PREFIX, size
-    length = big_endian(b, at, width)
-    if width + length != size:
-        return o, _PREFIX, length
-    at += width
-    if kind == _LVARCHAR:
-        if length == 0:
-            return o, _NO_FLAG, 0
-        if length == 1 and b[at] == 1:
-            return o, NULL, 0
-        if b[at]:
-            return o, _FLAG, np.int64(b[at])
-        if length > 1 and b[stop - 1] == 0:
-            stop -= 1
-        return _put_text(b, at + 1, stop, out, o, ascii_based)
-    if length == 1 and b[at] == 0:
-        return o, NULL, 0
-    return _put_text(b, at, stop, out, o, ascii_based)
-
-
-@kernel
-def put_values(
-    b: Bytes, starts: Ints, stops: Ints, column: Ints, columns: Ints, prefix: int, ascii_based: int, float_ends: Ints,
-    float_text: Bytes, digits: Ints, fields: Ints, out: Bytes, ends: Any, status: Any, found: Ints,
-) -> Any:  # fmt: skip
-    """Writes the concatenated texts of many values to ``out``, with their ``ends``; invalid ones as hex. Returns the
-    number of texts to be checked in their character set."""
-    o, f, encoded = 0, 0, 0
+def put_packed(
+    b: Bytes, starts: Ints, stops: Ints, column: Ints, columns: Ints, digits: Ints, fields: Ints, out: Bytes,
+    ends: Any, status: Any, found: Ints,
+) -> None:  # fmt: skip
+    """Writes the concatenated texts of many packed decimals to ``out``, with their ``ends``."""
+    o: Any = np.int64(0)  # a literal 0 would compile everything twice
     for v in range(len(starts)):
-        c, first = column[v], o
-        o, status[v], found[v] = _put_value(
-            b, starts[v], stops[v], columns, c, prefix, ascii_based, digits, fields, float_ends, float_text, f, out, o
-        )
-        if status[v] >= BAD:
-            o = put_hex(b, starts[v], stops[v], out, first, 87)
-        encoded += status[v] == _ENCODED
-        f += columns[c, 0] in (_FLOAT, _SMALLFLOAT)
+        c, at, size = column[v], starts[v], stops[v] - starts[v]
+        if columns[c, 0] == _DECIMAL:
+            o, status[v], found[v] = _put_decimal(b, at, size, columns[c, 2], columns[c, 3], digits, out, o)
+        else:
+            is_interval = int(columns[c, 0] == _INTERVAL)
+            o, status[v], found[v] = _put_clock(b, at, size, c, columns, is_interval, digits, fields, out, o)
         ends[v + 1] = o
-    return encoded
+
+
+# --- values of one kind -----------------------------------------------------------------------------------------------
+
+
+class _Encoded(NamedTuple):
+    """Values ``buffer[start:stop]`` of one kind, each of the column (a row of ``columns``) with its index in
+    ``column``."""
+
+    buffer: Bytes
+    start: Ints
+    stop: Ints
+    column: Ints
+    columns: Ints
+    settings: Settings
+
+    def as_type(self, kind: Any) -> npt.NDArray[Any]:
+        """The values as numbers or structures of this type; all have its size."""
+        found: npt.NDArray[Any] = bytes_of(self.buffer, self.start, np.dtype(kind).itemsize).view(kind)[:, 0]
+        return found
+
+    def byte(self, at: Ints) -> Ints:
+        """The bytes at some offsets; those of the nearest ones for offsets outside of the buffer."""
+        return self.buffer.take(at, mode="clip").astype(np.int64)
+
+
+_Decoded = tuple[pa.Array, Any, Any]
+"""An array of values, arbitrary where the status is not OK; the status of each, and the number for a problem's
+sentence."""
+
+
+def _integers(values: _Encoded, size: int) -> _Decoded:
+    """SMALLINT, INTEGER, BIGINT: the smallest number is NULL (§4.1)."""
+    numbers = values.as_type(f">i{size}").astype(f"i{size}")
+    return pa.array(numbers), np.where(numbers == np.iinfo(numbers.dtype).min, NULL, OK), 0
+
+
+def _int8(values: _Encoded) -> _Decoded:
+    """INT8: sign, low and high half of the magnitude (§4.1)."""
+    parts = values.as_type(_INT8)
+    sign, magnitude = parts["sign"].astype(np.int64), parts["high"].astype(np.int64) << 32 | parts["low"]
+    wrong = [(sign == 0) & (magnitude == 0), np.abs(sign) != 1, magnitude < 0]
+    status = np.select(wrong, [NULL, _SIGN, _MAGNITUDE], OK)
+    return pa.array(sign * magnitude), status, np.where(status == _SIGN, sign, magnitude)
+
+
+def _dates(values: _Encoded) -> _Decoded:
+    """DATE: days since 1899-12-31, signed; the smallest number is NULL (§4.1)."""
+    numbers = values.as_type(">i4").astype(np.int64)
+    days = numbers - _DAY_ZERO
+    wrong = [numbers == np.iinfo(np.int32).min, (days < _FIRST_DAY) | (days > _LAST_DAY)]
+    status = np.select(wrong, [NULL, _DAY], OK)
+    return pa.array(np.where(status == OK, days, 0).astype(np.int32)).cast(pa.date32()), status, numbers
+
+
+def _floats(values: _Encoded, size: int) -> _Decoded:
+    """FLOAT, SMALLFLOAT: all bits set is NULL (§4.1)."""
+    null = (bytes_of(values.buffer, values.start, size) == 0xFF).all(axis=1)
+    return pa.array(values.as_type(f">f{size}").astype(f"f{size}")), np.where(null, NULL, OK), 0
+
+
+def _booleans(values: _Encoded) -> _Decoded:
+    """BOOLEAN: a byte for NULL, then 0 or 1 (§4.1)."""
+    null, value = bytes_of(values.buffer, values.start, 2).T
+    return pa.array(value == 1), np.select([null == 1, (null != 0) | (value > 1)], [NULL, _BOOLEAN_BYTES], OK), 0
+
+
+def _locators(values: _Encoded) -> _Decoded:
+    """BLOB, CLOB: a locator, NULL if all of it but its prefix is zero (§4.1)."""
+    raw = bytes_of(values.buffer, values.start, int(values.stop[0] - values.start[0]))
+    locators = pa.Array.from_buffers(pa.binary(raw.shape[1]), len(raw), [None, pa.py_buffer(raw)])
+    return locators.cast(pa.binary()), np.where(raw[:, _LOB_PREFIX:].any(axis=1), OK, NULL), 0
+
+
+def _packed(values: _Encoded) -> _Decoded:
+    """DECIMAL, DATETIME, INTERVAL (§4.3 to §4.5), as text."""
+    count, columns = len(values.start), values.columns
+    # a floating decimal has up to 64 base-100 digits on each side of its bytes
+    extra = np.where((columns[:, 0] == _DECIMAL) & (columns[:, 3] < 0), 130, 34)[values.column]
+    out = np.empty(int((2 * (values.stop - values.start) + extra).sum()), dtype=np.uint8)
+    ends, status, found = np.zeros(count + 1, np.int32), np.zeros(count, np.int8), np.zeros(count, np.int64)
+    put_packed(
+        values.buffer, values.start, values.stop, values.column, columns, np.zeros(32, np.int64),
+        np.zeros(8, np.int64), out, ends, status, found,
+    )  # fmt: skip
+    data = pa.py_buffer(out[: ends[-1]].copy())  # ``out`` has the size of the longest possible texts
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), data]), status, found
+
+
+def _chars(values: _Encoded) -> _Decoded:
+    """CHAR: padded with spaces, a first byte 00 is NULL (§4.1)."""
+    null = (values.stop > values.start) & (values.byte(values.start) == 0)
+    return _texts(values, values.start, values.stop, np.where(null, NULL, OK), 0, padding=" ")
+
+
+def _varchars(values: _Encoded) -> _Decoded:
+    """VARCHAR: length and text; one byte 00 is NULL (§4.2)."""
+    width = values.settings.prefix_width
+    size, length = values.stop - values.start, values.byte(values.start)
+    if width == 2:
+        length = length << 8 | values.byte(values.start + 1)
+    null = (length == 1) & (values.byte(values.start + width) == 0)
+    status = np.select([size < width, width + length != size, null], [_NO_PREFIX, _PREFIX, NULL], OK)
+    return _texts(values, values.start + width, values.stop, status, np.where(size < width, size, length))
+
+
+def _lvarchars(values: _Encoded) -> _Decoded:
+    """LVARCHAR: length, flag and text; the flag 01 without text is NULL. A last NUL is not part of the text (§4.2)."""
+    size, length = values.stop - values.start, values.byte(values.start) << 8 | values.byte(values.start + 1)
+    data = values.start + LVARCHAR_PREFIX + 1
+    flag = values.byte(data - 1)
+    status = np.select(
+        [size < LVARCHAR_PREFIX, LVARCHAR_PREFIX + length != size, length == 0, (length == 1) & (flag == 1), flag != 0],
+        [_NO_PREFIX, _PREFIX, _NO_FLAG, NULL, _FLAG],
+        OK,
+    )
+    ends_with_nul = (length > 1) & (values.byte(values.stop - 1) == 0)
+    found = np.select([status == _NO_PREFIX, status == _FLAG], [size, flag], length)
+    return _texts(values, data, values.stop - ends_with_nul, status, found)
+
+
+def _texts(values: _Encoded, start: Ints, stop: Ints, status: Ints, found: Any, padding: str = "") -> _Decoded:
+    """Text of the database's character set, without ``padding`` at its end."""
+    valid = status == OK
+    texts = gather(pa.string(), values.buffer, np.where(valid, start, 0), np.where(valid, stop, 0), None)
+    if padding:
+        texts = pc.ascii_rtrim(texts, padding)
+    charset = values.settings.charset
+    codec, raw = charset.lower().replace("_", "-"), texts.view(pa.binary())
+    if codec in _UTF_8:
+        try:
+            return pc.cast(raw, pa.string()), status, found
+        except pa.ArrowInvalid:
+            pass
+    is_encoded = ~as_array(pc.string_is_ascii(texts)) if codec in _ASCII_BASED else as_array(pc.not_equal(raw, b""))
+    rows = np.flatnonzero(is_encoded)
+    unique = raw.take(pa.array(rows)).dictionary_encode()
+    decoded, error_at = [], np.full(len(unique.dictionary), -1)
+    for at, value in enumerate(unique.dictionary.to_pylist()):
+        try:
+            decoded.append(value.decode(charset))
+        except UnicodeError as error:
+            decoded.append(value.hex())
+            error_at[at] = error.start if isinstance(error, UnicodeDecodeError) else _NO_LIMIT
+    indices = unique.indices.to_numpy()
+    wrong = error_at[indices] >= 0
+    status, found = status.copy(), np.zeros(len(status), np.int64) + found
+    status[rows[wrong]], found[rows[wrong]] = _CHARSET, error_at[indices[wrong]]
+    place = np.arange(len(raw))
+    place[rows] = len(raw) + indices
+    both = pa.concat_arrays([raw, pa.array(decoded, pa.string()).cast(pa.binary())])
+    return both.take(pa.array(place)).cast(pa.string()), status, found
+
+
+_UTF_8: Final = frozenset(["utf-8", "utf8"])
+_ASCII_BASED: Final = _UTF_8 | frozenset(
+    ["ascii", "gbk", "gb2312", "gb18030", "cp936", "big5", "iso-8859-1", "iso8859-1", "latin-1", "latin1",
+     "iso-8859-15", "cp1252"]
+)  # fmt: skip
+"""Character sets in which a byte below 80 (hex) that is not part of a longer character is ASCII."""
+
+_DECODERS: Final[dict[ColumnKind, Callable[[_Encoded], _Decoded]]] = {
+    ColumnKind.SMALLINT: partial(_integers, size=2),
+    ColumnKind.INTEGER: partial(_integers, size=4),
+    ColumnKind.BIGINT: partial(_integers, size=8),
+    ColumnKind.INT8: _int8,
+    ColumnKind.DATE: _dates,
+    ColumnKind.FLOAT: partial(_floats, size=8),
+    ColumnKind.SMALLFLOAT: partial(_floats, size=4),
+    ColumnKind.BOOLEAN: _booleans,
+    ColumnKind.CHAR: _chars,
+    ColumnKind.DECIMAL: _packed,
+    ColumnKind.DATETIME: _packed,
+    ColumnKind.INTERVAL: _packed,
+    ColumnKind.VARCHAR: _varchars,
+    ColumnKind.LVARCHAR: _lvarchars,
+    ColumnKind.LOB: _locators,
+}
 
 
 # --- many values ------------------------------------------------------------------------------------------------------
 
 
-class Values(NamedTuple):
-    """Decoded values: ``text`` (an Arrow string array; null for NULL, hex for invalid ones), ``status`` (a problem from
-    :data:`BAD` on) and the number for a problem's sentence."""
+@dataclass(frozen=True)
+class Values:
+    """Decoded values. ``parts``: the values of each kind; ``place``: the index of each value in all of them, or after
+    them in ``invalid``, the hex of those that are not a value of their type. ``status``: a problem from :data:`BAD` on;
+    ``found``: the number for its sentence."""
 
-    text: pa.Array
+    parts: Sequence[pa.Array]
+    invalid: pa.Array
+    place: Ints
     status: npt.NDArray[np.int8]
     found: Ints
+
+    @cached_property
+    def text(self) -> pa.Array:
+        """The values as text; null for NULL, hex for invalid ones."""
+        texts = pa.concat_arrays([*map(_text_of, self.parts), self.invalid])
+        return texts.take(pa.array(self.place, mask=self.status == NULL))
+
+    def as_type(self, kind: pa.DataType) -> pa.Array:
+        """The values as another type than text; null for NULL, and for what is not a value of it."""
+        valid = np.zeros(len(self.place), np.bool_)
+        valid[self.place[self.status == OK]] = True
+        ends = np.cumsum([len(part) for part in self.parts])
+        parts = [
+            _as_type(part, of_part, kind) for part, of_part in zip(self.parts, np.split(valid, ends), strict=False)
+        ]
+        return pa.concat_arrays([pa.nulls(0, kind), *parts]).take(pa.array(self.place, mask=self.status != OK))
+
+
+def _text_of(values: pa.Array) -> pa.Array:
+    """Values as text, bytes as lower-case hex."""
+    if not pa.types.is_binary(values.type):
+        return pc.cast(values, pa.string())
+    digits = hex_digits(content_of(values)[0].reshape(len(values), -1))
+    return from_matrix(digits, 0, digits.shape[1])
+
+
+def _as_type(values: pa.Array, valid: Bools, kind: pa.DataType) -> pa.Array:
+    """Values of one kind as another type; null for what is not a value of it."""
+    if values.type == kind:
+        return values
+    if pa.types.is_binary(kind):
+        return pa.nulls(len(values), kind)
+    return _cast(pc.if_else(pa.array(valid), _text_of(values), pa.scalar(None, pa.string())), kind)
+
+
+def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return pc.cast(texts, kind)
+    except pa.ArrowInvalid:
+        if len(texts) > 1:
+            return pa.concat_arrays([_cast(texts.slice(at, 1), kind) for at in range(len(texts))])
+        return pa.nulls(1, kind)
 
 
 def column_table(columns: Sequence[Column]) -> Ints:
@@ -414,85 +483,30 @@ def decode_values(buffer: Bytes, starts: Ints, stops: Ints, column: Ints, column
     """The values ``buffer[starts:stops]``, each of the column (a row of :func:`column_table`) with its index in
     ``column``. The bytes of a variable-length value include its length prefix."""
     count = len(starts)
-    float_ends, float_text = _floats(buffer, starts, columns[column, 0])
-    sizes = stops - starts
-    # hex takes two characters a byte, a floating decimal up to 64 base-100 digits on each side of its bytes
-    extra = np.where((columns[:, 0] == _DECIMAL) & (columns[:, 3] < 0), 130, 34)[column]
-    out = np.empty(int((2 * sizes + extra).sum()), dtype=np.uint8)
-    ends, status, found = np.zeros(count + 1, np.int32), np.zeros(count, np.int8), np.zeros(count, np.int64)
-    codec = settings.charset.lower().replace("_", "-")
-    encoded = put_values(
-        buffer, starts, stops, column, columns, settings.prefix_width, codec in _ASCII_BASED, float_ends, float_text,
-        np.zeros(32, np.int64), np.zeros(8, np.int64), out, ends, status, found,
-    )  # fmt: skip
-    text = string_array(out, ends, status != NULL)
-    if encoded:
-        text = _in_charset(text, status, found, settings.charset, codec)
-    return Values(text, status, found)
-
-
-def string_array(out: Bytes, ends: npt.NDArray[np.int32], valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """The texts that a kernel wrote to ``out``, null if not valid."""
-    count = len(ends) - 1
-    bits = None
-    if valid is not None and not valid.all():
-        bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    data = pa.py_buffer(out[: ends[-1]].copy())  # the buffer has the size of the longest possible texts
-    return pa.Array.from_buffers(pa.string(), count, [bits, pa.py_buffer(ends), data])
-
-
-def _floats(buffer: Bytes, starts: Ints, kinds: Ints) -> tuple[Ints, Bytes]:
-    """The shortest exact texts of all FLOAT and SMALLFLOAT values, concatenated, as Arrow writes them; and their
-    ends."""
-    eight, four = kinds == _FLOAT, kinds == _SMALLFLOAT
-    if not eight.any() and not four.any():
-        return np.zeros(1, np.int64), np.zeros(1, np.uint8)
-    parts, order = [], []
-    for chosen, type_, size in ((eight, np.dtype(">f8"), 8), (four, np.dtype(">f4"), 4)):
-        at = starts[chosen]
-        raw = buffer[at[:, None] + np.arange(size)] if len(at) else np.empty((0, size), np.uint8)
-        parts.append(pc.cast(pa.array(raw.reshape(-1).view(type_).astype(type_.newbyteorder("="))), pa.string()))
-        order.append(np.flatnonzero(chosen))
-    texts = pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
-    _, ends, data = texts.buffers()
-    return np.frombuffer(ends, np.int32)[: len(texts) + 1].astype(np.int64), np.frombuffer(data, np.uint8)
-
-
-def _in_charset(text: pa.Array, status: npt.NDArray[np.int8], found: Ints, charset: str, codec: str) -> pa.Array:
-    """The texts in their character set; undecodable ones as hex, with a status."""
-    chosen = np.flatnonzero(status == _ENCODED)
-    status[chosen] = OK
-    raw = text.view(pa.binary())
-    if codec in _UTF_8:
-        try:
-            return pc.cast(raw, pa.string())
-        except pa.ArrowInvalid:
-            pass
-    unique = raw.take(pa.array(chosen)).dictionary_encode()
-    texts: list[str] = []
-    wrong = np.full(len(unique.dictionary), -1, dtype=np.int64)
-    for place, value in enumerate(unique.dictionary.to_pylist()):
-        try:
-            texts.append(value.decode(charset))
-        except UnicodeError as error:
-            texts.append(value.hex())
-            wrong[place] = error.start if isinstance(error, UnicodeDecodeError) else _NO_LIMIT
-    indices = unique.indices.to_numpy()
-    bad = wrong[indices] >= 0
-    status[chosen[bad]] = _CHARSET
-    found[chosen[bad]] = wrong[indices][bad]
-    mask = np.zeros(len(text), dtype=bool)
-    mask[chosen] = True
-    replacements = pa.array(texts, pa.string()).take(unique.indices).cast(pa.binary())
-    return pc.replace_with_mask(raw, pa.array(mask), replacements).cast(pa.string())
-
-
-_UTF_8: Final = frozenset(["utf-8", "utf8"])
-_ASCII_BASED: Final = _UTF_8 | frozenset(
-    ["ascii", "gbk", "gb2312", "gb18030", "cp936", "big5", "iso-8859-1", "iso8859-1", "latin-1", "latin1",
-     "iso-8859-15", "cp1252"]
-)  # fmt: skip
-"""Character sets in which a byte below 80 (hex) that is not part of a longer character is ASCII."""
+    if len(buffer) > _MOST:  # offsets of texts have 32 bits
+        ends = np.cumsum(stops - starts)
+        buffer = buffer[np.repeat(stops - ends, stops - starts) + np.arange(ends[-1] if count else 0)]
+        starts, stops = ends - (stops - starts), ends
+    kinds = columns[column, 0].astype(np.uint8)  # bytes are sorted in linear time
+    order = np.argsort(kinds, kind="stable")
+    place, found, status = np.empty(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int8)
+    place[order] = np.arange(count)
+    first, last, column = starts[order], stops[order], column[order]
+    parts, edges = [], np.cumsum(np.bincount(kinds, minlength=len(_KINDS))).tolist()
+    for kind, (begin, end) in zip(_KINDS, pairwise([0, *edges]), strict=True):
+        if begin < end:
+            some = slice(begin, end)
+            values = _Encoded(buffer, first[some], last[some], column[some], columns, settings)
+            decoded, states, numbers = _DECODERS[kind](values)
+            parts.append(decoded)
+            status[order[some]] = states
+            wrong = np.flatnonzero(states >= BAD)
+            found[order[some][wrong]] = np.broadcast_to(numbers, end - begin)[wrong]
+    bad = np.flatnonzero((status >= BAD) & (status != _CHARSET))
+    place[bad] = count + np.arange(len(bad))
+    spans = zip(starts[bad].tolist(), stops[bad].tolist(), strict=True)
+    invalid = pa.array([buffer[start:stop].tobytes().hex() for start, stop in spans], pa.string())
+    return Values(parts, invalid, place, status, found)
 
 
 # --- one value --------------------------------------------------------------------------------------------------------
@@ -547,10 +561,6 @@ _SENTENCES: Final = {
 """The code and sentence of each status that is a problem."""
 
 _FIELDS: Final = {code: name for name, code in QUALIFIERS.items()}
-_LIMITS: Final = {
-    ColumnKind.DATETIME: {0: (1, 9999), 2: (1, 12), 4: (1, 31), 6: (0, 23), 8: (0, 59), 10: (0, 59)},
-    ColumnKind.INTERVAL: {2: (0, 11), 6: (0, 23), 8: (0, 59), 10: (0, 59)},
-}
 
 
 def prefix_width(column: Column, settings: Settings) -> int:
@@ -561,7 +571,7 @@ def prefix_width(column: Column, settings: Settings) -> int:
 def _facts(column: Column, raw: bytes, status: int, found: int, settings: Settings) -> dict[str, Any]:
     """The values for the sentences."""
     high = found >> 32 & 0xFFFF
-    least, most = _LIMITS.get(column.kind, {}).get(high, (0, 0))
+    least, most = _LIMITS[int(column.kind is ColumnKind.INTERVAL), high // 2] if status == _FIELD else (0, 0)
     width = prefix_width(column, settings)
     number = ""
     if status == _PRECISION:  # its value without limits

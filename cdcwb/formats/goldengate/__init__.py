@@ -28,7 +28,7 @@ from cdcwb.formats.goldengate.definitions import split_name
 from cdcwb.formats.goldengate.events import LogdumpReader
 from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.plan import OPTIONS, Found, Options, Shared, State
-from cdcwb.formats.goldengate.segments import HEAD, Window, first_start, is_logdump, windows
+from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.formats.goldengate.typed import column_types, typed_rows, wanted_for
 from cdcwb.formats.goldengate.versions import Lookup, inferred
@@ -94,7 +94,7 @@ class GoldenGate(TrailFormat):
 
     def scan(self, found: Found, stream: Stream, segments: Segments, options: Options) -> int:
         """See :meth:`cdcwb.formats.records.RecordFormat.scan`. Raises CaptureError for a raw trail."""
-        assert isinstance(segments, Window)
+        assert isinstance(segments, TextWindow)
         if segments.base in stream.starts and is_raw_trail(segments.buffer[:HEAD].tobytes()):
             raise _refusal(stream.files[stream.file_at(segments.base)].path)
         return planning.scan(found, stream, segments)
@@ -209,7 +209,7 @@ class GoldenGate(TrailFormat):
 
     def describe(self, plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[Field, Any, str, bool]:
         """See :meth:`cdcwb.formats.records.RecordFormat.describe`."""
-        assert isinstance(segments, Window)
+        assert isinstance(segments, TextWindow)
         reader = LogdumpReader(plan, stream, plan.splits[-1].state)
         _, columns = reader.columns(segments, np.array([at]), EVERYTHING)
         row = {name: values[0].as_py() for name, values in columns.items() if values[0].is_valid}

@@ -41,7 +41,7 @@ from cdcwb.formats.goldengate.facts import (
 from cdcwb.formats.goldengate.layout import CHARACTERS, IO_TYPES, shown, token_name
 from cdcwb.formats.goldengate.plan import Shared, State, WindowBorder
 from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, Records
-from cdcwb.formats.goldengate.segments import Window
+from cdcwb.formats.goldengate.segments import TextWindow
 from cdcwb.formats.goldengate.table import RowImages
 from cdcwb.formats.goldengate.versions import TrailFile, nearest_offsets
 from cdcwb.formats.moments import from_iso, parse_zone, to_utc
@@ -87,7 +87,7 @@ class Assigned:
     * ``heads``: records that others continue; ``problems``: of records, in order
     """
 
-    window: Window
+    window: TextWindow
     shared: Shared
     kind: Ints
     operation: Ints
@@ -136,7 +136,7 @@ class Assigned:
     _starts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
 
 
-def assign(window: Window, plan: Plan, stream: Stream, borders: Mapping[int, WindowBorder]) -> Assigned:
+def assign(window: TextWindow, plan: Plan, stream: Stream, borders: Mapping[int, WindowBorder]) -> Assigned:
     """Everything about the records of a window. ``borders``: the transactions that are open at the starts of
     windows."""
     border, after = borders.get(window.base), borders.get(window.base + int(window.end[-1]))
@@ -352,7 +352,7 @@ class LogdumpReader(Reader):
 
     def columns(self, segments: Segments, records: Ints, wanted: Wanted) -> tuple[Ints, dict[str, pa.Array]]:
         """See :meth:`cdcwb.formats.records.Reader.columns`."""
-        assert isinstance(segments, Window)
+        assert isinstance(segments, TextWindow)
         if segments is not self._window:
             self._window = segments
             self._known = self.assigned(segments)
@@ -362,7 +362,7 @@ class LogdumpReader(Reader):
         batch = _batch(self._known, self._images, rows[keep], wanted)
         return records[keep], dict(zip(batch.schema.names, batch.columns, strict=True))
 
-    def widths(self, window: Window, names: Collection[str]) -> dict[str, int]:
+    def widths(self, window: TextWindow, names: Collection[str]) -> dict[str, int]:
         """One more than the highest column index in the records of tables, by printed name."""
         known = self.assigned(window)
         images, facts = _images(known), known.facts
@@ -378,7 +378,7 @@ class LogdumpReader(Reader):
         np.maximum.at(most, facts.table[columns.record[some]], columns.number[some] + 1)
         return {facts.tables[code]: int(most[code]) for code in chosen}
 
-    def assigned(self, window: Window) -> Assigned:
+    def assigned(self, window: TextWindow) -> Assigned:
         """What is assigned to the records of a window."""
         return assign(window, self._plan, self._stream, self._state.windows)
 

@@ -397,21 +397,21 @@ def _texts(lines: Lines) -> None:
     opens = np.flatnonzero((lines.role == Role.TEXT) & (lines.record >= 0))
     if not len(opens):
         return
-    stops = np.append(lines.begin[1:], len(lines.role))
-    texts = lines.texts(opens).to_pylist()
+    begins = lines.plain[np.minimum(lines.first, lines.plain.size - 1)]
+    marks = np.flatnonzero((begins == ord("*")) | (begins == ord("E")))
+    contents = lines.texts(marks)
+    stars, ends = (
+        marks[pc.equal(contents, word).to_numpy(zero_copy_only=False)] for word in (b"*", b"End of definition")
+    )
+    borders = np.append(np.union1d(lines.begin, np.flatnonzero(lines.record < 0)), len(lines.role))
     done = 0
-    for at, text in zip(opens.tolist(), texts, strict=True):
+    for at, text in zip(opens.tolist(), lines.texts(opens).to_pylist(), strict=True):
         if at < done or b"(Ref TDR Index" in text:
             continue
-        outside = np.flatnonzero(lines.record[at : int(stops[lines.record[at]])] < 0)
-        stop = at + int(outside[0]) if len(outside) else int(stops[lines.record[at]])
-        stars = 0
-        done = stop
-        for line, content in enumerate(lines.texts(np.arange(at, stop)).to_pylist(), at):
-            stars += content == b"*"
-            if content == b"End of definition" or (stars == 2 and text.startswith(b"Database")):
-                done = line + 1
-                break
+        closing = [borders[np.searchsorted(borders, at, side="right")], *(1 + ends[np.searchsorted(ends, at) :][:1])]
+        if text.startswith(b"Database"):
+            closing += [*(1 + stars[np.searchsorted(stars, at) :][1:2])]
+        done = int(min(closing))
         block = lines.role[at:done]
         block[block != Role.BLANK] = Role.TEXT
 
@@ -523,13 +523,15 @@ def _fill_data(lines: Lines, hexes: Ints) -> None:
     """The bytes of hex lines."""
     content, offsets = content_of(gather(pa.binary(), lines.plain, lines.first[hexes], lines.digits[hexes], None))
     is_digit = content != 32
-    other = np.flatnonzero(is_digit & (_DIGIT[content] > 15))
-    if len(other):  # the pane of characters begins before its usual column
-        _end_digits(lines, hexes[np.unique(np.searchsorted(offsets, other, side="right") - 1)])
-        content, offsets = content_of(gather(pa.binary(), lines.plain, lines.first[hexes], lines.digits[hexes], None))
-        is_digit = content != 32
     half = _DIGIT[content[is_digit]]
+    if half.size and half.max() > 15:  # the pane of characters begins before its usual column
+        other = np.flatnonzero(is_digit & (_DIGIT[content] > 15))
+        _end_digits(lines, hexes[np.unique(np.searchsorted(offsets, other, side="right") - 1)])
+        _fill_data(lines, hexes)
+        return
     lines.data = half[0::2] << 4 | half[1::2]
     size = np.zeros(len(lines.role), np.int64)
-    size[hexes] = np.diff(np.append(0, np.cumsum(is_digit))[offsets]) // 2
+    some = np.diff(offsets) > 0
+    if some.any():
+        size[hexes[some]] = np.add.reduceat(is_digit, offsets[:-1][some], dtype=np.int64) // 2
     lines.data_at = np.append(0, np.cumsum(size))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -34,7 +35,7 @@ from cdcwb.formats.goldengate.facts import (
 from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED
 from cdcwb.formats.goldengate.lines import Role
 from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, Records, text_of
-from cdcwb.formats.goldengate.segments import Window, windows
+from cdcwb.formats.goldengate.segments import TextWindow, windows
 from cdcwb.formats.goldengate.versions import (
     Lookup,
     MetadataText,
@@ -197,10 +198,10 @@ class _Metadata(NamedTuple):
 class Found:
     """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream), ``timed``
     (records with a printed time) and ``zoned`` (those of them with the time in UTC as well), ``sideless`` (updates of
-    one image without a header block and an image line, so that the image is unknown). ``borders``: of windows at
-    which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes.
-    ``csn``: of the first and last record that has one. ``continued``: records that are continued, or continue others;
-    ``undoing``: those with UndoFlag 1. ``open``, ``end``: at the end of the split."""
+    one image without a header block and an image line, so that the image is unknown), ``nonstop`` (records of a
+    NonStop). ``borders``: of windows at which a transaction is open, by the start of the window. ``tables``: printed
+    names of the tables of changes. ``csn``: of the first and last record that has one. ``continued``: records that are
+    continued, or continue others; ``undoing``: those with UndoFlag 1. ``open``, ``end``: at the end of the split."""
 
     sections: list[Section] = field(default_factory=list)
     metadata: list[_Metadata] = field(default_factory=list)
@@ -208,7 +209,8 @@ class Found:
     shown: dict[int, list[Shown]] = field(default_factory=dict)
     timed: dict[int, int] = field(default_factory=dict)
     zoned: dict[int, int] = field(default_factory=dict)
-    sideless: dict[int, int] = field(default_factory=dict)
+    sideless: Counter[int] = field(default_factory=Counter)
+    nonstop: Counter[int] = field(default_factory=Counter)
     borders: dict[int, WindowBorder] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
     csn: tuple[str, str] | None = None
@@ -258,7 +260,7 @@ class Shared:
 # --- the first pass ---------------------------------------------------------------------------------------------------
 
 
-def scan(found: Found, stream: Stream, window: Window) -> int:
+def scan(found: Found, stream: Stream, window: TextWindow) -> int:
     """Adds a window to what is found in its split; returns the number of records."""
     records, facts, chosen = window.records, window.facts, window.chosen
     some = np.zeros(len(records), np.bool_)
@@ -284,8 +286,8 @@ def scan(found: Found, stream: Stream, window: Window) -> int:
     found.continued += int(np.count_nonzero(some & (facts.goes_on | np.isin(facts.io, (LOB, FRAGMENT)))))
     found.undoing += int(np.count_nonzero(some & (records.column("UndoFlag") == 1)))
     sideless = some & facts.half & (facts.io != KEYED) & (records.side == MISSING)
-    for one, count in zip(*np.unique(file[sideless], return_counts=True), strict=True):
-        found.sideless[int(one)] = found.sideless.get(int(one), 0) + int(count)
+    for counts, rows in ((found.sideless, sideless), (found.nonstop, some & facts.nonstop)):
+        counts.update(Counter(file[rows].tolist()))
     for one in np.unique(file[chosen]).tolist():
         vote = None if one in found.votes else _vote(records, facts, chosen[file[chosen] == one])
         if vote is not None:
@@ -293,7 +295,7 @@ def scan(found: Found, stream: Stream, window: Window) -> int:
     return len(chosen)
 
 
-def _transactions(found: Found, window: Window, some: Bools) -> None:
+def _transactions(found: Found, window: TextWindow, some: Bools) -> None:
     """The transaction that is open at the end of a window."""
     records, facts = window.records, window.facts
     if found.open is not None:
@@ -324,7 +326,7 @@ def _add_tokens(one: Open, facts: RecordFacts, some: Bools) -> None:
             setattr(one, name, values[0].as_py())
 
 
-def _sections(found: Found, stream: Stream, window: Window, file: Ints) -> None:
+def _sections(found: Found, stream: Stream, window: TextWindow, file: Ints) -> None:
     records, chosen, base = window.records, window.chosen, window.base
     end = base + int(window.end[-1])
     marks: dict[int, Section] = {at: Section(at, stream.file_at(at)) for at in stream.starts[:-1] if base <= at < end}
@@ -352,7 +354,7 @@ def _sections(found: Found, stream: Stream, window: Window, file: Ints) -> None:
             _extend(found.sections[-1], records, window.facts, chosen[low:high])
 
 
-def _named_trails(window: Window) -> Iterator[tuple[int, str]]:
+def _named_trails(window: TextWindow) -> Iterator[tuple[int, str]]:
     """The offsets at which the text names a trail file, with its path."""
     records, lines = window.records, window.records.lines
     notes = np.flatnonzero((lines.role == Role.NOTE) & (lines.at[:-1] < window.end[-1]))
@@ -386,7 +388,7 @@ def _extend(section: Section, records: Records, facts: RecordFacts, some: Ints) 
     section.next = MISSING if total == MISSING else section.last + total
 
 
-def _times(found: Found, window: Window, file: Ints) -> None:
+def _times(found: Found, window: TextWindow, file: Ints) -> None:
     records, chosen = window.records, window.chosen
     julian = records.julian.copy()
     for record in chosen[records.shape[chosen] == FILE_HEADER].tolist():
@@ -532,10 +534,14 @@ def _bodies(plan: Plan, found: Sequence[Found], options: Options) -> list[Bodies
             evidence = vote.order_evidence + ("" if mine else _OF_OTHERS if is_known else _UNKNOWN_ORDER)
             value = chosen if is_known else "unknown"
             plan.detected.append(detected_row("byte_order", value, evidence, False, entry.path))
+        nonstop = sum(one.nonstop[index] for one in found)
+        if nonstop and options.null_indicators is None:
+            evidence = f"{plural(nonstop, 'record')} from a NonStop (detected from file names, TRANSID or system keys)"
+            plan.detected.append(detected_row("null_indicators", _OF_NONSTOP, evidence, False, entry.path))
         if vote is not None and wide is not None and options.prefix is None:
             row = detected_row("unified_prefix", str(wide), vote.prefix_evidence, False, entry.path)
             plan.detected.append(row)
-    indicators = None if options.null_indicators is None else "every" if options.null_indicators else "none"
+    indicators = None if options.null_indicators is None else "every column" if options.null_indicators else "none"
     for setting, given in (
         ("byte_order", options.byte_order),
         ("null_indicators", indicators),
@@ -546,6 +552,7 @@ def _bodies(plan: Plan, found: Sequence[Found], options: Options) -> list[Bodies
     return out
 
 
+_OF_NONSTOP: Final = "every column; of a NonStop, none"
 _OF_OTHERS: Final = " The one of the capture's other files is used."
 _UNKNOWN_ORDER: Final = " No values are decoded; give it with the option byte_order."
 _NO_ZONE: Final = (
@@ -556,7 +563,7 @@ _NO_ZONE: Final = (
 def _sides(plan: Plan, found: Sequence[Found]) -> None:
     """The assumed image of updates whose text does not state it, by file."""
     for index, entry in enumerate(plan.files):
-        count = sum(one.sideless.get(index, 0) for one in found)
+        count = sum(one.sideless[index] for one in found)
         if count:
             evidence = f"{plural(count, 'update')} with neither BeforeAfter nor an image line"
             plan.detected.append(detected_row("image", "after", evidence, False, entry.path))

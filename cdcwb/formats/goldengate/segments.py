@@ -22,7 +22,7 @@ from cdcwb.formats.records import GAP_PIECE, WINDOW, Reason, Segments, Stream
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
-__all__ = ["HEAD", "Window", "first_start", "is_logdump", "windows"]
+__all__ = ["HEAD", "TextWindow", "first_start", "is_logdump", "windows"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -37,7 +37,7 @@ _MARKS: Final = (b"Hdr-Ind", b" RBA", b"\xc2\xa0RBA")
 
 
 @dataclass(frozen=True, slots=True)
-class Window(Segments):
+class TextWindow(Segments):
     """Segments of a text, with its ``records`` and their ``facts``; ``chosen``: the numbers of those that are segments,
     in order. The others follow the window."""
 
@@ -58,7 +58,7 @@ class _Piece:
     start: int
 
 
-def windows(stream: Stream, start: int, stop: int, reading: Reading) -> Iterator[Window]:
+def windows(stream: Stream, start: int, stop: int, reading: Reading) -> Iterator[TextWindow]:
     """The windows from ``start``, where a split begins, to the first start of a split at or after ``stop``."""
     if start >= min(stop, stream.length):
         return
@@ -130,7 +130,7 @@ def _read(stream: Stream, at: int, size: int, reading: Reading) -> tuple[Records
     return records, facts, int(able[-1])
 
 
-def _window(stream: Stream, piece: _Piece, limit: int) -> Window:
+def _window(stream: Stream, piece: _Piece, limit: int) -> TextWindow:
     """The segments of a piece before ``limit``."""
     records, at = piece.records, piece.at
     rows = np.flatnonzero((records.start < limit) & (records.shape != NO_RECORD))
@@ -150,7 +150,7 @@ def _window(stream: Stream, piece: _Piece, limit: int) -> Window:
     shape = np.append(records.shape[rows], NO_RECORD)[np.where(inside, of, -1)]
     record = shape <= FILE_HEADER
     reasons = _reasons(records, low, high, shape)
-    return Window(
+    return TextWindow(
         records.lines.source[:limit],
         at,
         low,

@@ -439,19 +439,28 @@ class _Tree:
         self.io = int(records.io_types()[0])
         self.values = {name: int(one) for name, one in zip(HEADER, records.values[0], strict=True) if one != MISSING}
 
+    @property
+    def meaning(self) -> str:
+        """What the record is."""
+        if self.records.shape[0] == FILE_HEADER:
+            return "the trail file: its writer, its time and its sequence number"
+        if self.records.shape[0] == MALFORMED:
+            return "lines of a record that cannot be parsed"
+        known = IO_TYPES.get(self.io)
+        return known.meaning if known else "a record of an unknown type"
+
     def field(self) -> Field:
         """The record."""
         records, known = self.records, IO_TYPES.get(self.io)
         printed = records.operation[0].as_py()
         name = text_of(printed) if printed is not None else known.name if known else "record"
-        meaning = known.meaning if known else "a record of an unknown type"
         if records.shape[0] == FILE_HEADER:
-            name, meaning = "FileHeader", "the trail file: its writer, its time and its sequence number"
+            name = "FileHeader"
         elif records.shape[0] == MALFORMED:
-            name, meaning = "malformed", "lines of a record that cannot be parsed"
+            name = "malformed"
         codes = [one.code for one in records.faults if one.code in (Problem.TRUNCATED, Problem.MALFORMED)]
         children = [self.section(name, some) for name, some in self.sections()]
-        return group(self.record, name, 0, len(self.record), meaning, children, None, codes[0] if codes else None)
+        return group(self.record, name, 0, len(self.record), self.meaning, children, None, codes[0] if codes else None)
 
     def sections(self) -> list[tuple[str, list[int]]]:
         """Adjacent lines of one section, with blank and unknown lines after them."""
@@ -520,8 +529,7 @@ class _Tree:
             start, end = first + known_form.start(part), first + known_form.end(part)
             shown_text = text_of(self.record[start:end])
             if name == "operation":
-                known = IO_TYPES.get(self.io)
-                meaning = known.meaning if known else "a record of an unknown type"
+                meaning = self.meaning
             elif name == "image":
                 meaning = f"{shown_text.lower()} image"
             elif name == "Partition":

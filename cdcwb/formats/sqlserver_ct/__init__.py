@@ -176,7 +176,7 @@ def _tables(options: Mapping[str, str]) -> str | Mapping[str, str]:
         return text
     pairs = opt.as_names("table", text)
     if not all(pairs.values()):
-        raise OptionError("option table: expected schema.table, or instance=schema.table")
+        raise OptionError(f"option table: expected schema.table, or instance=schema.table, found {text!r}")
     return pairs
 
 
