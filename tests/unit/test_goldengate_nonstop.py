@@ -251,7 +251,7 @@ def test_options_say_what_nothing_tells(tmp_path: Path) -> None:
     text = record(column(0, b"\0\0\0\2ab"))
     (found,) = events(tmp_path, text, null_indicators="every")
     assert dict(found["after"]) == {"c0": "ab"}
-    assert detected(tmp_path, null_indicators="every")["null_indicators"] == ("every", "given as an option")
+    assert detected(tmp_path, null_indicators="every")["null_indicators"] == ("every column", "given as an option")
     text = record(column(0, b"\0\0\0\x2a"), name="SHOP.STOCK")
     (found,) = events(tmp_path, text, null_indicators="none")
     assert dict(found["after"]) == {"c0": "42"}
