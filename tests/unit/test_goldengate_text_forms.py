@@ -104,6 +104,21 @@ def test_a_record_whose_rba_has_too_many_digits_has_no_position(tmp_path: Path) 
     assert len({row["transaction_id"] for row in rows}) == 3
 
 
+def test_all_digits_of_a_long_rba_are_in_the_problem(tmp_path: Path) -> None:
+    digits = "12345678901234567890123"
+    rows = events(tmp_path, OPEN + record(2000, 3).replace("RBA 2000", f"RBA {digits}"))
+    assert [row["position"] for row in rows] == [None, None]
+    assert f"RBA {digits} has more than ten digits" in rows[1]["problems"][0]["detail"]
+
+
+def test_a_trail_file_that_is_missing_in_a_transaction_is_a_gap(tmp_path: Path) -> None:
+    files = [f"Current LogTrail is ./dirdat/aa00000000{number}\n" for number in (3, 4, 6)]
+    texts = [head + record(1000, place) for head, place in zip(files, (0, 1, 2), strict=True)]
+    changed = [row for row in events(tmp_path, *texts) if row["kind"] == "change"]
+    assert [codes(row) for row in changed] == [[], [], ["gap"]]
+    assert "aa000000004 and ./dirdat/aa000000006" in changed[2]["problems"][0]["detail"]
+
+
 @pytest.mark.parametrize("split_size", [700, 1 << 20])
 def test_a_transaction_goes_on_over_the_end_of_a_file(tmp_path: Path, split_size: int) -> None:
     more: dict[str, Any] = {"io": 15, "operation": "FieldComp"}

@@ -197,6 +197,7 @@ def assign(window: TextWindow, plan: Plan, stream: Stream, borders: Mapping[int,
     for one, gap in missing_bytes(records, facts, rows, trail, sequences, end).items():
         lacks = f"{plural(gap.size, 'byte')} of the trail that precede this record, from {gap.start} on"
         out.problem(one, Problem.GAP, f"{lacks}, are not in the capture")
+    _missing_files(out, rows, border)
     for one, head in out.heads.items():
         for sentence in head.gaps:
             out.problem(one, Problem.GAP, sentence)
@@ -279,6 +280,19 @@ def _halves(out: Assigned, some: Bools) -> None:
     same[1:] = (table[1:] == table[:-1]) & (of[1:] == of[:-1])
     waits = np.append(False, before[:-1])[: len(cores)]
     out.kind[cores[half & ~before & waits & same]] = _KIND[Kind.AFTER]
+
+
+def _missing_files(out: Assigned, rows: Ints, border: WindowBorder | None) -> None:
+    """Reports trail files that are missing in the middle of a transaction, at the first record after them."""
+    members = rows[out.facts.member[rows]]
+    before = out.trail[members[:1]] if border is None else out.shared.file_of(np.array([border.last]))
+    trail = np.append(before, out.trail[members])
+    for row in np.flatnonzero(trail[1:] != trail[:-1]).tolist():
+        one, then = (out.shared.files[trail[at]] for at in (row, row + 1))
+        is_next = one.trail == then.trail and then.order - one.order in (0, 1)
+        if not is_next and out.facts.trans[members[row]] in (1, 2):
+            names = (file.name or f"number {file.shown}" for file in (one, then))
+            out.problem(int(members[row]), Problem.GAP, "the trail files between {} and {} are missing".format(*names))
 
 
 def _versions(out: Assigned, some: Bools) -> None:

@@ -85,7 +85,7 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
     ),
     Role.RECORD: (
         b"0123456789",
-        rf"(?P<time>{_TIME}) +(?P<operation>\S.*?) +Len +(?P<length>\d{{1,18}}) +RBA +(?P<rba>\d{{1,18}})",
+        rf"(?P<time>{_TIME}) +(?P<operation>\S.*?) +Len +(?P<length>\d{{1,18}}) +RBA +(?P<rba>\d+)",
     ),
     Role.NAME: (b"N", r"Name *: *(?P<name>.*?) *(?:\(TDR +Index: *(?P<index>\d{1,18}) *\))?"),
     Role.TDR_INDEX: (b"T", r"TDR +Index *: *(?P<index>\d{1,18})"),

@@ -179,9 +179,11 @@ class _Vote:
 
 
 class WindowBorder(NamedTuple):
-    """The transaction that is open at the start of a window, and the RBA after the record before it."""
+    """The transaction that is open at the start of a window; the start in the stream of the record before it, and the
+    RBA after that record (MISSING: unknown)."""
 
     open: Open
+    last: int
     end: int
 
 
@@ -201,7 +203,8 @@ class Found:
     one image without a header block and an image line, so that the image is unknown), ``nonstop`` (records of a
     NonStop). ``borders``: of windows at which a transaction is open, by the start of the window. ``tables``: printed
     names of the tables of changes. ``csn``: of the first and last record that has one. ``continued``: records that are
-    continued, or continue others; ``undoing``: those with UndoFlag 1. ``open``, ``end``: at the end of the split."""
+    continued, or continue others; ``undoing``: those with UndoFlag 1. ``open``, ``last``, ``end``: at the end of the
+    split, as in a :class:`WindowBorder`."""
 
     sections: list[Section] = field(default_factory=list)
     metadata: list[_Metadata] = field(default_factory=list)
@@ -217,6 +220,7 @@ class Found:
     continued: int = 0
     undoing: int = 0
     open: Open | None = None
+    last: int = MISSING
     end: int = MISSING
 
 
@@ -299,7 +303,7 @@ def _transactions(found: Found, window: TextWindow, some: Bools) -> None:
     """The transaction that is open at the end of a window."""
     records, facts = window.records, window.facts
     if found.open is not None:
-        found.borders[window.base] = WindowBorder(found.open, found.end)
+        found.borders[window.base] = WindowBorder(found.open, found.last, found.end)
     known = transactions_of(facts, some, found.open is not None)
     if found.open is not None and known.leads:
         mine = known.of == 0
@@ -313,6 +317,7 @@ def _transactions(found: Found, window: TextWindow, some: Bools) -> None:
             _add_tokens(found.open, facts, known.of == len(known.first) - 1)
     if len(window.chosen):
         last = int(window.chosen[-1])
+        found.last = window.base + int(records.start[last])
         is_known = records.total[last] != MISSING and records.rba[last] > 0
         found.end = int(records.rba[last] + records.total[last]) if is_known else MISSING
 

@@ -52,6 +52,7 @@ RECORD, FILE_HEADER, MALFORMED, NO_RECORD = range(4)
 """The shapes of records: a record, the header of a trail file, lines of a record with neither a complete header block
 nor a record line, and a rule alone."""
 
+_DIGITS: Final = 18  # of a number at most; an RBA has ten
 _COUNTS: Final = ("RecLength", "IOType", "OrigNode", "SyskeyLen", "RecCount")
 """Printed as decimal and hex; of the others the printed character is decoration."""
 _LETTERS: Final = ("Hdr-Ind", "BeforeAfter", "FormatType", "Continued")
@@ -308,6 +309,10 @@ class _Decoder:
         image_trans[image_at] = trans
         tmf, tmf_at = self.of(Role.TRANSACTION)
         number = pc.if_else(pa.array(_present(tmf["number"])), tmf["number"], pa.scalar(None, pa.binary()))
+        is_number = pc.less_equal(pc.binary_length(record_line["rba"]), _DIGITS)
+        for row in np.flatnonzero(~is_number.to_numpy(zero_copy_only=False)).tolist():
+            sentence = f"RBA {text_of(record_line['rba'][row].as_py())} has more than ten digits: no position"
+            self.fault(int(at[row]), Problem.HEADER_VALUE, sentence)
         out = Records(
             lines=lines,
             shape=np.zeros(count, np.int8),
@@ -315,7 +320,7 @@ class _Decoder:
             stop=stop,
             values=np.full((count, len(HEADER)), MISSING),
             length=self.numbers(at, _numbers(record_line["length"])),
-            rba=self.numbers(at, _numbers(record_line["rba"])),
+            rba=self.numbers(at, _numbers(pc.if_else(is_number, record_line["rba"], b""))),
             name_index=name_index,
             line_time=line_time,
             io_time=pa.nulls(count, pa.binary()),
