@@ -72,7 +72,6 @@ def test_a_capture_in_disorder(format: str, tmp_path: Path) -> None:
         assert ordered(tables(path, "-o", f"split_size={size}")) == expected, size
 
 
-@pytest.mark.xfail(reason="halves of an update in two splits are two changes if the second has no record line")
 def test_a_trail_that_lost_record_lines(tmp_path: Path) -> None:
     synth.generate("goldengate", changes=300, seed=11, to=tmp_path, **MADE["goldengate"])
     disorder(tmp_path / "capture", seed=5)

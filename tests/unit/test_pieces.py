@@ -52,6 +52,7 @@ CAPTURES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "goldengate-json": ("goldengate-export", {"trail_files": 3, "capture_files": "trail", "form": "json"}, {}),
     "goldengate-xml": ("goldengate-export", {"trail_files": 3, "capture_files": "trail", "form": "formatxml"}, {}),
     "idm": ("idm-event-log", {"files": 4}, {}),
+    "sqlserver-ct": ("sqlserver-ct", {}, {}),
     "idm-sql": ("idm-event-log", {"files": 3, "container": "sql"}, {}),
     "idm-parquet": ("idm-event-log", {"files": 3, "container": "parquet"}, {}),
 }

@@ -84,8 +84,8 @@ class GoldenGate(TrailFormat):
         return Framing(options.reading)
 
     def segments(self, stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
-        """See :meth:`cdcwb.formats.records.RecordFormat.segments`. The last split that begins before ``stop`` goes on
-        to the first record after it at which a split may begin."""
+        """See :meth:`cdcwb.formats.records.RecordFormat.segments`. They end with the last record
+        before the first one at or after ``stop`` at which a split may begin."""
         return windows(stream, start, stop, framing.mode)
 
     def find_start(self, stream: Stream, framing: Framing, start: int, stop: int) -> int:

@@ -139,7 +139,7 @@ class Options:
 
     @property
     def reading(self) -> Reading:
-        """How records are told apart."""
+        """How records are read."""
         return Reading(self.charset, self.null_indicators)
 
     def side_definitions(self) -> list[Definition]:

@@ -62,7 +62,7 @@ def split_path(path: str) -> tuple[str, int | None]:
 @dataclass(slots=True)
 class Section:
     """Records of one trail file, from byte ``at`` of the stream on. ``file``: index of the capture's file; ``is_new``:
-    whether it begins there, or the section before goes on. ``name``, ``sequence``: path and number of the trail file,
+    whether it begins there, or continues the section before. ``name``, ``sequence``: path and number of the trail file,
     if the text or its header gives them. ``header``: the identity of its file header, if the section begins with one.
     ``first``, ``last``, ``next``: RBA of its first and last record, and that after the last one; MISSING if unknown.
     ``is_rising``: the RBA of each record is higher than that of the one before."""
