@@ -23,7 +23,7 @@ CAPTURES: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "everything that 21c prints, over three trail files, in pieces": (
         {"changes": 1000, "trail_files": 3, "restarts": 2, "prompts": 0.2, "zone": "Asia/Seoul"},
         {"split_size": 300_000},
-        set(),
+        {"note"},
     ),
     "a file for each trail file, printed in a zone with summer time, compressed": (
         {

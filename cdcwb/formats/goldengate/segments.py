@@ -86,7 +86,7 @@ def _pieces(stream: Stream, at: int, border: int, reading: Reading, size: int, *
     begins at ``at``, otherwise what the first record is cannot be known."""
     is_closed = is_start
     while at < stream.length:
-        wanted = size
+        wanted = min(size, max(border - at, 0) + 2 * _BEFORE)
         while True:
             records, facts, limit = _read(stream, at, wanted, reading)
             if limit or wanted >= _MOST:
