@@ -51,7 +51,7 @@ def check_pages(browser: Chrome, folder: Path) -> None:
         errors(browser), requests(browser)
         settled(browser, page, charts=charts)
         assert errors(browser) == [], stem
-        wanted = [page.as_uri(), scripts.as_uri()] if charts else [page.as_uri()]
+        wanted = [one.as_uri() for one in (page, scripts) if one == page or one.name in text]
         assert requests(browser) == wanted, stem
         assert browser.execute_script("return document.querySelectorAll('figure.chart.failed').length") == 0, stem
         assert "owned" not in browser.title, stem
