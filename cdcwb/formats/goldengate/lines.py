@@ -164,6 +164,8 @@ _BODY_PARTS: Final = (Role.RECORD, Role.NAME, Role.IMAGE, Role.COLUMN, Role.TEXT
 """After these the header is over."""
 _HEADER_LETTERS: Final = b"GHDTUZ"
 _HEADER_NAMES: Final = r"(?i)^(?:Record +Header|GHDR|Data|GGS +Tokens|User +Tokens|Record +Trailer)$"
+_PADDING: Final = 6  # blanks before a line number
+_NUMBER_DIGITS: Final = 9
 _FEW: Final = 4  # blanks before or after the content of most lines
 _DIGIT: Final = np.full(256, 255, np.uint8)
 for _one in b"0123456789abcdefABCDEF":
@@ -271,7 +273,7 @@ def matched(lines: Lines, line: int) -> re.Match[bytes] | None:
 
 
 def _plain(text: Bytes) -> Bytes:
-    """A copy with blanks for tabs, U+00A0 and the marks of quoted mails; every line ends with LF."""
+    """A copy with blanks for U+00A0, the marks of quoted mails and line numbers; every line ends with LF."""
     plain = text.copy()
     wide = np.flatnonzero(plain[:-1] == 0xC2)
     wide = wide[plain[wide + 1] == 0xA0]
@@ -285,7 +287,32 @@ def _plain(text: Bytes) -> Bytes:
         plain[at] = 32
         at = at + 1
         at += plain[np.minimum(at, last)] == 32
+    _number(plain)
     return plain
+
+
+def _number(plain: Bytes) -> None:
+    """Blanks for the line numbers of ``cat -n``, ``nl`` and ``grep -n``, where those of two lines in a row count up, or
+    there is one line only."""
+    at = np.append(0, np.flatnonzero(plain == 10) + 1)
+    at = at[at < plain.size]
+    if not len(at):
+        return
+    stop, value = at.copy(), np.zeros(len(at), np.int64)
+    for _ in range(_PADDING):
+        stop += plain[np.minimum(stop, plain.size - 1)] == 32
+    first = stop.copy()
+    for _ in range(_NUMBER_DIGITS):
+        digit = plain[np.minimum(stop, plain.size - 1)].astype(np.int64) - ord("0")
+        is_digit = (digit >= 0) & (digit <= 9)
+        value[is_digit] = value[is_digit] * 10 + digit[is_digit]
+        stop += is_digit
+    mark = plain[np.minimum(stop, plain.size - 1)]
+    numbered = (stop > first) & ((mark == ord(":")) | (mark == ord("\t")))
+    follows = numbered[1:] & numbered[:-1] & (value[1:] == value[:-1] + 1) & (mark[1:] == mark[:-1])
+    counted = numbered if len(at) == 1 else np.append(follows, False) | np.append(False, follows)
+    for line in np.flatnonzero(counted).tolist():
+        plain[at[line] : stop[line] + 1] = 32
 
 
 def _trimmed(plain: Bytes, at: Ints) -> tuple[Ints, Ints]:
