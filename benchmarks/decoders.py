@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from cdcwb.formats.gbase8s.first_pass import make_plan
 
 from benchmarks.construct_gbase8s import ROWS, records
 from cdcwb import model
-from cdcwb.formats.dissector import EVERYTHING, Wanted
+from cdcwb.formats.dissector import EVERYTHING, Wanted, get_format, run_here
 from cdcwb.formats.gbase8s.decode import event, schema_of
-from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.layout import RECORD_TYPES, Settings
-from cdcwb.formats.gbase8s.plan import Options, Plan
 from cdcwb.formats.gbase8s.schema import TableSchema
 from cdcwb.formats.gbase8s.tree import dissect
+from cdcwb.formats.records import Plan
 
 __all__ = ["constructed", "difference", "first_pass", "one_by_one", "plan_of", "reader"]
 
@@ -27,7 +25,12 @@ _BEFORE = (41, 42)
 
 def plan_of(files: list[str]) -> Plan:
     """The plan of a capture, made in this process."""
-    return make_plan(files, Options.parse({}))
+    plan: Plan = get_format("gbase8s").plan(files, {}, run_here)
+    return plan
+
+
+def _events(plan: Plan, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    return (batch for split in range(len(plan.splits)) for batch in get_format("gbase8s").read(plan, split, wanted))
 
 
 def first_pass(files: list[str]) -> Callable[[], int]:
@@ -38,9 +41,7 @@ def first_pass(files: list[str]) -> Callable[[], int]:
 def reader(plan: Plan, *, images: bool) -> Callable[[], int]:
     """The vectorised reader: all of ``events`` as Arrow batches, which are let go one after the other."""
     wanted = Wanted(images=images)
-    return lambda: sum(
-        batch.num_rows for split in range(len(plan.splits)) for batch in read_events(plan, split, wanted)
-    )
+    return lambda: sum(batch.num_rows for batch in _events(plan, wanted))
 
 
 def _cut(data: bytes) -> Iterator[tuple[bytes, int]]:
@@ -79,8 +80,8 @@ def constructed(file: str, *, by_hand: bool) -> Callable[[], int]:
 def difference(file: str, plan: Plan, *, by_hand: bool) -> str | None:
     """The first thing about which ``construct`` and the reader disagree, or None; every record, field and value is
     compared."""
-    batches = (batch for split in range(len(plan.splits)) for batch in read_events(plan, split, EVERYTHING))
-    rows = (row for batch in batches for row in pa.Table.from_batches([batch], schema=model.EVENTS).to_pylist())
+    tables = (pa.Table.from_batches([batch], schema=model.EVENTS) for batch in _events(plan, EVERYTHING))
+    rows = (row for table in tables for row in table.to_pylist())
     for row, one in zip(rows, records(io.BytesIO(Path(file).read_bytes()), by_hand), strict=True):
         value = one.value
         found = {"offset": one.offset1, "length": one.length, "raw": one.data, "headers": _headers(value)}
