@@ -41,8 +41,9 @@ def test_gbase8s_passes_at_twenty_sizes_of_splits(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_two_thousand_damaged_captures_of_gbase8s(tmp_path: Path) -> None:
-    found = check_format("gbase8s", capture("gbase8s", tmp_path, 40), sizes=(), mutations=2000)
+@pytest.mark.parametrize("format", ["gbase8s", "goldengate"])
+def test_two_thousand_damaged_captures(format: str, tmp_path: Path) -> None:
+    found = check_format(format, capture(format, tmp_path, 40), sizes=(), mutations=2000)
     assert found.read > 1900
 
 
