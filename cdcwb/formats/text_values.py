@@ -20,7 +20,7 @@ _FORMS: Final = {
     pa.date32(): r"^\s*\d{4}-\d{2}-\d{2}\s*$",
     pa.timestamp("us"): _TIME,
 }
-_TRUE: Final = pa.array(["true", "t", "1"])
+_TRUE: Final = ("true", "t", "1")
 
 
 def parsed(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
@@ -35,7 +35,7 @@ def parsed(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
         trimmed = pc.if_else(pc.fill_null(good, False), trimmed, pa.scalar(None, pa.string()))
     if pa.types.is_boolean(kind):
         lower = pc.utf8_lower(trimmed)
-        return pc.if_else(pc.is_null(lower), pa.scalar(None, pa.bool_()), pc.is_in(lower, _TRUE))
+        return pc.if_else(pc.is_null(lower), pa.scalar(None, pa.bool_()), pc.is_in(lower, pa.array(_TRUE)))
     if pa.types.is_timestamp(kind):
         trimmed = pc.replace_substring_regex(trimmed, r"(\.\d{6})\d+", r"\1")
         trimmed = pc.replace_substring_regex(trimmed, "Z$", "")

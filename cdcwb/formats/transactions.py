@@ -34,12 +34,12 @@ Table = Hashable
 OTHER, BEGIN, COMMIT, ROLLBACK, UNDO, CHANGE, BEFORE, AFTER = range(8)
 KINDS: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.CHANGE, Kind.BEFORE, Kind.AFTER)
 """The kinds of events with the codes 1 to 7; the code of all others is 0."""
-_KINDS: Final = pa.array([str(kind) for kind in KINDS])
 
 
 def codes_of(kinds: pa.Array) -> Ints:
     """The code of each kind."""
-    codes: Ints = pc.fill_null(pc.add(pc.index_in(kinds, _KINDS), 1), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    known = pa.array([str(kind) for kind in KINDS])  # here, not beside KINDS: it imports pandas
+    codes: Ints = pc.fill_null(pc.add(pc.index_in(kinds, known), 1), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
 
 

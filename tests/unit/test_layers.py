@@ -150,6 +150,14 @@ def test_importing_does_not_load_spark(module: str) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
 
 
+def test_to_identify_a_file_loads_neither_pandas_nor_a_compiler() -> None:
+    code = "import sys; from cdcwb.formats import identify; print(identify(sys.argv[1]).format)\n"
+    code += "sys.exit(bool({'pandas', 'numba'} & set(sys.modules)))"
+    command = [sys.executable, "-c", code, str(ROOT / "data" / "gbase8s" / "stream-1.bin")]
+    found = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (0, "gbase8s\n")
+
+
 def test_spark_is_used_by_its_dataframe_interface_alone() -> None:
     """No RDD, no JVM objects, no caching: the same code has to run on Spark Connect, and at any size."""
     for path in MODULES:
