@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import as_array, bytes_of, content_of, from_matrix, gather, hex_digits
 from cdcwb.formats.gbase8s.layout import FRACTION, LVARCHAR_PREFIX, QUALIFIERS, SECOND, Column, ColumnKind, Settings
 from cdcwb.formats.kernels import kernel
+from cdcwb.formats.text_values import cast_each
 from cdcwb.model import Problem
 
 __all__ = [
@@ -453,16 +454,7 @@ def _as_type(values: pa.Array, valid: Bools, kind: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_binary(kind):
         return pa.nulls(len(values), kind)
-    return _cast(pc.if_else(pa.array(valid), _text_of(values), pa.scalar(None, pa.string())), kind)
-
-
-def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    try:
-        return pc.cast(texts, kind)
-    except pa.ArrowInvalid:
-        if len(texts) > 1:
-            return pa.concat_arrays([_cast(texts.slice(at, 1), kind) for at in range(len(texts))])
-        return pa.nulls(1, kind)
+    return cast_each(pc.if_else(pa.array(valid), _text_of(values), pa.scalar(None, pa.string())), kind)
 
 
 def column_table(columns: Sequence[Column]) -> Ints:

@@ -35,7 +35,6 @@ __all__ = [
 
 PRESENT: Final = 0x0000
 NULL: Final = 0xFFFF
-_NO_INDICATOR: Final = -1
 _DESCRIPTOR: Final = 4
 _INDICATOR: Final = 2
 

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
+from cdcwb.errors import OptionError
+from cdcwb.formats import options as opt
 from cdcwb.formats.goldengate.layout import BINARY_SUBTYPE, Coding, coding_of, is_known, type_name
+from cdcwb.formats.source import open_file
 from cdcwb.model import Problem
 from cdcwb.words import unique_names, unused_name
 
@@ -29,6 +32,7 @@ __all__ = [
     "one_case",
     "parse_defgen",
     "parse_metadata",
+    "read_definitions",
     "split_name",
 ]
 
@@ -382,6 +386,22 @@ def _definitions(text: str) -> list[Definition]:
 def parse_defgen(text: str) -> list[Definition]:
     """The definitions of a DEFGEN file, in order; empty if it has none."""
     return _definitions(text)
+
+
+def read_definitions(paths: Iterable[str], charset: str = "utf-8") -> list[Definition]:
+    """The definitions of DEFGEN files. Raises OptionError for a file that cannot be read, or has none."""
+    found: list[Definition] = []
+    for path in paths:
+        try:
+            with open_file(path) as file:
+                text = file.read().decode(charset, "replace")
+        except OSError as reason:
+            raise OptionError(f"option definitions: {path!r} cannot be read ({opt.reason_of(reason)})") from None
+        some = parse_defgen(text)
+        if not some:
+            raise OptionError(f"option definitions: {path!r} has no `Definition for table`")
+        found += some
+    return found
 
 
 def parse_metadata(text: str) -> Definition | Database | Reference | None:

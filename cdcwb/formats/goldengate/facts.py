@@ -40,7 +40,6 @@ CLOSES: Final = (2, 3)
 """TransInd of the last record of a transaction."""
 _BEFORE, _AFTER = ord("B"), ord("A")
 _LOGCSN, _TRANID, _ROWID = 0x4C, 0x36, 0x52
-_NO_NODE: Final = 255
 
 
 def position_text(sequence: int, rba: int) -> str:

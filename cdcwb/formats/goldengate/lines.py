@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import content_of, gather
 
-__all__ = ["LABEL", "LABELS", "Fields", "Lines", "Role", "extracted", "matched", "parse"]
+__all__ = ["LABEL", "LABELS", "SINKS", "Fields", "Lines", "Role", "extracted", "matched", "parse"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -141,7 +141,7 @@ _GLUED: Final = (
 )
 """A prompt and the first line of a record in one line."""
 
-_SINKS: Final = {
+SINKS: Final = {
     Role.HEADER: Role.UNKNOWN,
     Role.HEADER_TOKEN: Role.HEADER_TOKEN_HEX,
     Role.RECORD: Role.BODY,
@@ -159,7 +159,7 @@ _SINKS: Final = {
 }
 """The role of hex digits below a line."""
 _SINK_OF: Final = np.full(len(Role), -1)
-_SINK_OF[[int(role) for role in _SINKS]] = [int(role) for role in _SINKS.values()]
+_SINK_OF[[int(role) for role in SINKS]] = [int(role) for role in SINKS.values()]
 _BODY_PARTS: Final = (Role.RECORD, Role.NAME, Role.IMAGE, Role.COLUMN, Role.TEXT, Role.GGS, Role.USER)
 """After these the header is over."""
 _HEADER_LETTERS: Final = b"GHDTUZ"

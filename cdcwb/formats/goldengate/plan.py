@@ -16,12 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.goldengate.bodies import Form, detect_order, detect_unified
 from cdcwb.formats.goldengate.contents import MISSING, Order, file_header
-from cdcwb.formats.goldengate.definitions import Definition, parse_defgen
+from cdcwb.formats.goldengate.definitions import Definition, read_definitions
 from cdcwb.formats.goldengate.facts import (
     FRAGMENT,
     LOB,
@@ -50,7 +49,6 @@ from cdcwb.formats.goldengate.versions import (
 )
 from cdcwb.formats.moments import from_iso, offset_name, parse_zone
 from cdcwb.formats.records import FileEntry, Plan, Scan, Stream
-from cdcwb.formats.source import open_file
 from cdcwb.formats.transactions import Border
 from cdcwb.words import plural
 
@@ -144,18 +142,7 @@ class Options:
 
     def side_definitions(self) -> list[Definition]:
         """The definitions of the DEFGEN files. Raises OptionError if there are none."""
-        found: list[Definition] = []
-        for path in self.definitions:
-            try:
-                with open_file(path) as file:
-                    text = file.read().decode(self.charset, "replace")
-            except OSError as reason:
-                raise OptionError(f"option definitions: {path!r} cannot be read ({opt.reason_of(reason)})") from None
-            some = parse_defgen(text)
-            if not some:
-                raise OptionError(f"option definitions: {path!r} has no `Definition for table`")
-            found += some
-        return found
+        return read_definitions(self.definitions, self.charset)
 
 
 class Bodies(NamedTuple):
@@ -341,8 +328,8 @@ def _sections(found: Found, stream: Stream, window: TextWindow, file: Ints) -> N
     for record in chosen[records.shape[chosen] == FILE_HEADER].tolist():
         place = base + int(records.start[record])
         one = marks.setdefault(place, Section(place, int(file[record])))
-        told = file_header(records.data(record))
-        sequence, name = told.get("FileSeqno", ""), told.get("FileName") or None
+        fields = file_header(records.data(record))
+        sequence, name = fields.get("FileSeqno", ""), fields.get("FileName") or None
         one.header = f"{int(records.moment[record])} {int(records.length[record])}"
         one.name = one.name or name
         if one.sequence is None:

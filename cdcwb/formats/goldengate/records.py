@@ -342,13 +342,13 @@ class _Decoder:
         )
         self._header_block(out)
         ghdr, ghdr_at, parts = self._header_tokens(out)
-        told = self._fill_from_tokens(out, ghdr, ghdr_at)
+        of_tokens = self._fill_from_tokens(out, ghdr, ghdr_at)
         self._columns(out)
         self._body(out)
         self._texts(out)
         self._shapes(out, only_rule)
         self._tokens(out)
-        self._check(out, told, parts)
+        self._check(out, of_tokens, parts)
         self.faults.sort(key=lambda one: one.record)
         return out
 
@@ -648,7 +648,7 @@ class _Decoder:
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def _check(self, out: Records, told: dict[str, Ints], parts: dict[str, Ints]) -> None:
+    def _check(self, out: Records, of_tokens: dict[str, Ints], parts: dict[str, Ints]) -> None:
         """The problems of records that are not malformed: header, times, header token, data."""
         good = out.shape <= FILE_HEADER
         named = out.operation.is_valid().to_numpy(zero_copy_only=False)
@@ -687,7 +687,7 @@ class _Decoder:
             both = text_of(out.io_time[one].as_py()), text_of(out.line_time[one].as_py())
             said = "IO Time is {}, the record line has {}".format(*both)
             self.fault(one, Problem.HEADER_VALUE, said, "IO Time")
-        for name, there in told.items():
+        for name, there in of_tokens.items():
             printed = values[:, _NUMBER[name]]
             wrong = (there != MISSING) & (printed != MISSING) & (printed != there)
             if name == "AuditPos":

@@ -57,7 +57,7 @@ from cdcwb.formats.goldengate.layout import (
     shown,
     token_name,
 )
-from cdcwb.formats.goldengate.lines import LABELS, Lines, Role, matched, parse
+from cdcwb.formats.goldengate.lines import LABELS, SINKS, Lines, Role, matched, parse
 from cdcwb.formats.goldengate.plan import Bodies
 from cdcwb.formats.goldengate.records import FIELD, FILE_HEADER, MALFORMED, Records, decode, header_values, text_of
 from cdcwb.formats.goldengate.values import value_of
@@ -651,16 +651,7 @@ class _Tree:
 
 _UNPARSED: Final = "a line that cannot be parsed"
 _WITH_BLOCKS: Final = frozenset({"header tokens", "columns", "file header", "tokens", "user tokens"})
-_BELOW: Final = {
-    Role.HEADER_TOKEN: Role.HEADER_TOKEN_HEX,
-    Role.COLUMN: Role.COLUMN_HEX,
-    Role.GROUP: Role.GROUP_HEX,
-    Role.GROUP_TOKEN: Role.GROUP_HEX,
-    Role.GGS: Role.TOKEN_HEX,
-    Role.TOKEN: Role.TOKEN_HEX,
-    Role.USER: Role.USER_TOKEN_HEX,
-    Role.USER_TOKEN: Role.USER_TOKEN_HEX,
-}
+_BELOW: Final = {head: below for head, below in SINKS.items() if below not in (Role.UNKNOWN, Role.BODY)}
 _HEADS: Final = frozenset(map(int, (*_BELOW, Role.HALF, Role.USER_PAIR)))
 _TIME_MEANING: Final = "time of the operation, in the time zone of the viewer"
 _OF_LINES: Final[dict[Role, tuple[tuple[str, tuple[str, ...], str], ...]]] = {

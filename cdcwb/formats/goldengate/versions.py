@@ -420,7 +420,7 @@ def _index_of(one: MetadataText, other: int = 0) -> int:
 
 def _lineage(database: Database) -> dict[str, str]:
     """The facts from the database's definition."""
-    told = {
+    facts = {
         "database name": database.name,
         "database type": database.type,
         "character set": database.charset,
@@ -428,7 +428,7 @@ def _lineage(database: Database) -> dict[str, str]:
         "locale": database.locale,
         "time zone": database.time_zone,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def inferred(schema: str | None, table: str, names: Sequence[str], origin: str = INFERRED) -> Version:

@@ -237,7 +237,6 @@ _ENOUGH: Final = 1 << 20  # bytes that are unpacked to recognise a compressed fi
 _NEAR: Final = 1 << 20  # bytes before a record that are read to find it
 _DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
 _SEAM: Final = re.compile(rb"\}[ \t]*\{")
-_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
+from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import Piece, PlanText, Run, RunRows, detected_row, problem_row
-from cdcwb.formats.goldengate.definitions import Definition, parse_defgen
+from cdcwb.formats.goldengate.definitions import Definition, read_definitions
 from cdcwb.formats.goldengate_export.exports import ExportFile, Summary, parts, probe, scan, scan_messages
 from cdcwb.formats.goldengate_export.records import FORMAT, Names, ToUtc
 from cdcwb.formats.goldengate_export.table import Version, defined_versions, inferred_versions
 from cdcwb.formats.messages import Bounds, Container
 from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.formats.moments import parse_zone, to_utc
-from cdcwb.formats.source import open_file
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
@@ -86,18 +85,7 @@ class Options:
 
     def side_definitions(self) -> list[Definition]:
         """The definitions of the DEFGEN files. Raises OptionError if there are none."""
-        found: list[Definition] = []
-        for path in self.definitions:
-            try:
-                with open_file(path) as file:
-                    text = file.read().decode("utf-8", "replace")
-            except OSError as reason:
-                raise OptionError(f"option definitions: {path!r} cannot be read ({opt.reason_of(reason)})") from None
-            some = parse_defgen(text)
-            if not some:
-                raise OptionError(f"option definitions: {path!r} has no `Definition for table`")
-            found += some
-        return found
+        return read_definitions(self.definitions)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
