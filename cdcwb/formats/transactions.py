@@ -38,7 +38,7 @@ KINDS: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.CHANGE, 
 
 def codes_of(kinds: pa.Array) -> Ints:
     """The code of each kind."""
-    known = pa.array([str(kind) for kind in KINDS])  # here, not beside KINDS: it imports pandas
+    known = pa.array([str(kind) for kind in KINDS])  # not a constant, as it imports pandas
     codes: Ints = pc.fill_null(pc.add(pc.index_in(kinds, known), 1), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
 
