@@ -318,6 +318,10 @@ class RecordFormat(BaseFormat):
         The last segment may end after ``stop``; decisions depend on the bytes alone, not on where a stream is cut."""
         raise NotImplementedError
 
+    def scanned(self, stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
+        """The same records and gaps for the first pass, with what it needs of them."""
+        return self.segments(stream, framing, start, stop)
+
     def find_start(self, stream: Stream, framing: Framing, start: int, stop: int) -> int:
         """The start of the first record of a split, inferred from its own bytes; the end of the preceding split is
         decisive."""
@@ -420,7 +424,7 @@ class RecordFormat(BaseFormat):
         with Stream(files) as stream:
             first = start if is_exact else self.find_start(stream, framing, start, stop)
             scan = Scan(first, first, found=self.scan_type())
-            for segments in self.segments(stream, framing, first, stop):
+            for segments in self.scanned(stream, framing, first, stop):
                 if len(segments.start) == 0:
                     continue
                 scan.end = segments.base + int(segments.end[-1])

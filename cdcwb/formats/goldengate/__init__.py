@@ -88,6 +88,10 @@ class GoldenGate(TrailFormat):
         before the first one at or after ``stop`` at which a split may begin."""
         return windows(stream, start, stop, framing.mode)
 
+    def scanned(self, stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
+        """See :meth:`cdcwb.formats.records.RecordFormat.scanned`."""
+        return windows(stream, start, stop, framing.mode, heads=True)
+
     def find_start(self, stream: Stream, framing: Framing, start: int, stop: int) -> int:
         """See :meth:`cdcwb.formats.records.RecordFormat.find_start`."""
         return first_start(stream, start, stop, framing.mode)

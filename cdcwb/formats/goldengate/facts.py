@@ -341,14 +341,15 @@ def heads_of(records: Records, facts: RecordFacts, some: Bools) -> tuple[dict[in
 
 def _add_chains(head: Head, fragments: Sequence[int], records: Records, facts: RecordFacts) -> None:
     number = np.maximum(records.column("RecCount"), 1)
-    columns = records.columns
+    columns, lobs = records.columns, records.columns.fragment[:, 0] >= 0
     lob: list[int] = []
     goes_on = bool(facts.goes_on[head.record])
 
     def end_lob(is_ended: bool) -> None:
         if not lob:
             return
-        printed = columns.number[np.isin(columns.record, lob) & (columns.fragment[:, 0] >= 0)]
+        first, stop = np.searchsorted(columns.record, [lob[0], lob[-1] + 1])
+        printed = columns.number[first:stop][lobs[first:stop]]
         head.lobs.append(Chain(list(lob), int(printed[0]) if len(printed) else None))
         if not is_ended:
             most = max(int(number[one]) for one in lob)

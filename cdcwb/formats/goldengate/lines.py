@@ -20,9 +20,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import content_of, gather
+from cdcwb.formats.arrays import as_array, content_of, gather
+from cdcwb.formats.goldengate.contents import MISSING
+from cdcwb.formats.kernels import kernel
 
-__all__ = ["LABEL", "LABELS", "SINKS", "Fields", "Lines", "Role", "extracted", "matched", "parse"]
+__all__ = ["LABEL", "LABELS", "SINKS", "Fields", "Lines", "Role", "matched", "numbers", "parse", "printed"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -130,10 +132,7 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
 """Bytes that a line of a role may begin with, and its form. A later form is looked for where no earlier one was found.
 Runs of white space are blanks."""
 
-_HEX_LINE: Final = "^(?:(?:[0-9a-fA-F]{4} +)*[0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})? *)?(?:$|[|:])"
-_HEX_DIGITS: Final = b"0123456789abcdefABCDEF "
-_PANE: Final = 50  # characters of hex digits of a full line
-_CUT_LINE: Final = "^(?:[0-9a-fA-F]{4} +)*(?:[0-9a-fA-F]{2})?[0-9a-fA-F]$"
+_CUT_LINE: Final = rb"^(?:[0-9a-fA-F]{4} +)*(?:[0-9a-fA-F]{2})?[0-9a-fA-F]$"
 _PAIR: Final = r"^(?P<name>[^ :]+) *:(?: +(?P<value>.*))?$"
 _GLUED: Final = (
     rf"^(?P<prompt>{_PROMPT}.*?)"
@@ -158,7 +157,7 @@ SINKS: Final = {
     Role.USER_TOKEN: Role.USER_TOKEN_HEX,
 }
 """The role of hex digits below a line."""
-_SINK_OF: Final = np.full(len(Role), -1)
+_SINK_OF: Final = np.full(len(Role), -1, np.int8)
 _SINK_OF[[int(role) for role in SINKS]] = [int(role) for role in SINKS.values()]
 _BODY_PARTS: Final = (Role.RECORD, Role.NAME, Role.IMAGE, Role.COLUMN, Role.TEXT, Role.GGS, Role.USER)
 """After these the header is over."""
@@ -166,7 +165,6 @@ _HEADER_LETTERS: Final = b"GHDTUZ"
 _HEADER_NAMES: Final = r"(?i)^(?:Record +Header|GHDR|Data|GGS +Tokens|User +Tokens|Record +Trailer)$"
 _PADDING: Final = 6  # blanks before a line number
 _NUMBER_DIGITS: Final = 9
-_FEW: Final = 4  # blanks before or after the content of most lines
 _DIGIT: Final = np.full(256, 255, np.uint8)
 for _one in b"0123456789abcdefABCDEF":
     _DIGIT[_one] = int(chr(_one), 16)
@@ -174,90 +172,266 @@ for _one in b"0123456789abcdefABCDEF":
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of all lines of a role: the numbers of the lines, and for each name the texts (bytes; empty: not
-    printed)."""
+    """The fields of all lines of a role: the numbers of the lines, the ``code`` of the text of each, and for each name
+    the value by code (bytes; empty: not printed)."""
 
     line: Ints
+    code: Ints
     columns: dict[str, pa.Array]
 
     def __len__(self) -> int:
         return len(self.line)
 
     def __getitem__(self, name: str) -> pa.Array:
-        return self.columns[name]
+        return self.columns[name].take(pa.array(self.code))
+
+    def are(self, name: str, word: bytes) -> Bools:
+        """Which lines have this value."""
+        return as_array(pc.equal(self.columns[name], word))[self.code]
+
+    def have(self, name: str) -> Bools:
+        """In which lines a field is printed."""
+        return printed(self.columns[name])[self.code]
+
+    def numbers(self, name: str, is_hex: bool = False) -> Ints:
+        """Numbers of at most 18 decimal or 15 hex digits; MISSING for others."""
+        return numbers(self.columns[name], is_hex)[self.code]
+
+    def extracted(self, name: str, pattern: str) -> Fields:
+        """The groups of a form of the values, null where they have another form."""
+        found = pc.extract_regex(self.columns[name], pattern)
+        return Fields(self.line, self.code, {one.name: found.field(one.name) for one in found.type})
 
     def of(self, chosen: Bools) -> Fields:
         """Those of some of the lines."""
-        mask = pa.array(chosen)
-        return Fields(self.line[chosen], {name: values.filter(mask) for name, values in self.columns.items()})
+        return Fields(self.line[chosen], self.code[chosen], self.columns)
 
 
 @dataclass(slots=True)
 class Lines:
     """The ``n`` lines of a text, without holes. ``at`` [n + 1]: bytes of the text at which they begin, and the end;
     ``first``, ``last``: without white space. ``role``, of :class:`Role`; ``record``: the number of the record, -1 for
-    none; ``begin``: the first line of each record. ``fields`` by role. ``data``: the bytes that all lines print as hex;
-    those of line k are ``data[data_at[k]:data_at[k + 1]]``, the
-    digits end at ``digits``. ``source``: the text; ``plain``: the same with blanks for all white space."""
+    none; ``begin``: the first line of each record. ``fields`` by role. ``data``: the bytes that lines of hex digits
+    print; those of line k are ``data[data_at[k]:data_at[k] + size[k]]``. ``code``: the number in ``distinct`` of the
+    text of each line, -1 for digits and blank ones. ``source``: the text; ``plain``: the same with blanks for all white
+    space."""
 
     source: Bytes
     plain: Bytes
     at: Ints
     first: Ints
     last: Ints
+    size: Ints
+    data: Bytes
+    data_at: Ints
     role: npt.NDArray[np.int8]
     record: Ints
     begin: Ints
+    code: Ints
+    distinct: pa.Array
     fields: dict[Role, Fields]
-    data: Bytes
-    data_at: Ints
-    digits: Ints
 
     def texts(self, lines: Ints) -> pa.Array:
         """The contents of some lines, as bytes."""
         return gather(pa.binary(), self.plain, self.first[lines], self.last[lines], None)
 
+    def having(self, pattern: str) -> Bools:
+        """The lines with a form, but those of digits."""
+        found = as_array(pc.match_substring_regex(self.distinct, pattern))
+        return np.append(found, False)[self.code]
+
+    def among(self, *roles: Role) -> Bools:
+        """The lines of some roles."""
+        return _any_of(*roles)[self.role]
+
     def owners(self, *roles: Role) -> Ints:
         """For each line the nearest line of these roles at or before it in its record; -1 for none."""
-        return _nearest(np.isin(self.role, roles), self.record, self.begin)
+        return self.nearest(self.among(*roles))
+
+    def nearest(self, chosen: Bools) -> Ints:
+        """For each line the nearest chosen one at or before it in its record; -1 for none, and outside records."""
+        found = np.maximum.accumulate(np.where(chosen, np.arange(len(chosen)), -1))
+        found[(self.record < 0) | (found < np.append(self.begin, 0)[self.record])] = -1
+        return found
 
     def bytes_of(self, owner: Ints, count: int, role: Role) -> tuple[Bytes, Ints]:
         """The bytes that lines of a role print, together for each owner (of ``count``; -1: none), and where they begin
         in the buffer, count + 1 numbers. ``owner``: that of each line, rising."""
-        size = np.where((self.role == role) & (owner >= 0), np.diff(self.data_at), 0)
-        taken = np.repeat(size > 0, np.diff(self.data_at))
-        sizes = np.bincount(owner[size > 0], weights=size[size > 0], minlength=count).astype(np.int64)
-        return self.data[taken], np.append(0, np.cumsum(sizes))
+        some = np.flatnonzero((self.role == role) & (owner >= 0) & (self.size > 0))
+        start, size = self.data_at[some], self.size[some]
+        sizes = np.bincount(owner[some], weights=size, minlength=count).astype(np.int64)
+        data, _ = content_of(gather(pa.binary(), self.data, start, start + size, None))
+        return data, np.append(0, np.cumsum(sizes))
+
+
+@cache
+def _any_of(*roles: Role) -> Bools:
+    found = np.zeros(len(Role), np.bool_)
+    found[list(roles)] = True
+    return found
+
+
+def printed(texts: pa.Array) -> Bools:
+    """Whether a group of a regular expression is printed."""
+    return as_array(pc.fill_null(pc.binary_length(texts), 0)) > 0
+
+
+def numbers(texts: pa.Array, is_hex: bool = False) -> Ints:
+    """Numbers of at most 18 decimal or 15 hex digits; MISSING for others."""
+    there = printed(texts)
+    found = np.full(len(texts), MISSING)
+    digits = texts.filter(pa.array(there)).cast(pa.string())
+    if is_hex:
+        digits = pc.binary_join_element_wise(pa.scalar("0x"), digits, "")
+    found[there] = digits.cast(pa.int64()).to_numpy()
+    return found
 
 
 def parse(text: Bytes, boundaries: Ints | None = None, is_record: bool = False) -> Lines:
     """The lines of a text. ``boundaries``: bytes at which another file begins. ``is_record``: all of it is one
     record."""
-    plain = _plain(text)
-    starts = np.zeros(text.size + 1, np.bool_)
-    starts[1:] = plain == 10
-    starts[[0, -1]] = True
-    if boundaries is not None:
-        starts[boundaries] = True
-    plain[plain < 32] = 32
-    at = np.flatnonzero(starts)
-    first, last = _trimmed(plain, at)
-    glued = at[:0] if is_record else _glued(plain, first, last)
-    if len(glued):
-        starts[glued] = True
-        at = np.flatnonzero(starts)
-        first, last = _trimmed(plain, at)
+    text = _frozen(text)
+    plain = np.empty(text.size, np.uint8)
+    inside = np.zeros(0, np.int64) if boundaries is None else boundaries[boundaries < text.size]
+    edges = np.append(inside, text.size)
+    found = np.empty((5, int(np.count_nonzero(text == 10) + np.count_nonzero(text == 13)) + len(edges)), np.int64)
+    at, first, last, number, mark = found[:, : _split(text, edges, plain, found)]
+    _without_numbers(plain, at, first, last, number, mark)
+    if not is_record:
+        at, first, last = _unglued(plain, at, first, last)
+    if len(first) and last[-1] == plain.size:  # a text that ends within a byte
+        last[-1] -= re.match(_CUT_LINE, plain[first[-1] :].tobytes()) is not None
+    size, data = np.empty(len(first), np.int64), np.empty(plain.size // 2 + 1, np.uint8)
+    data = data[: _hex(_frozen(plain), first, last, size, data)]
+    data_at = np.cumsum(np.maximum(size, 0)) - np.maximum(size, 0)
+    role = np.where(first == last, Role.BLANK, Role.UNKNOWN).astype(np.int8)
     lines = Lines(
-        text,
-        plain, at, first, last, np.zeros(len(first), np.int8), np.full(len(first), -1), at[:0], {}, plain[:0],
-        np.zeros(len(first) + 1, np.int64), last,
+        text, plain, np.append(at, text.size), first, last, size, data, data_at, role, np.full(len(role), -1), at[:0],
+        np.full(len(role), -1), pa.array([], pa.binary()), {},
     )  # fmt: skip
-    lines.role[first == last] = Role.BLANK
     _match(lines)
-    _records(lines, boundaries, is_record)
+    _records(lines, inside, is_record)
     _texts(lines)
-    _contexts(lines, _hex(lines))
+    _contexts(lines)
     return lines
+
+
+def _frozen(buffer: Bytes) -> Bytes:
+    """The same bytes read-only: kernels are compiled for one type of array."""
+    view = np.ascontiguousarray(buffer).view()
+    view.flags.writeable = False
+    return view
+
+
+@kernel
+def _split(text: Bytes, edges: Ints, plain: Bytes, lines: Ints) -> int:
+    """Lines, each of which ends with LF, CR or at an edge (``edges``: rising, the last one is the end of the text).
+    Returns their number. ``plain``: the text with blanks for white space, U+00A0 and the marks of quoted mails.
+    ``lines``: first byte; first byte and end of the content; the line number in front, twice, and 1 more if a tab
+    follows it (-1: none), and the byte after its digits, of each line."""
+    count, at = 0, 0
+    for edge in range(len(edges)):
+        stop = edges[edge]
+        while at < stop:
+            lines[0, count] = at
+            while at < stop and np.int64(text[at]) == 62:  # `> `
+                plain[at] = 32
+                at += 1
+                if at < stop and np.int64(text[at]) == 32:
+                    plain[at] = 32
+                    at += 1
+            lines[3, count] = -1
+            place, value = at, 0
+            while place < stop and place < at + _PADDING and np.int64(text[place]) == 32:
+                place += 1
+            start = place
+            while place < stop and place < start + _NUMBER_DIGITS and 48 <= np.int64(text[place]) <= 57:
+                value = value * 10 + int(text[place]) - 48
+                place += 1
+            if place > start and place < stop and (np.int64(text[place]) == 58 or np.int64(text[place]) == 9):
+                lines[3, count] = 2 * value + (np.int64(text[place]) == 9)
+                lines[4, count] = place
+            first, last, is_open = -1, at, True
+            while at < stop and is_open:
+                byte = np.int64(text[at])
+                is_wide = byte == 0xC2 and at + 1 < stop and np.int64(text[at + 1]) == 0xA0
+                if byte > 32 and not is_wide:
+                    plain[at] = byte
+                    at += 1
+                    last = at
+                    if first < 0:
+                        first = at - 1
+                    continue
+                if byte == 10 or (byte == 13 and not (at + 1 < stop and np.int64(text[at + 1]) == 10)):
+                    is_open = False
+                plain[at] = 32
+                at += 1
+                if is_wide:
+                    plain[at] = 32
+                    at += 1
+            lines[1, count] = last if first < 0 else first
+            lines[2, count] = last
+            count += 1
+    return count
+
+
+@kernel
+def _hex(plain: Bytes, first: Ints, last: Ints, size: Ints, data: Bytes) -> int:
+    """The lines of hex digits in groups of four, the last one of two or four, up to a bar, a colon or the end: the
+    number of bytes of each, -1 for other lines, and the bytes themselves. Returns their number."""
+    count = 0
+    for line in range(len(first)):
+        at, stop, begin = first[line], last[line], count
+        is_hex = at < stop and _DIGIT[np.int64(plain[at])] < 16
+        is_over = False
+        while is_hex and at < stop:
+            byte = np.int64(plain[at])
+            if byte == 124 or byte == 58:
+                break
+            digits, value = 0, 0
+            while digits < 4 and at < stop and _DIGIT[np.int64(plain[at])] < 16:
+                value = value * 16 + int(_DIGIT[int(plain[at])])
+                at += 1
+                digits += 1
+            is_hex = (digits == 2 or digits == 4) and not is_over
+            is_over = digits == 2 or at == stop or np.int64(plain[at]) != 32
+            if is_hex:
+                if digits == 4:
+                    data[count] = value >> 8
+                    count += 1
+                data[count] = value & 255
+                count += 1
+            while at < stop and np.int64(plain[at]) == 32:
+                at += 1
+        if is_hex:
+            size[line] = count - begin
+        else:
+            size[line], count = -1, begin
+    return count
+
+
+def _without_numbers(plain: Bytes, at: Ints, first: Ints, last: Ints, number: Ints, mark: Ints) -> None:
+    """Blanks for the line numbers of ``cat -n``, ``nl`` and ``grep -n``, where those of two lines in a row count up, or
+    there is one line only."""
+    follows = (number[1:] == number[:-1] + 2) & (number[:-1] >= 0)
+    counted = number >= 0 if len(at) == 1 else np.append(follows, False) | np.append(False, follows)
+    for line in np.flatnonzero(counted[: len(at)]).tolist():
+        plain[at[line] : mark[line] + 1] = 32
+        content = plain[mark[line] + 1 : last[line]].tobytes()
+        first[line] = last[line] - len(content.lstrip(b" "))
+
+
+def _unglued(plain: Bytes, at: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints]:
+    """The lines, those of a prompt and the first line of a record as two."""
+    prompts = np.flatnonzero((last > first) & (plain[first.clip(max=plain.size - 1)] | 32 == ord("l")))
+    found = pc.extract_regex(gather(pa.binary(), plain, first[prompts], last[prompts], None), _GLUED)
+    if found.null_count == len(found):
+        return at, first, last
+    glued = as_array(found.is_valid())
+    lines = prompts[glued]
+    place = first[lines] + pc.binary_length(found.field("prompt").filter(pa.array(glued))).to_numpy()
+    firsts, lasts = np.insert(first, lines + 1, place), np.insert(last, lines, place)
+    return np.insert(at, lines + 1, place), firsts, lasts
 
 
 @cache
@@ -272,108 +446,46 @@ def matched(lines: Lines, line: int) -> re.Match[bytes] | None:
     return _compiled(role).fullmatch(content) if role in _PATTERNS else None
 
 
-def _plain(text: Bytes) -> Bytes:
-    """A copy with blanks for U+00A0, the marks of quoted mails and line numbers; every line ends with LF."""
-    plain = text.copy()
-    wide = np.flatnonzero(plain[:-1] == 0xC2)
-    wide = wide[plain[wide + 1] == 0xA0]
-    plain[wide] = plain[wide + 1] = 32
-    last = plain.size - 1
-    returns = np.flatnonzero(plain == 13)
-    plain[returns] = np.where(plain[np.minimum(returns + 1, last)] == 10, 32, 10)
-    at = np.append(0, np.flatnonzero(plain == 10) + 1)
-    while len(at := at[at <= last]):
-        at = at[plain[at] == ord(">")]
-        plain[at] = 32
-        at = at + 1
-        at += plain[np.minimum(at, last)] == 32
-    _number(plain)
-    return plain
-
-
-def _number(plain: Bytes) -> None:
-    """Blanks for the line numbers of ``cat -n``, ``nl`` and ``grep -n``, where those of two lines in a row count up, or
-    there is one line only."""
-    at = np.append(0, np.flatnonzero(plain == 10) + 1)
-    at = at[at < plain.size]
-    if not len(at):
-        return
-    stop, value = at.copy(), np.zeros(len(at), np.int64)
-    for _ in range(_PADDING):
-        stop += plain[np.minimum(stop, plain.size - 1)] == 32
-    first = stop.copy()
-    for _ in range(_NUMBER_DIGITS):
-        digit = plain[np.minimum(stop, plain.size - 1)].astype(np.int64) - ord("0")
-        is_digit = (digit >= 0) & (digit <= 9)
-        value[is_digit] = value[is_digit] * 10 + digit[is_digit]
-        stop += is_digit
-    mark = plain[np.minimum(stop, plain.size - 1)]
-    numbered = (stop > first) & ((mark == ord(":")) | (mark == ord("\t")))
-    follows = numbered[1:] & numbered[:-1] & (value[1:] == value[:-1] + 1) & (mark[1:] == mark[:-1])
-    counted = numbered if len(at) == 1 else np.append(follows, False) | np.append(False, follows)
-    for line in np.flatnonzero(counted).tolist():
-        plain[at[line] : stop[line] + 1] = 32
-
-
-def _trimmed(plain: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """The first byte of each line that is not a blank, and the end of the last one; equal for a blank line."""
-    first, last = at[:-1].copy(), at[1:].copy()
-    for _ in range(_FEW):
-        first += (first < last) & (plain[np.minimum(first, plain.size - 1)] == 32)
-    for _ in range(_FEW):
-        last -= (first < last) & (plain[last - 1] == 32)
-    rest = np.flatnonzero((first < last) & ((plain[first.clip(max=plain.size - 1)] == 32) | (plain[last - 1] == 32)))
-    for line in rest.tolist():
-        content = plain[first[line] : last[line]].tobytes()
-        first[line] += len(content) - len(content.lstrip(b" "))
-        last[line] = first[line] + len(content.strip(b" "))
-    return first, last
-
-
-def _glued(plain: Bytes, first: Ints, last: Ints) -> Ints:
-    """Where records begin in the line of a prompt."""
-    prompts = np.flatnonzero((last > first) & np.isin(plain[np.minimum(first, plain.size - 1)], (ord("L"), ord("l"))))
-    found = pc.extract_regex(gather(pa.binary(), plain, first[prompts], last[prompts], None), _GLUED)
-    size = pc.fill_null(pc.binary_length(found.field("prompt")), 0).to_numpy(zero_copy_only=False)
-    places: Ints = (first[prompts] + size)[found.is_valid().to_numpy(zero_copy_only=False)]
-    return places
-
-
-def extracted(texts: pa.Array, pattern: str) -> tuple[Bools, dict[str, pa.Array]]:
-    """Which texts have a form, and of those its groups by name; empty where a group is not there. Most lines are
-    repeated, so only different ones are compared."""
-    coded = texts.dictionary_encode()
-    found = pc.extract_regex(coded.dictionary, pattern)
-    there = found.is_valid().to_numpy(zero_copy_only=False)
-    codes = coded.indices.to_numpy()
-    is_one: Bools = there[codes]
-    taken = pa.array(codes[is_one])
-    return is_one, {one.name: found.field(one.name).take(taken) for one in found.type}
-
-
 def _match(lines: Lines) -> None:
-    """The roles of lines that follow from the line alone, with their fields."""
-    begins = lines.plain[np.minimum(lines.first, max(lines.plain.size - 1, 0))]
-    for role, (letters, pattern) in _PATTERNS.items():
-        able = np.flatnonzero((lines.role == Role.UNKNOWN) & np.isin(begins, np.frombuffer(letters, np.uint8)))
+    """The roles of lines that follow from the line alone, with their fields. Most lines are repeated, so each text is
+    compared once."""
+    able = np.flatnonzero((lines.role == Role.UNKNOWN) & (lines.size < 0))
+    coded = lines.texts(able).dictionary_encode()
+    lines.distinct = coded.dictionary
+    code = lines.code[able] = coded.indices.to_numpy()
+    role = np.full(len(lines.distinct), Role.UNKNOWN, np.int8)
+    begins = content_of(pc.binary_slice(lines.distinct, 0, 1))[0]
+    row = np.zeros(len(role), np.int64)
+    fields: dict[Role, dict[str, pa.Array]] = {}
+    for one, (letters, pattern) in _PATTERNS.items():
+        tried = np.flatnonzero(_letters(letters)[begins] & (role == Role.UNKNOWN))
+        texts = lines.distinct.take(pa.array(tried))
         flags, form = ("(?i)", pattern[4:]) if pattern.startswith("(?i)") else ("", pattern)
         form = f"{flags}^(?:{form})$"
         if "(?P<" in pattern:
-            is_one, columns = extracted(lines.texts(able), form)
+            found = pc.extract_regex(texts, form)
+            is_one = as_array(found.is_valid())
+            columns = {each.name: found.field(each.name) for each in found.type}
         else:
-            is_one, columns = pc.match_substring_regex(lines.texts(able), form).to_numpy(zero_copy_only=False), {}
-        lines.role[able[is_one]] = role
-        lines.fields[role] = Fields(able[is_one], columns)
+            is_one, columns = as_array(pc.match_substring_regex(texts, form)), {}
+        role[tried[is_one]] = one
+        row[tried[is_one]] = np.flatnonzero(is_one)
+        fields[one] = columns
+    of, row = role[code], row[code]
+    order = np.argsort(of, kind="stable")
+    edges = np.searchsorted(of[order], np.arange(len(Role) + 1))
+    for one, columns in fields.items():
+        mine = order[edges[one] : edges[one + 1]]
+        lines.fields[one] = Fields(able[mine], row[mine], columns)
+    lines.role[able] = of
 
 
-def _nearest(chosen: Bools, record: Ints, begin: Ints) -> Ints:
-    """For each line the nearest chosen one at or before it in its record; -1 for none, and outside records."""
-    found = np.maximum.accumulate(np.where(chosen, np.arange(len(chosen)), -1))
-    there: Ints = np.where((record >= 0) & (found >= np.append(begin, 0)[record]), found, -1)
-    return there
+@cache
+def _letters(letters: bytes) -> Bools:
+    return np.isin(np.arange(256), np.frombuffer(letters, np.uint8))
 
 
-def _records(lines: Lines, boundaries: Ints | None, is_record: bool) -> None:
+def _records(lines: Lines, boundaries: Ints, is_record: bool) -> None:
     """The record of each line."""
     count = len(lines.role)
     if is_record:
@@ -381,42 +493,26 @@ def _records(lines: Lines, boundaries: Ints | None, is_record: bool) -> None:
         return
     stage = np.full(count, -1)
     stage[lines.role == Role.RULE] = 1
-    header = np.flatnonzero(lines.role == Role.HEADER)
-    stage[header[_begins_with(lines, header, rb"hdr-ind")]] = 2
-    token = _tokens(lines)
-    stage[token[pc.match_substring_regex(lines.texts(token), f"^{_G}").to_numpy(zero_copy_only=False)]] = 0
+    stage[(lines.role == Role.HEADER) & lines.having("(?i)^hdr-ind")] = 2
+    stage[_tokens(lines) & lines.having(f"^{_G}")] = 0
     stage[lines.role == Role.RECORD] = 3
-    ends = lines.role == Role.NOTE
+    closes = lines.role == Role.NOTE
     able = stage >= 0
-    closes = ends.copy()
-    if boundaries is not None and len(boundaries):
-        closes[np.searchsorted(lines.at, boundaries)[boundaries < lines.at[-1]]] = True
+    closes[np.searchsorted(lines.at, boundaries)] = True
     marks = np.flatnonzero(able | closes)
-    level = np.where(able[marks], stage[marks], -1)
-    before = np.append(-1, level[:-1])
+    level = stage[marks]
+    before = np.append(-1, level)[:-1]
     before[closes[marks] & able[marks]] = -1  # the first line of a file
     begins = (level >= 0) & ((before < 0) | (level <= before))
-    is_begin = np.zeros(count, np.bool_)
-    is_begin[marks[begins]] = True
-    is_open = np.zeros(count, np.bool_)
-    is_open[marks] = level >= 0
-    nearest = np.maximum.accumulate(np.where(able | closes, np.arange(count), -1))
-    inside = (nearest >= 0) & is_open[np.maximum(nearest, 0)]
-    lines.record = np.where(inside, np.cumsum(is_begin) - 1, -1)
-    lines.begin = np.flatnonzero(is_begin)
+    number = np.cumsum(begins) - 1
+    number[level < 0] = -1
+    lines.begin = marks[begins]
+    lines.record = np.repeat(np.append(-1, number), np.diff(np.concatenate([[0], marks, [count]])))
 
 
-def _tokens(lines: Lines) -> Ints:
+def _tokens(lines: Lines) -> Bools:
     """The lines that begin as one of a token does, damaged ones too."""
-    able = np.append(lines.fields[Role.TOKEN].line, np.flatnonzero(lines.role == Role.UNKNOWN))
-    able = np.sort(able[lines.plain[lines.first[able]] == ord("T")])
-    found: Ints = able[_begins_with(lines, able, b"tokenid")]
-    return found
-
-
-def _begins_with(lines: Lines, some: Ints, word: bytes) -> Bools:
-    found: Bools = pc.starts_with(lines.texts(some), word, ignore_case=True).to_numpy(zero_copy_only=False)
-    return found
+    return lines.among(Role.TOKEN, Role.UNKNOWN) & lines.having("^T(?i:okenid)")
 
 
 def _texts(lines: Lines) -> None:
@@ -424,12 +520,7 @@ def _texts(lines: Lines) -> None:
     opens = np.flatnonzero((lines.role == Role.TEXT) & (lines.record >= 0))
     if not len(opens):
         return
-    begins = lines.plain[np.minimum(lines.first, lines.plain.size - 1)]
-    marks = np.flatnonzero((begins == ord("*")) | (begins == ord("E")))
-    contents = lines.texts(marks)
-    stars, ends = (
-        marks[pc.equal(contents, word).to_numpy(zero_copy_only=False)] for word in (b"*", b"End of definition")
-    )
+    stars, ends = (np.flatnonzero(lines.having(one)) for one in (r"^\*$", "^End of definition$"))
     borders = np.append(np.union1d(lines.begin, np.flatnonzero(lines.record < 0)), len(lines.role))
     done = 0
     for at, text in zip(opens.tolist(), lines.texts(opens).to_pylist(), strict=True):
@@ -443,122 +534,67 @@ def _texts(lines: Lines) -> None:
         block[block != Role.BLANK] = Role.TEXT
 
 
-def _hex(lines: Lines) -> Ints:
-    """The lines that have the form of hex digits, which end before the pane of characters."""
-    begins = lines.plain[np.minimum(lines.first, max(lines.plain.size - 1, 0))]
-    able = np.flatnonzero((lines.role == Role.UNKNOWN) & (lines.record >= 0) & (_DIGIT[begins] < 16))
-    if len(able) and lines.last[able[-1]] == lines.plain.size:  # a text that ends within a byte
-        cut = pc.match_substring_regex(lines.texts(able[-1:]), _CUT_LINE)[0].as_py()
-        lines.last[able[-1]] -= cut
-    found: Ints = able[pc.match_substring_regex(lines.texts(able), _HEX_LINE).to_numpy(zero_copy_only=False)]
-    lines.digits = lines.last.copy()
-    bar = np.minimum(lines.first[found] + _PANE, lines.plain.size - 1)
-    usual = (lines.plain[bar] == ord("|")) & (bar < lines.last[found])
-    lines.digits[found[usual]] = bar[usual]
-    _end_digits(lines, found[~usual])
-    return found
-
-
-def _end_digits(lines: Lines, some: Ints) -> None:
-    """Ends the digits of some lines at the first other character."""
-    for line in some.tolist():
-        start = int(lines.first[line])
-        content = lines.plain[start : lines.last[line]].tobytes()
-        lines.digits[line] = start + len(content) - len(content.lstrip(_HEX_DIGITS))
-
-
-def _contexts(lines: Lines, hexes: Ints) -> None:
-    """The roles that depend on preceding lines, and the bytes of hex lines."""
-    role, record, begin = lines.role, lines.record, lines.begin
+def _contexts(lines: Lines) -> None:
+    """The roles that depend on preceding lines."""
+    role, record = lines.role, lines.record
+    is_hex = (lines.size >= 0) & (record >= 0) & (role == Role.UNKNOWN)
     role[(record < 0) & (role != Role.BLANK) & (role != Role.NOTE)] = Role.UNKNOWN
     tokens = lines.fields[Role.TOKEN].of(record[lines.fields[Role.TOKEN].line] >= 0)
-    is_group = pc.equal(tokens["kind"], b"GroupID").to_numpy(zero_copy_only=False)
-    area = _nearest(np.isin(role, (Role.GGS, Role.USER)), record, begin)
+    area = lines.owners(Role.GGS, Role.USER)
     in_user = (area >= 0) & (role[area] == Role.USER) & (area < np.arange(len(role)))
-    # in the user tokens, `name : value` is one of them, whatever it looks like
-    able = np.flatnonzero(in_user & ~np.isin(role, (Role.BLANK, Role.TEXT, Role.TOKEN, Role.RECORD)))
-    pairs = pc.extract_regex(lines.texts(able), _PAIR)
-    is_pair = pairs.is_valid().to_numpy(zero_copy_only=False)
-    is_hex = np.zeros(len(role), np.bool_)
-    is_hex[hexes] = True
-    head = pc.binary_slice(lines.texts(able), 0, 6)
-    short = pc.match_substring_regex(head, r"^[^|]*:").to_numpy(zero_copy_only=False)
-    after_hex = np.append(False, is_hex[:-1])[able]
-    is_pair &= ~is_hex[able] | (short & ~after_hex)
-    role[able[is_pair]] = Role.USER_PAIR
-    is_hex[able[is_pair]] = False
-    lines.fields[Role.USER_PAIR] = Fields(able, {name: pairs.field(name) for name in ("name", "value")}).of(is_pair)
-    over = _nearest(np.isin(role, _BODY_PARTS), record, begin) >= 0
-    role[np.isin(role, (Role.HEADER, Role.RULE, Role.TRAIL)) & over] = Role.UNKNOWN
+    _pairs(lines, in_user, is_hex)
+    over = lines.owners(*_BODY_PARTS) >= 0
+    role[lines.among(Role.HEADER, Role.RULE, Role.TRAIL) & over] = Role.UNKNOWN
     role[(role == Role.TRANSACTION) & ~over] = Role.UNKNOWN
-    of = _token_roles(lines, tokens, is_group, over, in_user)
+    of = _token_roles(lines, tokens, over, in_user)
     role[tokens.line] = of
     for kind in (Role.HEADER_TOKEN, Role.TOKEN, Role.USER_TOKEN, Role.GROUP, Role.GROUP_TOKEN):
         lines.fields[kind] = tokens.of(of == kind)
     for kind in (
-        Role.RECORD,
-        Role.NAME,
-        Role.IMAGE,
-        Role.COLUMN,
-        Role.TDR_INDEX,
-        Role.TRANSACTION,
-        Role.HALF,
+        Role.HEADER, Role.RECORD, Role.NAME, Role.IMAGE, Role.COLUMN, Role.TDR_INDEX, Role.TRANSACTION, Role.HALF,
         Role.TRAIL,
-    ):
+    ):  # fmt: skip
         lines.fields[kind] = lines.fields[kind].of(role[lines.fields[kind].line] == kind)
     sinks = _SINK_OF[role]
-    unread = _tokens(lines)
-    sinks[unread[role[unread] == Role.UNKNOWN]] = Role.UNKNOWN  # the digits below are not those of the token before
-    owner = _nearest(sinks >= 0, record, begin)
-    role[hexes] = np.where(is_hex[hexes] & (owner[hexes] >= 0), sinks[owner[hexes]], role[hexes])
-    shows = role[hexes] != np.where(is_hex[hexes], Role.UNKNOWN, role[hexes])
-    _fill_data(lines, hexes[shows])
+    sinks[_tokens(lines) & (role == Role.UNKNOWN)] = Role.UNKNOWN  # the digits below are not those of the token before
+    owner = lines.nearest(sinks >= 0)
+    is_hex &= owner >= 0
+    role[is_hex] = sinks[owner[is_hex]]
+    lines.size[~is_hex | (role == Role.UNKNOWN)] = 0
 
 
-def _token_roles(lines: Lines, tokens: Fields, is_group: Bools, over: Bools, in_user: Bools) -> Ints:
-    """The roles of lines ``TokenID`` and ``GroupID``."""
-    at = tokens.line
+def _pairs(lines: Lines, in_user: Bools, is_hex: Bools) -> None:
+    """In the user tokens, ``name : value`` is one of them, whatever it looks like."""
+    others = lines.among(Role.BLANK, Role.TEXT, Role.TOKEN, Role.RECORD)
+    able = np.flatnonzero(in_user & ~others)
+    texts = lines.texts(able)
+    pairs = pc.extract_regex(texts, _PAIR)
+    is_pair = as_array(pairs.is_valid())
+    short = as_array(pc.match_substring_regex(pc.binary_slice(texts, 0, 6), r"^[^|]*:"))
+    after_hex = np.append(False, is_hex[:-1])[able]
+    is_pair &= ~is_hex[able] | (short & ~after_hex)
+    lines.role[able[is_pair]] = Role.USER_PAIR
+    is_hex[able[is_pair]] = False
+    columns = {name: pairs.field(name) for name in ("name", "value")}
+    lines.fields[Role.USER_PAIR] = Fields(able, np.arange(len(able)), columns).of(is_pair)
+
+
+def _token_roles(lines: Lines, tokens: Fields, over: Bools, in_user: Bools) -> Ints:
+    """The roles of lines ``TokenID`` and ``GroupID``, and their numbers."""
+    at, is_group = tokens.line, tokens.are("kind", b"GroupID")
     groups = np.zeros(len(lines.role), np.bool_)
     groups[at[is_group]] = True
-    in_groups = _nearest(groups, lines.record, lines.begin)[at] >= 0
-    letter = pc.coalesce(
-        *(pc.if_else(pc.equal(tokens[one], b""), pa.scalar(None, pa.binary()), tokens[one]) for one in ("id", "code"))
-    )
-    number = _hex_numbers(letter)
-    alone = pc.binary_length(tokens["letter"]).to_numpy(zero_copy_only=False) == 1
-    codes = np.array([one[0] if one else 0 for one in tokens["letter"].to_pylist()], np.int64)
-    number = np.where(number < 0, np.where(alone, codes, -1), number)
-    tokens.columns["number"] = pa.array(number)
-    is_header_name = pc.match_substring_regex(tokens["name"], _HEADER_NAMES).to_numpy(zero_copy_only=False)
+    in_groups = lines.nearest(groups)[at] >= 0
+    columns = tokens.columns
+    coded = np.maximum(numbers(columns["id"], True), numbers(columns["code"], True))
+    letters = [one[0] if one and len(one) == 1 else -1 for one in columns["letter"].to_pylist()]
+    columns["number"] = pa.array(np.where(coded >= 0, coded, np.array(letters, np.int64)))
+    number = tokens["number"].to_numpy()
+    is_header_name = as_array(pc.match_substring_regex(columns["name"], _HEADER_NAMES))[tokens.code]
     is_over = over[at]
     found = np.where(is_over, np.where(in_user[at], Role.USER_TOKEN, Role.TOKEN), Role.HEADER_TOKEN)
     found[is_over & is_header_name] = Role.UNKNOWN
-    found[~is_over & ~np.isin(number, np.frombuffer(_HEADER_LETTERS, np.uint8))] = Role.UNKNOWN
+    found[~is_over & ~_letters(_HEADER_LETTERS)[number.clip(0)]] = Role.UNKNOWN
     found[in_groups & ~is_group & ~(is_over & is_header_name)] = Role.GROUP_TOKEN
     found[is_group] = Role.GROUP
     return found
-
-
-def _hex_numbers(digits: pa.Array) -> Ints:
-    """Numbers of at most 15 hex digits; -1 for null."""
-    texts = pc.binary_join_element_wise(pa.scalar("0x"), digits.cast(pa.string()), "")
-    found: Ints = pc.fill_null(texts.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _fill_data(lines: Lines, hexes: Ints) -> None:
-    """The bytes of hex lines."""
-    content, offsets = content_of(gather(pa.binary(), lines.plain, lines.first[hexes], lines.digits[hexes], None))
-    is_digit = content != 32
-    half = _DIGIT[content[is_digit]]
-    if half.size and half.max() > 15:  # the pane of characters begins before its usual column
-        other = np.flatnonzero(is_digit & (_DIGIT[content] > 15))
-        _end_digits(lines, hexes[np.unique(np.searchsorted(offsets, other, side="right") - 1)])
-        _fill_data(lines, hexes)
-        return
-    lines.data = half[0::2] << 4 | half[1::2]
-    size = np.zeros(len(lines.role), np.int64)
-    some = np.diff(offsets) > 0
-    if some.any():
-        size[hexes[some]] = np.add.reduceat(is_digit, offsets[:-1][some], dtype=np.int64) // 2
-    lines.data_at = np.append(0, np.cumsum(size))

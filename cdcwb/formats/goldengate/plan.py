@@ -650,7 +650,7 @@ def fingerprints(files: list[FileEntry], shared: Shared, sections: Ints, given: 
     space, which is equal for two prints of one record."""
     out: list[list[int]] = [[], [], [], []]
     with Stream(files) as stream:
-        for window in windows(stream, *given, shared.options.reading):
+        for window in windows(stream, *given, shared.options.reading, heads=True):
             records, rows = window.records, window.chosen
             rows = rows[(records.rba[rows] > 0) | ((records.shape[rows] == FILE_HEADER) & (records.rba[rows] == 0))]
             place = window.base + records.start[rows]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import bytes_of, content_of, slices
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, slices
 from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, Token, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.layout import (
     GHDR,
@@ -25,7 +25,7 @@ from cdcwb.formats.goldengate.layout import (
     io_type_of,
     is_before_image,
 )
-from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, extracted
+from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
 from cdcwb.model import Problem
 
 __all__ = [
@@ -69,6 +69,8 @@ _LENGTH: Final = r"Len(?:gth)? +(?P<length>\d{1,18}) *(?:\(0?x(?P<hex>[0-9a-fA-F
 _FRAGMENT: Final = r"(?i)lob +fragment +(?P<number>\d{1,18}) +of +(?P<all>\d{1,18})"
 _NUMBER: Final = {name: at for at, name in enumerate(HEADER)}
 _BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
+_NULL: Final = pa.scalar(None, pa.binary())
+_IO_TIME: Final = "(?i)^IO +Time$"
 _QUARTER_HOUR_US: Final = 15 * 60 * 10**6
 _ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
 _METADATA: Final = 170
@@ -203,31 +205,15 @@ class Records:
         return self.body[self.body_at[record] : self.body_at[record + 1]].tobytes()
 
 
-def decode(lines: Lines, is_record: bool = False) -> Records:
-    """The records of some lines. ``is_record``: all of them are one record."""
-    return _Decoder(lines, is_record).records()
+def decode(lines: Lines, is_record: bool = False, heads: bool = False) -> Records:
+    """The records of some lines. ``is_record``: all of them are one record. ``heads``: without columns, and without the
+    problems of what is printed."""
+    return _Decoder(lines, is_record, heads).records()
 
 
 def text_of(printed: bytes) -> str:
     """Printed text; bytes that are not UTF-8 are replaced."""
     return printed.decode("utf-8", "replace")
-
-
-def _present(texts: pa.Array) -> Bools:
-    """Whether a group of a regular expression is printed."""
-    found: Bools = (pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)) > 0
-    return found
-
-
-def _numbers(texts: pa.Array, is_hex: bool = False) -> Ints:
-    """Numbers of at most 18 decimal or 15 hex digits; MISSING for others."""
-    there = _present(texts)
-    found = np.full(len(texts), MISSING)
-    digits = texts.filter(pa.array(there)).cast(pa.string())
-    if is_hex:
-        digits = pc.binary_join_element_wise(pa.scalar("0x"), digits, "")
-    found[there] = digits.cast(pa.int64()).to_numpy()
-    return found
 
 
 def moments(texts: pa.Array) -> Ints:
@@ -241,7 +227,7 @@ def moments(texts: pa.Array) -> Ints:
     digits = content_of(groups["date"])[0].reshape(-1, 10).astype(np.int64) - 48
     year = digits[:, :4] @ [1000, 100, 10, 1]
     month, day = digits[:, 5:7] @ [10, 1], digits[:, 8:10] @ [10, 1]
-    hour, minute, second = (_numbers(groups[name]) for name in ("hour", "minute", "second"))
+    hour, minute, second = (numbers(groups[name]) for name in ("hour", "minute", "second"))
     good = (year >= 1) & (month >= 1) & (month <= 12) & (hour < 24) & (minute < 60) & (second < 60)
     months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
     first = months.astype("datetime64[D]").astype(np.int64)
@@ -251,7 +237,7 @@ def moments(texts: pa.Array) -> Ints:
     for name, unit in (("first", 1000), ("then", 1)):
         width = pc.fill_null(pc.binary_length(groups[name]), 0).to_numpy(zero_copy_only=False)
         micros += np.where(
-            width > 0, np.maximum(_numbers(groups[name]), 0) * 10 ** (3 - width.astype(np.int64)) * unit, 0
+            width > 0, np.maximum(numbers(groups[name]), 0) * 10 ** (3 - width.astype(np.int64)) * unit, 0
         )
     seconds = ((first + day - 1) * 24 + hour) * 3600 + minute * 60 + second
     out[rows[good]] = (seconds * 10**6 + micros)[good]
@@ -259,8 +245,8 @@ def moments(texts: pa.Array) -> Ints:
 
 
 class _Decoder:
-    def __init__(self, lines: Lines, is_record: bool) -> None:
-        self.lines, self.is_record = lines, is_record
+    def __init__(self, lines: Lines, is_record: bool, heads: bool) -> None:
+        self.lines, self.is_record, self.heads = lines, is_record, heads
         self.count = len(lines.begin)
         self.faults: list[Fault] = []
 
@@ -292,25 +278,22 @@ class _Decoder:
         operation, line_time = self.texts(at, record_line["operation"]), self.texts(at, record_line["time"])
         name_line, name_at = self.of(Role.NAME)
         name = self.texts(name_at, name_line["name"])
-        name_index = self.numbers(name_at, _numbers(name_line["index"]))
-        name_index[name_at[np.diff(name_at, append=-1) != 0]] = _numbers(name_line["index"])[
-            np.diff(name_at, append=-1) != 0
-        ]
+        name_index = np.full(count, MISSING)
+        name_index[name_at] = name_line.numbers("index")
         index_line, index_at = self.of(Role.TDR_INDEX)
-        name_index[index_at] = _numbers(index_line["index"])
+        name_index[index_at] = index_line.numbers("index")
         image_line, image_at = self.of(Role.IMAGE)
-        heads = np.array([one[0] for one in image_line["image"].to_pylist()], np.int64)
-        letters = image_line["letter"].to_pylist()
-        partition = np.where(
-            _present(image_line["hex"]), _numbers(image_line["hex"], True), _numbers(image_line["decimal"])
-        )
-        trans = np.array([IMAGE_LETTERS.index(one) if one else MISSING for one in letters], np.int64)
+        heads = np.where(image_line.are("image", b"After"), ord("A"), ord("B"))
+        partition = np.where(image_line.have("hex"), image_line.numbers("hex", True), image_line.numbers("decimal"))
+        letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image_line.columns["letter"].to_pylist()]
         image_trans = np.full(count, MISSING)
-        image_trans[image_at] = trans
+        image_trans[image_at] = np.array(letters, np.int64)[image_line.code]
         tmf, tmf_at = self.of(Role.TRANSACTION)
-        number = pc.if_else(pa.array(_present(tmf["number"])), tmf["number"], pa.scalar(None, pa.binary()))
-        is_number = pc.less_equal(pc.binary_length(record_line["rba"]), _DIGITS)
-        for row in np.flatnonzero(~is_number.to_numpy(zero_copy_only=False)).tolist():
+        number = pc.if_else(pa.array(tmf.have("number")), tmf["number"], pa.scalar(None, pa.binary()))
+        texts = record_line.columns["rba"]
+        is_number = as_array(pc.less_equal(pc.fill_null(pc.binary_length(texts), 0), _DIGITS))
+        rba = numbers(pc.if_else(pa.array(is_number), texts, pa.scalar(None, pa.binary())))[record_line.code]
+        for row in np.flatnonzero(~is_number[record_line.code]).tolist():
             sentence = f"RBA {text_of(record_line['rba'][row].as_py())} has more than ten digits: no position"
             self.fault(int(at[row]), Problem.HEADER_VALUE, sentence)
         out = Records(
@@ -319,8 +302,8 @@ class _Decoder:
             start=start,
             stop=stop,
             values=np.full((count, len(HEADER)), MISSING),
-            length=self.numbers(at, _numbers(record_line["length"])),
-            rba=self.numbers(at, _numbers(pc.if_else(is_number, record_line["rba"], b""))),
+            length=self.numbers(at, record_line.numbers("length")),
+            rba=self.numbers(at, rba),
             name_index=name_index,
             line_time=line_time,
             io_time=pa.nulls(count, pa.binary()),
@@ -343,12 +326,15 @@ class _Decoder:
         self._header_block(out)
         ghdr, ghdr_at, parts = self._header_tokens(out)
         of_tokens = self._fill_from_tokens(out, ghdr, ghdr_at)
-        self._columns(out)
         self._body(out)
         self._texts(out)
         self._shapes(out, only_rule)
         self._tokens(out)
-        self._check(out, of_tokens, parts)
+        header, line = _moments(out.io_time, out.line_time)
+        out.moment = np.where(line != NOT_A_TIME, line, np.where(header != NOT_A_TIME, header, MISSING))
+        if not self.heads:
+            self._columns(out)
+            self._check(out, header, line, of_tokens, parts)
         self.faults.sort(key=lambda one: one.record)
         return out
 
@@ -359,18 +345,15 @@ class _Decoder:
         role and the blank lines directly after it."""
         lines, count = self.lines, self.count
         role, record = lines.role, lines.record
-        known = np.flatnonzero((record >= 0) & (role != Role.UNKNOWN) & (role != Role.BLANK))
+        known = np.flatnonzero((record >= 0) & (role > Role.BLANK))
         last = lines.begin.copy()
         last[record[known]] = known
         blank = (role == Role.BLANK) & (record >= 0)
         solid = np.append(np.where(blank, len(role), np.arange(len(role))), len(role))
         following = np.minimum.accumulate(solid[::-1])[::-1]  # the next line that is not blank
         stops = np.append(lines.begin[1:], len(role))
-        if count:  # lines outside records end a record, too
-            outside = np.minimum.accumulate(
-                np.append(np.where(record < 0, np.arange(len(role)), len(role)), len(role))[::-1]
-            )[::-1]
-            stops = np.minimum(stops, outside[last])
+        outside = np.append(np.flatnonzero(record < 0), len(role))  # lines outside records end a record, too
+        stops = np.minimum(stops, outside[np.searchsorted(outside, last)])
         end = np.minimum(following[last + 1], stops)
         others = np.zeros(count, np.bool_)
         others[record[known[role[known] != Role.RULE]]] = True
@@ -379,61 +362,35 @@ class _Decoder:
     # --- header -------------------------------------------------------------------------------------------------------
 
     def _header_block(self, out: Records) -> None:
-        """The fields of the header block: for each record the first of each label."""
-        line = np.flatnonzero(self.lines.role == Role.HEADER)
-        rest = self.lines.texts(line)
-        found: list[list[Any]] = [[], [], [], []]
-        while len(line):
-            is_one, columns = extracted(rest, _FIELD)
-            line = line[is_one]
-            for into, values in zip(found, [line, *(columns[name] for name in ("label", "value", "hex"))], strict=True):
-                into.append(values)
-            more = _present(columns["rest"])
-            line, rest = line[more], columns["rest"].filter(pa.array(more))
-        if not found[0]:
-            return
-        lines = np.concatenate(found[0])
-        order = np.argsort(lines, kind="stable")
-        record = self.lines.record[lines[order]]
-        label, value, digits = (pa.concat_arrays(one).take(pa.array(order)) for one in found[1:])
-        names = pa.array([one.lower().encode() for one in LABELS])
-        label = pc.replace_substring_regex(pc.ascii_lower(label.cast(pa.string())), " +", " ").cast(pa.binary())
-        code = pc.index_in(label, names).to_numpy(zero_copy_only=False)
-        number = _numbers(digits, True)
-        has_hex = number != MISSING
-        plain = _numbers(pc.extract_regex(value, r"^(?P<n>\d{1,18})(?:$| )").field("n"))
-        for at, name in enumerate(LABELS):
-            rows = np.flatnonzero(code == at)
-            if not len(rows):
-                continue
-            if name == "IO Time":
-                self._io_times(out, record[rows], value.take(pa.array(rows)))
-            elif name == "DDR/TDR index":
-                both = pc.extract_regex(value.take(pa.array(rows)), r"^\( *(?P<a>\d{1,9}) *, *(?P<b>\d{1,9}) *\)")
-                for of, group in (("DDR index", "a"), ("TDR index", "b")):
-                    self._enter(out, of, record[rows], _numbers(both.field(group)))
-            else:
-                chosen = number[rows]
-                if name in _LETTERS:
-                    chosen = np.where(has_hex[rows], chosen, self._letters(name, value.take(pa.array(rows))))
-                else:
-                    chosen = np.where(has_hex[rows], chosen, plain[rows])
-                if name in _COUNTS:
-                    wrong = has_hex[rows] & (plain[rows] != MISSING) & (plain[rows] != number[rows])
-                    for one in rows[wrong].tolist():
-                        said = f"{name} is printed as {plain[one]} and as x{number[one]:02x}"
-                        self.fault(int(record[one]), Problem.HEADER_VALUE, said, name)
-                self._enter(out, name, record[rows], chosen)
+        """The fields of the header block: for each record the first of each label. Each text of a line is read once."""
+        found, record = self.of(Role.HEADER)
+        codes, code = np.unique(self.lines.code[found.line], return_inverse=True)
+        rest = self.lines.distinct.take(pa.array(codes))
+        entries: dict[str, list[tuple[Ints, Ints, Ints]]] = {}
+        times: list[tuple[Ints, pa.Array]] = []
+        while rest.null_count < len(rest):
+            columns = pc.extract_regex(rest, _FIELD)
+            for name, rows, number, decimal in _fields_of(columns):
+                mine, of = _members(rows, code, len(codes))
+                entries.setdefault(name, []).append((mine, number[of], decimal[of]))
+            is_time = as_array(pc.fill_null(pc.match_substring_regex(columns.field("label"), _IO_TIME), False))
+            mine, of = _members(np.flatnonzero(is_time & printed(columns.field("value"))), code, len(codes))
+            times.append((mine, columns.field("value").take(pa.array(code[mine]))))
+            rest = pc.if_else(pa.array(printed(columns.field("rest"))), columns.field("rest"), _NULL)
+        for name in HEADER:
+            if name in entries:
+                mine, number, decimal = (np.concatenate(one) for one in zip(*entries[name], strict=True))
+                order = np.argsort(mine, kind="stable")
+                self._enter(out, name, record[mine[order]], number[order], decimal[order])
+        for mine, values in reversed(times):
+            out.io_time = pc.coalesce(self.texts(record[mine[::-1]], values[::-1]), out.io_time)
 
-    def _letters(self, name: str, values: pa.Array) -> Ints:
-        """The codes of printed characters; Continued is 1 or 0."""
-        heads = [one[:1] for one in values.to_pylist()]
-        if name == "Continued":
-            return np.array([{b"Y": 1, b"N": 0}.get(one, MISSING) for one in heads], np.int64)
-        return np.array([MISSING if one in (b"", b".", b"(") else one[0] for one in heads], np.int64)
-
-    def _enter(self, out: Records, name: str, record: Ints, values: Ints) -> None:
-        """The first number of each record; another one is a problem."""
+    def _enter(self, out: Records, name: str, record: Ints, values: Ints, decimal: Ints) -> None:
+        """The first number of each record; another one is a problem, also if the decimal and the hex digits of a field
+        are two."""
+        for row in np.flatnonzero((decimal != MISSING) & (decimal != values)).tolist():
+            said = f"{name} is printed as {decimal[row]} and as x{values[row]:02x}"
+            self.fault(int(record[row]), Problem.HEADER_VALUE, said, name)
         there = values != MISSING
         record, values = record[there], values[there]
         column = out.values[:, _NUMBER[name]]
@@ -442,18 +399,12 @@ class _Decoder:
             said = f"{name} is printed as {column[record[row]]}, then as {values[row]}"
             self.fault(int(record[row]), Problem.HEADER_VALUE, said, name)
 
-    def _io_times(self, out: Records, record: Ints, values: pa.Array) -> None:
-        there = _present(values)
-        record, values = record[there][::-1], values.filter(pa.array(there))
-        values = values.take(pa.array(np.arange(len(values))[::-1]))
-        out.io_time = self.texts(record, values)
-
     # --- header tokens ------------------------------------------------------------------------------------------------
 
     def _header_tokens(self, out: Records) -> tuple[Bytes, Ints, dict[str, Ints]]:
         """The bytes of the record header of each record, where it begins, and the lengths of header tokens."""
         lines, (tokens, record) = self.lines, self.of(Role.HEADER_TOKEN)
-        number, length = tokens["number"].to_numpy(), _numbers(tokens["length"])
+        number, length = tokens["number"].to_numpy(), tokens.numbers("length")
         parts = {}
         for letter in "GHDTUZ":
             mine = number == ord(letter)
@@ -473,10 +424,10 @@ class _Decoder:
         stated = {name: np.full(self.count, MISSING) for name, _, _ in GHDR}
         if not len(rows):
             return stated
-        _, time, numbers = _header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
+        _, time, found = _header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
         out.julian[rows] = time
         has_index = out.column("TDR index") != MISSING
-        for name, values in numbers.items():
+        for name, values in found.items():
             stated[name][rows] = values
             column = out.values[:, _NUMBER[name]]
             fills = (column == MISSING) & (stated[name] != MISSING)
@@ -515,9 +466,7 @@ class _Decoder:
     def _token_heads(self, role: Role) -> dict[int, bytes]:
         """The first four bytes of each token or group: id, info and length, by the number of its line."""
         found = self.lines.fields[role]
-        numbers = zip(
-            found["number"].to_pylist(), _info(found).tolist(), _numbers(found["length"]).tolist(), strict=True
-        )
+        numbers = zip(found["number"].to_pylist(), _info(found).tolist(), found.numbers("length").tolist(), strict=True)
         heads = (
             bytes([number & 255, info & 255]) + (length & 0xFFFF).to_bytes(2, "big") for number, info, length in numbers
         )
@@ -538,10 +487,10 @@ class _Decoder:
     def _columns(self, out: Records) -> None:
         """The lines of columns, and the bytes below them."""
         lines, (found, record) = self.lines, self.of(Role.COLUMN)
-        index, index_hex = _numbers(found["index"]), _numbers(found["index_hex"], True)
-        sizes, pieces = (extracted(found["rest"], one) for one in (_LENGTH, _FRAGMENT))
-        length, length_hex = (_group(sizes, name, is_hex) for name, is_hex in (("length", False), ("hex", True)))
-        fragment = np.stack([_group(pieces, name) for name in ("number", "all")], axis=1)
+        index, index_hex = found.numbers("index"), found.numbers("index_hex", True)
+        sizes, pieces = (found.extracted("rest", one) for one in (_LENGTH, _FRAGMENT))
+        length, length_hex = sizes.numbers("length"), sizes.numbers("hex", True)
+        fragment = np.stack([pieces.numbers(name) for name in ("number", "all")], axis=1)
         data, at = lines.bytes_of(lines.owners(Role.COLUMN), len(lines.role), Role.COLUMN_HEX)
         start, stop = at[found.line], at[found.line + 1]
         too_large = (index >= 1 << 16) | (length >= 1 << 16) | ((length < 0) & (fragment[:, 0] < 0))
@@ -564,14 +513,14 @@ class _Decoder:
         half_line, _ = self.of(Role.HALF)
         named = np.full(len(lines.role), -1)
         named[half_line.line] = [{b"Before": 1, b"After": 2}.get(one, -1) for one in half_line["half"].to_pylist()]
-        owner = _nearest_of(named >= 0, lines)[found.line]
+        owner = lines.nearest(named >= 0)[found.line]
         half = np.where(owner >= 0, named[owner], 0)
         io = out.io_types()
         before = np.array(
             [is_before_image(one, two) for one, two in zip(io.tolist(), out.side.tolist(), strict=True)], bool
         )
         half = np.where(half > 0, half, np.where(before[record], 1, 2) if len(record) else half)
-        half[pc.equal(found["kind"], b"KeyCol").to_numpy(zero_copy_only=False)] = 0
+        half[found.are("kind", b"KeyCol")] = 0
         out.columns = Columns(record, found.line, half, index, length, fragment, data, start, stop)
 
     # --- shapes, tokens -----------------------------------------------------------------------------------------------
@@ -616,7 +565,7 @@ class _Decoder:
         for role, below in ((Role.TOKEN, Role.TOKEN_HEX), (Role.USER_TOKEN, Role.USER_TOKEN_HEX)):
             found, record = self.of(role)
             data, at = lines.bytes_of(owner, len(lines.role), below)
-            start, stop, length = at[found.line], at[found.line + 1], _numbers(found["length"])
+            start, stop, length = at[found.line], at[found.line + 1], found.numbers("length")
             name = found["name"]
             for row in np.flatnonzero(stop - start != length).tolist():
                 called = text_of(name[row].as_py()) or f"x{found['number'][row].as_py():02x}"
@@ -648,13 +597,13 @@ class _Decoder:
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def _check(self, out: Records, of_tokens: dict[str, Ints], parts: dict[str, Ints]) -> None:
+    def _check(
+        self, out: Records, header: Ints, line: Ints, of_tokens: dict[str, Ints], parts: dict[str, Ints]
+    ) -> None:
         """The problems of records that are not malformed: header, times, header token, data."""
         good = out.shape <= FILE_HEADER
         named = out.operation.is_valid().to_numpy(zero_copy_only=False)
-        header, line = moments(out.io_time), moments(out.line_time)
         has_header, has_line = (one.is_valid().to_numpy(zero_copy_only=False) for one in (out.io_time, out.line_time))
-        out.moment = np.where(line != NOT_A_TIME, line, np.where(header != NOT_A_TIME, header, MISSING))
         length, rec_length = out.length, out.column("RecLength")
         has_values = (out.values != MISSING).any(axis=1)
         lacking = _lacking(out)
@@ -820,22 +769,52 @@ _NO_COLUMNS: Final = Columns(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(
 NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
 
 
-def _group(found: tuple[Bools, dict[str, pa.Array]], name: str, is_hex: bool = False) -> Ints:
-    """The numbers of a group of a form; MISSING where the text has another form."""
-    numbers = np.full(len(found[0]), MISSING)
-    numbers[found[0]] = _numbers(found[1][name], is_hex)
-    return numbers
+def _members(rows: Ints, code: Ints, count: int) -> tuple[Ints, Ints]:
+    """The lines whose text is one of some rows (codes), and for each the place of its code in ``rows``."""
+    place = np.full(count, -1)
+    place[rows] = np.arange(len(rows))
+    mine = np.flatnonzero(place[code] >= 0)
+    return mine, place[code[mine]]
+
+
+def _fields_of(columns: pa.Array) -> Iterator[tuple[str, Ints, Ints, Ints]]:
+    """The first fields of lines of the header block: name, the lines, their numbers, and of counts the decimal ones."""
+    label = pc.replace_substring_regex(pc.ascii_lower(columns.field("label").cast(pa.string())), " +", " ")
+    code = pc.fill_null(pc.index_in(label, pa.array([one.lower() for one in LABELS])), -1).to_numpy()
+    values, digits = columns.field("value"), numbers(columns.field("hex"), True)
+    decimal = numbers(pc.extract_regex(values, r"^(?P<n>\d{1,18})(?:$| )").field("n"))
+    for at in np.unique(code[code >= 0]).tolist():
+        name, rows = LABELS[at], np.flatnonzero(code == at)
+        number, none = digits[rows], np.full(len(rows), MISSING)
+        if name == "DDR/TDR index":
+            both = pc.extract_regex(values.take(pa.array(rows)), r"^\( *(?P<DDR>\d{1,9}) *, *(?P<TDR>\d{1,9}) *\)")
+            yield from ((f"{one} index", rows, numbers(both.field(one)), none) for one in ("DDR", "TDR"))
+        elif name in _LETTERS:
+            heads = [_letter(name, one[:1]) for one in values.take(pa.array(rows)).to_pylist()]
+            yield name, rows, np.where(number == MISSING, np.array(heads, np.int64), number), none
+        elif name != "IO Time":
+            plain = decimal[rows]
+            yield name, rows, np.where(number == MISSING, plain, number), plain if name in _COUNTS else none
+
+
+def _letter(name: str, printed_: bytes) -> int:
+    """The code of a printed character; Continued is 1 or 0."""
+    if name == "Continued":
+        return {b"Y": 1, b"N": 0}.get(printed_, MISSING)
+    return MISSING if printed_ in (b"", b".", b"(") else printed_[0]
+
+
+def _moments(*texts: pa.Array) -> list[Ints]:
+    """See :func:`moments`; most of the texts are equal."""
+    coded = pa.concat_arrays(texts).dictionary_encode()
+    found = np.append(moments(coded.dictionary), NOT_A_TIME)
+    codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
+    return np.split(found[codes], len(texts))
 
 
 def _info(tokens: Fields) -> Ints:
     """The info of tokens, in either form of their lines."""
-    return np.maximum(np.maximum(_numbers(tokens["info"], True), _numbers(tokens["other_info"], True)), 0)
-
-
-def _nearest_of(chosen: Bools, lines: Lines) -> Ints:
-    found = np.maximum.accumulate(np.where(chosen, np.arange(len(chosen)), -1))
-    there: Ints = np.where((lines.record >= 0) & (found >= np.append(lines.begin, 0)[lines.record]), found, -1)
-    return there
+    return np.maximum(np.maximum(tokens.numbers("info", True), tokens.numbers("other_info", True)), 0)
 
 
 def _lacking(out: Records) -> Bools:

@@ -58,11 +58,12 @@ class _Piece:
     start: int
 
 
-def windows(stream: Stream, start: int, stop: int, reading: Reading) -> Iterator[TextWindow]:
-    """The windows from ``start``, where a split begins, to the first start of a split at or after ``stop``."""
+def windows(stream: Stream, start: int, stop: int, reading: Reading, *, heads: bool = False) -> Iterator[TextWindow]:
+    """The windows from ``start``, where a split begins, to the first start of a split at or after ``stop``. ``heads``:
+    what :func:`cdcwb.formats.goldengate.records.decode` leaves out."""
     if start >= min(stop, stream.length):
         return
-    for piece in _pieces(stream, start, stop, reading, WINDOW, is_start=True):
+    for piece in _pieces(stream, start, stop, reading, WINDOW, is_start=True, heads=heads):
         limit = piece.limit if piece.start < 0 else int(piece.records.start[piece.start])
         if limit:
             yield _window(stream, piece, limit)
@@ -73,7 +74,7 @@ def windows(stream: Stream, start: int, stop: int, reading: Reading) -> Iterator
 def first_start(stream: Stream, start: int, stop: int, reading: Reading) -> int:
     """The first byte at or after ``start`` at which a split may begin; ``stop`` if there is none before it."""
     first = max(start - _BEFORE, 0)
-    for piece in _pieces(stream, first, start, reading, 2 * _BEFORE, is_start=first == 0):
+    for piece in _pieces(stream, first, start, reading, 2 * _BEFORE, is_start=first == 0, heads=True):
         if piece.start >= 0:
             return min(piece.at + int(piece.records.start[piece.start]), stop)
         if piece.at + piece.limit >= stop:
@@ -81,14 +82,16 @@ def first_start(stream: Stream, start: int, stop: int, reading: Reading) -> int:
     return stop
 
 
-def _pieces(stream: Stream, at: int, border: int, reading: Reading, size: int, *, is_start: bool) -> Iterator[_Piece]:
+def _pieces(
+    stream: Stream, at: int, border: int, reading: Reading, size: int, *, is_start: bool, heads: bool
+) -> Iterator[_Piece]:
     """Consecutive pieces from ``at`` on. ``border``: starts of splits are searched from here on; ``is_start``: a split
     begins at ``at``, otherwise what the first record is cannot be known."""
     is_closed = is_start
     while at < stream.length:
         wanted = min(size, max(border - at, 0) + 2 * _BEFORE)
         while True:
-            records, facts, limit = _read(stream, at, wanted, reading)
+            records, facts, limit = _read(stream, at, wanted, reading, heads)
             if limit or wanted >= _MOST:
                 break
             wanted *= 4
@@ -108,7 +111,7 @@ def _pieces(stream: Stream, at: int, border: int, reading: Reading, size: int, *
         at, is_start = at + limit, True
 
 
-def _read(stream: Stream, at: int, size: int, reading: Reading) -> tuple[Records, RecordFacts, int]:
+def _read(stream: Stream, at: int, size: int, reading: Reading, heads: bool) -> tuple[Records, RecordFacts, int]:
     """The records from ``at`` on, and the byte up to which they are complete."""
     text = stream.read(at, at + size)
     is_end = at + len(text) == stream.length
@@ -117,7 +120,7 @@ def _read(stream: Stream, at: int, size: int, reading: Reading) -> tuple[Records
         ends = ends if len(ends) else np.flatnonzero(text[:-1] == 13)
         text = text[: int(ends[-1]) + 1] if len(ends) else text[:0]
     inside = stream.boundaries[(stream.boundaries > at) & (stream.boundaries < at + len(text))] - at
-    records = decode(parse(text, inside))
+    records = decode(parse(text, inside), heads=heads)
     facts = facts_of(records, reading)
     if is_end or not len(records):
         return records, facts, len(text)

@@ -118,10 +118,12 @@ class HexBytes:
         self.record = record
         self.places: list[int] = []
         for line in some:
-            count = 2 * int(lines.data_at[line + 1] - lines.data_at[line])
+            count = 2 * int(lines.size[line])
             digits = [at for at in range(int(lines.first[line]), int(lines.last[line])) if lines.plain[at] != 32]
             self.places += digits[:count:2]
-        self.data = b"".join(lines.data[lines.data_at[line] : lines.data_at[line + 1]].tobytes() for line in some)
+        self.data = b"".join(
+            lines.data[lines.data_at[line] : lines.data_at[line] + lines.size[line]].tobytes() for line in some
+        )
         self.stop = int(lines.at[some[-1] + 1]) if some else 0
 
     def __len__(self) -> int:
