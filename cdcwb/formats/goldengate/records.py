@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,17 +14,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, bytes_of, content_of, slices
+from cdcwb.formats.arrays import as_array, bytes_of, slices
 from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, Token, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.layout import (
+    DELETE,
     GHDR,
     GHDR_FIXED,
     GHDR_TIME,
+    HALVES,
     IMAGE_LETTERS,
     IO_TYPES,
     JULIAN_EPOCH_US,
     io_type_of,
-    is_before_image,
 )
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
 from cdcwb.model import Problem
@@ -62,7 +64,7 @@ _FIELD: Final = (
 FIELD: Final = re.compile(_FIELD.encode())
 """The first field of a line of the header block, and the rest of the line."""
 _TIME: Final = (
-    r"^(?P<date>\d{4}[/-]\d\d[/-]\d\d)[ T]+(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+    r"^(?P<date>\d{4}[/-]\d\d[/-]\d\d)[ T]+(?P<time>\d\d:\d\d:\d\d)"
     r"(?:\.(?P<first>\d{1,3})(?:\.?(?P<then>\d{1,3}))?)?$"
 )
 _LENGTH: Final = r"Len(?:gth)? +(?P<length>\d{1,18}) *(?:\(0?x(?P<hex>[0-9a-fA-F]{1,15})\))?"
@@ -75,6 +77,7 @@ _QUARTER_HOUR_US: Final = 15 * 60 * 10**6
 _ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
 _METADATA: Final = 170
 _OUR_DAYS: Final = (JULIAN_EPOCH_US, JULIAN_EPOCH_US + 200 * 365 * 86_400_000_000)
+_YEAR_1: Final = -62_135_596_800_000_000
 _YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 * 86400 * 366 * 230)
 
 
@@ -219,29 +222,24 @@ def text_of(printed: bytes) -> str:
 def moments(texts: pa.Array) -> Ints:
     """Printed times as microseconds since 1970 as if their zone were UTC; NOT_A_TIME for others."""
     found = pc.extract_regex(texts, _TIME)
+    date, time, *fraction = (found.field(name).cast(pa.string()) for name in ("date", "time", "first", "then"))
+    parts = [pc.utf8_rpad(pc.fill_null(one, ""), 3, "0") for one in fraction]
+    fraction_ = pc.binary_join_element_wise(*parts, "")
+    iso = pc.binary_join_element_wise(pc.replace_substring(date, "/", "-"), time, " ")
+    iso = pc.binary_join_element_wise(iso, fraction_, ".").filter(found.is_valid())
     out = np.full(len(texts), NOT_A_TIME)
-    rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-    if not len(rows):
-        return out
-    groups = {one.name: found.field(one.name).take(pa.array(rows)) for one in found.type}
-    digits = content_of(groups["date"])[0].reshape(-1, 10).astype(np.int64) - 48
-    year = digits[:, :4] @ [1000, 100, 10, 1]
-    month, day = digits[:, 5:7] @ [10, 1], digits[:, 8:10] @ [10, 1]
-    hour, minute, second = (numbers(groups[name]) for name in ("hour", "minute", "second"))
-    good = (year >= 1) & (month >= 1) & (month <= 12) & (hour < 24) & (minute < 60) & (second < 60)
-    months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
-    first = months.astype("datetime64[D]").astype(np.int64)
-    size = (months + 1).astype("datetime64[D]").astype(np.int64) - first
-    good &= (day >= 1) & (day <= size)
-    micros = np.zeros(len(rows), np.int64)
-    for name, unit in (("first", 1000), ("then", 1)):
-        width = pc.fill_null(pc.binary_length(groups[name]), 0).to_numpy(zero_copy_only=False)
-        micros += np.where(
-            width > 0, np.maximum(numbers(groups[name]), 0) * 10 ** (3 - width.astype(np.int64)) * unit, 0
-        )
-    seconds = ((first + day - 1) * 24 + hour) * 3600 + minute * 60 + second
-    out[rows[good]] = (seconds * 10**6 + micros)[good]
-    return out
+    out[as_array(found.is_valid())] = _micros(iso)
+    return np.where(out < _YEAR_1, NOT_A_TIME, out)
+
+
+def _micros(iso: pa.Array) -> Ints:
+    """Microseconds since 1970 of times in ISO 8601; NOT_A_TIME for dates that are not in the calendar."""
+    try:
+        micros: Ints = iso.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+        return micros
+    except pa.ArrowInvalid:
+        half = len(iso) // 2
+        return np.concatenate([_micros(iso[:half]), _micros(iso[half:])]) if half else np.array([NOT_A_TIME])
 
 
 class _Decoder:
@@ -255,8 +253,16 @@ class _Decoder:
         found = self.lines.fields[role]
         return found, self.lines.record[found.line]
 
-    def fault(self, record: int, code: Problem, sentence: str, name: str | None = None) -> None:
-        self.faults.append(Fault(record, code, sentence, name))
+    def fault(
+        self, chosen: Bools, template: str, *values: Any, name: str | None = None, code: Problem = Problem.HEADER_VALUE,
+        record: Ints | None = None,
+    ) -> None:  # fmt: skip
+        """A problem of each chosen record (or of the ``record`` of each chosen row), with its values."""
+        for one in np.flatnonzero(chosen).tolist():
+            found = (each[one] for each in values)
+            shown = [text_of(each.as_py()) if isinstance(each, pa.Scalar) else each for each in found]
+            at = one if record is None else int(record[one])
+            self.faults.append(Fault(at, code, template.format(*shown), name))
 
     def numbers(self, record: Ints, values: Ints) -> Ints:
         """The last number of each record."""
@@ -274,46 +280,39 @@ class _Decoder:
     def records(self) -> Records:
         lines, count = self.lines, self.count
         start, stop, only_rule = self._bounds()
-        record_line, at = self.of(Role.RECORD)
-        operation, line_time = self.texts(at, record_line["operation"]), self.texts(at, record_line["time"])
-        name_line, name_at = self.of(Role.NAME)
-        name = self.texts(name_at, name_line["name"])
+        line, at = self.of(Role.RECORD)
+        name, name_at = self.of(Role.NAME)
+        index, index_at = self.of(Role.TDR_INDEX)
         name_index = np.full(count, MISSING)
-        name_index[name_at] = name_line.numbers("index")
-        index_line, index_at = self.of(Role.TDR_INDEX)
-        name_index[index_at] = index_line.numbers("index")
-        image_line, image_at = self.of(Role.IMAGE)
-        heads = np.where(image_line.are("image", b"After"), ord("A"), ord("B"))
-        partition = np.where(image_line.have("hex"), image_line.numbers("hex", True), image_line.numbers("decimal"))
-        letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image_line.columns["letter"].to_pylist()]
+        name_index[name_at], name_index[index_at] = name.numbers("index"), index.numbers("index")
+        image, image_at = self.of(Role.IMAGE)
+        partition = np.where(image.have("hex"), image.numbers("hex", True), image.numbers("decimal"))
+        letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image.columns["letter"].to_pylist()]
         image_trans = np.full(count, MISSING)
-        image_trans[image_at] = np.array(letters, np.int64)[image_line.code]
+        image_trans[image_at] = np.array(letters, np.int64)[image.code]
         tmf, tmf_at = self.of(Role.TRANSACTION)
-        number = pc.if_else(pa.array(tmf.have("number")), tmf["number"], pa.scalar(None, pa.binary()))
-        texts = record_line.columns["rba"]
-        is_number = as_array(pc.less_equal(pc.fill_null(pc.binary_length(texts), 0), _DIGITS))
-        rba = numbers(pc.if_else(pa.array(is_number), texts, pa.scalar(None, pa.binary())))[record_line.code]
-        for row in np.flatnonzero(~is_number[record_line.code]).tolist():
-            sentence = f"RBA {text_of(record_line['rba'][row].as_py())} has more than ten digits: no position"
-            self.fault(int(at[row]), Problem.HEADER_VALUE, sentence)
+        number = pc.if_else(pa.array(tmf.have("number")), tmf["number"], _NULL)
+        is_long = as_array(pc.greater(pc.fill_null(pc.binary_length(line.columns["rba"]), 0), _DIGITS))
+        rba = numbers(pc.if_else(pa.array(is_long), _NULL, line.columns["rba"]))[line.code]
+        self.fault(is_long[line.code], "RBA {} has more than ten digits: no position", line["rba"], record=at)
         out = Records(
             lines=lines,
             shape=np.zeros(count, np.int8),
             start=start,
             stop=stop,
             values=np.full((count, len(HEADER)), MISSING),
-            length=self.numbers(at, record_line.numbers("length")),
+            length=self.numbers(at, line.numbers("length")),
             rba=self.numbers(at, rba),
             name_index=name_index,
-            line_time=line_time,
+            line_time=self.texts(at, line["time"]),
             io_time=pa.nulls(count, pa.binary()),
-            operation=operation,
-            name=name,
+            operation=self.texts(at, line["operation"]),
+            name=self.texts(name_at, name["name"]),
             transaction=self.texts(tmf_at, tmf["id"]),
             transaction_number=self.texts(tmf_at, number),
             moment=np.full(count, MISSING),
             julian=np.full(count, MISSING),
-            image=self.numbers(image_at, heads),
+            image=self.numbers(image_at, np.where(image.are("image", b"After"), ord("A"), ord("B"))),
             image_partition=self.numbers(image_at, partition),
             image_trans=image_trans,
             total=np.full(count, MISSING),
@@ -324,17 +323,16 @@ class _Decoder:
             faults=self.faults,
         )
         self._header_block(out)
-        ghdr, ghdr_at, parts = self._header_tokens(out)
-        of_tokens = self._fill_from_tokens(out, ghdr, ghdr_at)
+        stated, parts = self._header_tokens(out)
         self._body(out)
         self._texts(out)
         self._shapes(out, only_rule)
         self._tokens(out)
-        header, line = _moments(out.io_time, out.line_time)
-        out.moment = np.where(line != NOT_A_TIME, line, np.where(header != NOT_A_TIME, header, MISSING))
+        header, printed_time = _moments(out.io_time, out.line_time)
+        out.moment = np.where(printed_time != NOT_A_TIME, printed_time, np.where(header != NOT_A_TIME, header, MISSING))
         if not self.heads:
             self._columns(out)
-            self._check(out, header, line, of_tokens, parts)
+            self._check(out, header, printed_time, stated, parts)
         self.faults.sort(key=lambda one: one.record)
         return out
 
@@ -348,16 +346,13 @@ class _Decoder:
         known = np.flatnonzero((record >= 0) & (role > Role.BLANK))
         last = lines.begin.copy()
         last[record[known]] = known
-        blank = (role == Role.BLANK) & (record >= 0)
-        solid = np.append(np.where(blank, len(role), np.arange(len(role))), len(role))
-        following = np.minimum.accumulate(solid[::-1])[::-1]  # the next line that is not blank
-        stops = np.append(lines.begin[1:], len(role))
+        solid = np.append(np.flatnonzero((role != Role.BLANK) | (record < 0)), len(role))
+        following = solid[np.searchsorted(solid, last + 1)]  # the next line that is not blank
         outside = np.append(np.flatnonzero(record < 0), len(role))  # lines outside records end a record, too
-        stops = np.minimum(stops, outside[np.searchsorted(outside, last)])
-        end = np.minimum(following[last + 1], stops)
+        stops = np.minimum(np.append(lines.begin[1:], len(role)), outside[np.searchsorted(outside, last)])
         others = np.zeros(count, np.bool_)
         others[record[known[role[known] != Role.RULE]]] = True
-        return lines.at[lines.begin], lines.at[end], ~others & (not self.is_record)
+        return lines.at[lines.begin], lines.at[np.minimum(following, stops)], ~others & (not self.is_record)
 
     # --- header -------------------------------------------------------------------------------------------------------
 
@@ -388,53 +383,43 @@ class _Decoder:
     def _enter(self, out: Records, name: str, record: Ints, values: Ints, decimal: Ints) -> None:
         """The first number of each record; another one is a problem, also if the decimal and the hex digits of a field
         are two."""
-        for row in np.flatnonzero((decimal != MISSING) & (decimal != values)).tolist():
-            said = f"{name} is printed as {decimal[row]} and as x{values[row]:02x}"
-            self.fault(int(record[row]), Problem.HEADER_VALUE, said, name)
+        wrong = (decimal != MISSING) & (decimal != values)
+        self.fault(wrong, f"{name} is printed as {{}} and as x{{:02x}}", decimal, values, name=name, record=record)
         there = values != MISSING
         record, values = record[there], values[there]
         column = out.values[:, _NUMBER[name]]
         column[record[::-1]] = values[::-1]
-        for row in np.flatnonzero(column[record] != values).tolist():
-            said = f"{name} is printed as {column[record[row]]}, then as {values[row]}"
-            self.fault(int(record[row]), Problem.HEADER_VALUE, said, name)
+        first = column[record]
+        said = f"{name} is printed as {{}}, then as {{}}"
+        self.fault(first != values, said, first, values, name=name, record=record)
 
-    # --- header tokens ------------------------------------------------------------------------------------------------
-
-    def _header_tokens(self, out: Records) -> tuple[Bytes, Ints, dict[str, Ints]]:
-        """The bytes of the record header of each record, where it begins, and the lengths of header tokens."""
+    def _header_tokens(self, out: Records) -> tuple[dict[str, Ints], dict[str, Ints]]:
+        """The numbers that header tokens state, which fill those that are not printed; and their lengths. MISSING for
+        records without them."""
         lines, (tokens, record) = self.lines, self.of(Role.HEADER_TOKEN)
         number, length = tokens["number"].to_numpy(), tokens.numbers("length")
         parts = {}
         for letter in "GHDTUZ":
             mine = number == ord(letter)
-            first = np.full(self.count, MISSING)
-            first[record[mine][::-1]] = length[mine][::-1]
-            parts[letter] = first
+            parts[letter] = np.full(self.count, MISSING)
+            parts[letter][record[mine][::-1]] = length[mine][::-1]
         out.total = parts["G"]
         owner = lines.owners(Role.HEADER_TOKEN)
         is_h = np.zeros(len(lines.role), np.bool_)
         is_h[tokens.line[number == ord("H")]] = True
         of = np.where((owner >= 0) & is_h[owner], lines.record, -1)
-        return *lines.bytes_of(of, self.count, Role.HEADER_TOKEN_HEX), parts
-
-    def _fill_from_tokens(self, out: Records, ghdr: Bytes, at: Ints) -> dict[str, Ints]:
-        """The numbers of header tokens, which fill those that are not printed. MISSING for records without one."""
+        ghdr, at = lines.bytes_of(of, self.count, Role.HEADER_TOKEN_HEX)
         rows = np.flatnonzero(np.diff(at) >= GHDR_FIXED)
-        stated = {name: np.full(self.count, MISSING) for name, _, _ in GHDR}
-        if not len(rows):
-            return stated
-        _, time, found = _header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
-        out.julian[rows] = time
+        _, out.julian[rows], found = _header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
+        stated = {}
         has_index = out.column("TDR index") != MISSING
         for name, values in found.items():
+            stated[name] = np.full(self.count, MISSING)
             stated[name][rows] = values
             column = out.values[:, _NUMBER[name]]
-            fills = (column == MISSING) & (stated[name] != MISSING)
-            if name == "AuditRBA":
-                fills &= ~has_index
+            fills = (column == MISSING) & ~(has_index & (name == "AuditRBA"))
             column[fills] = stated[name][fills]
-        return stated
+        return stated, parts
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
@@ -446,11 +431,10 @@ class _Decoder:
         if not groups:
             return
         data, at = lines.bytes_of(lines.owners(Role.GROUP, Role.GROUP_TOKEN), len(lines.role), Role.GROUP_HEX)
-        heads = {**self._token_heads(Role.GROUP), **self._token_heads(Role.GROUP_TOKEN)}
         pieces = [out.data(record) for record in range(self.count)]
         made = {record: bytearray() for record in groups if not pieces[record]}
         is_whole = False  # the hex of a group has its tokens, too
-        for line, head in sorted(heads.items()):
+        for line, head in sorted([*self._token_heads(Role.GROUP), *self._token_heads(Role.GROUP_TOKEN)]):
             content: bytes = data[at[line] : at[line + 1]].tobytes()
             if lines.role[line] == Role.GROUP:
                 is_whole = bool(content)
@@ -463,14 +447,12 @@ class _Decoder:
         out.body = np.frombuffer(b"".join(pieces), np.uint8)
         out.body_at = np.append(0, np.cumsum([len(one) for one in pieces]))
 
-    def _token_heads(self, role: Role) -> dict[int, bytes]:
-        """The first four bytes of each token or group: id, info and length, by the number of its line."""
+    def _token_heads(self, role: Role) -> Iterator[tuple[int, bytes]]:
+        """The number of the line of each token or group, and its first four bytes: id, info and length."""
         found = self.lines.fields[role]
-        numbers = zip(found["number"].to_pylist(), _info(found).tolist(), found.numbers("length").tolist(), strict=True)
-        heads = (
-            bytes([number & 255, info & 255]) + (length & 0xFFFF).to_bytes(2, "big") for number, info, length in numbers
-        )
-        return dict(zip(found.line.tolist(), heads, strict=True))
+        columns = (found.line.tolist(), found["number"].to_pylist(), _info(found).tolist(), found.numbers("length"))
+        for line, number, info, length in zip(*columns, strict=True):
+            yield line, bytes([number & 255, info & 255]) + (int(length) & 0xFFFF).to_bytes(2, "big")
 
     def _texts(self, out: Records) -> None:
         """The lines of definitions, and the trail file that a report names."""
@@ -480,9 +462,9 @@ class _Decoder:
         for record, text in zip(lines.record[rows].tolist(), lines.texts(rows).to_pylist(), strict=True):
             found.setdefault(record, []).append(text)
         out.definition = {record: text_of(b"\n".join(texts)) for record, texts in found.items()}
-        trail, record = self.of(Role.TRAIL)
-        paths = zip(record.tolist(), trail["trail"].to_pylist(), strict=True)
-        out.trail = {one: text_of(path) for one, path in paths if path}
+        trail, of = self.of(Role.TRAIL)
+        paths = zip(of.tolist(), trail["trail"].to_pylist(), strict=True)
+        out.trail = {record: text_of(path) for record, path in paths if path}
 
     def _columns(self, out: Records) -> None:
         """The lines of columns, and the bytes below them."""
@@ -494,234 +476,180 @@ class _Decoder:
         data, at = lines.bytes_of(lines.owners(Role.COLUMN), len(lines.role), Role.COLUMN_HEX)
         start, stop = at[found.line], at[found.line + 1]
         too_large = (index >= 1 << 16) | (length >= 1 << 16) | ((length < 0) & (fragment[:, 0] < 0))
-        of_index, of_length = (
-            (one != MISSING) & (one != two) for one, two in ((index_hex, index), (length_hex, length))
-        )
-        for row in np.flatnonzero(of_index | of_length | (too_large & (stop > start))).tolist():
-            for wrong, values, digits, what in (
-                (of_index, index, index_hex, "Column"),
-                (of_length, length, length_hex, "length of column {}"),
-            ):
-                if wrong[row]:
-                    sentence = f"{what.format(index[row])} is printed as {values[row]} and as x{digits[row]:04x}"
-                    self.fault(int(record[row]), Problem.HEADER_VALUE, sentence)
-                    values[row] = digits[row]
-            if too_large[row] and stop[row] > start[row]:
-                sentence = f"Column {index[row]}: expected a number and a length below 65536"
-                self.fault(int(record[row]), Problem.HEADER_VALUE, sentence)
+        for values, digits, what in ((index, index_hex, "Column"), (length, length_hex, "length of column {0}")):
+            wrong = (digits != MISSING) & (digits != values)
+            said = f"{what} is printed as {{1}} and as x{{2:04x}}"
+            self.fault(wrong, said, index, values, digits, record=record)
+            values[wrong] = digits[wrong]
+        said = "Column {}: expected a number and a length below 65536"
+        self.fault(too_large & (stop > start), said, index, record=record)
         stop = np.where(too_large, start, stop)
         half_line, _ = self.of(Role.HALF)
         named = np.full(len(lines.role), -1)
-        named[half_line.line] = [{b"Before": 1, b"After": 2}.get(one, -1) for one in half_line["half"].to_pylist()]
-        owner = lines.nearest(named >= 0)[found.line]
-        half = np.where(owner >= 0, named[owner], 0)
-        io = out.io_types()
-        before = np.array(
-            [is_before_image(one, two) for one, two in zip(io.tolist(), out.side.tolist(), strict=True)], bool
+        named[half_line.line] = np.select(
+            [half_line.are("half", b"Before"), half_line.are("half", b"After")], [1, 2], -1
         )
-        half = np.where(half > 0, half, np.where(before[record], 1, 2) if len(record) else half)
+        owner = lines.nearest(named >= 0)[found.line]
+        io, side = out.io_types()[record], out.side[record]
+        before = (io == DELETE) | (np.isin(io, HALVES) & (side == ord("B")))
+        half = np.where(owner >= 0, named[owner], np.where(before, 1, 2))
         half[found.are("kind", b"KeyCol")] = 0
         out.columns = Columns(record, found.line, half, index, length, fragment, data, start, stop)
 
     # --- shapes, tokens -----------------------------------------------------------------------------------------------
 
     def _shapes(self, out: Records, only_rule: Bools) -> None:
-        has_values = (out.values != MISSING).any(axis=1)
-        lacks = _lacking(out).any(axis=1)
-        named = out.operation.is_valid().to_numpy(zero_copy_only=False)
-        out.shape[~named & (~has_values | lacks)] = MALFORMED
+        lacks = _lacking(out).any(axis=1) | ~(out.values != MISSING).any(axis=1)
+        out.shape[~as_array(out.operation.is_valid()) & lacks] = MALFORMED
         for texts, word in ((out.operation, b"FileHeader"), (out.name, b"*FileHeader*")):
-            out.shape[pc.fill_null(pc.equal(texts, word), False).to_numpy(zero_copy_only=False)] = FILE_HEADER
+            out.shape[_are(texts, word)] = FILE_HEADER
         out.shape[only_rule] = NO_RECORD
-        for record in np.flatnonzero(out.shape == MALFORMED).tolist():
-            self.fault(record, Problem.MALFORMED, NOT_COMPLETE)
+        self.fault(out.shape == MALFORMED, NOT_COMPLETE, code=Problem.MALFORMED)
 
     def _tokens(self, out: Records) -> None:
-        """Tokens of lines ``TokenID`` and of token areas."""
-        lines = self.lines
-        owner = lines.owners(Role.GGS, Role.TOKEN, Role.USER, Role.USER_TOKEN)
+        """Tokens of lines ``TokenID`` and of token areas; name-value pairs of user tokens."""
+        owner = self.lines.owners(Role.GGS, Role.TOKEN, Role.USER, Role.USER_TOKEN)
+        user: dict[int, list[tuple[str, str]]] = {}
+        pairs, at = self.of(Role.USER_PAIR)
+        for record, name, value in zip(at.tolist(), pairs["name"].to_pylist(), pairs["value"].to_pylist(), strict=True):
+            user.setdefault(record, []).append((text_of(name), text_of(value)))
         rows: list[tuple[int, Token]] = []
-        areas = []
-        for role, below, is_user in ((Role.GGS, Role.TOKEN_HEX, False), (Role.USER, Role.USER_TOKEN_HEX, True)):
-            of = np.where((owner >= 0) & (lines.role[owner] == role), lines.record, -1)
-            data, at = lines.bytes_of(of, self.count, below)
-            areas += [
-                (record, is_user, data[at[record] : at[record + 1]].tobytes())
-                for record in np.flatnonzero(np.diff(at)).tolist()
-            ]
-        pairs, pair_at = self.of(Role.USER_PAIR)
-        names = zip(pair_at.tolist(), pairs["name"].to_pylist(), pairs["value"].to_pylist(), strict=True)
-        for record, name, value in names:
-            out.user_tokens.setdefault(record, []).append((text_of(name), text_of(value)))
-        for record, is_user, area in areas:
-            if is_user:
-                out.user_tokens.setdefault(record, []).extend(user_pairs(area))
-                continue
-            tokens, missing = walk_tokens(area)
+        missing = np.zeros(self.count, np.int64)
+        for record, area in self._areas(owner, Role.GGS, Role.TOKEN_HEX):
+            tokens, missing[record] = walk_tokens(area)
             rows += [(record, token) for token in tokens]
-            if missing:
-                self.fault(record, Problem.TRUNCATED, f"token area truncated: {missing} bytes are missing")
-        out.tokens = Tokens.of(rows)
-        for role, below in ((Role.TOKEN, Role.TOKEN_HEX), (Role.USER_TOKEN, Role.USER_TOKEN_HEX)):
-            found, record = self.of(role)
-            data, at = lines.bytes_of(owner, len(lines.role), below)
-            start, stop, length = at[found.line], at[found.line + 1], found.numbers("length")
-            name = found["name"]
-            for row in np.flatnonzero(stop - start != length).tolist():
-                called = text_of(name[row].as_py()) or f"x{found['number'][row].as_py():02x}"
-                have = int(stop[row] - start[row])
-                if have < length[row]:
-                    self.fault(
-                        int(record[row]),
-                        Problem.TRUNCATED,
-                        f"token {called} truncated: have {have} of {length[row]} bytes",
-                    )
-                else:
-                    sentence = f"token {called} has length {length[row]}, {have} bytes are shown"
-                    self.fault(int(record[row]), Problem.HEADER_VALUE, sentence)
-            if role is Role.USER_TOKEN:
-                for one, called, low, high in zip(
-                    record.tolist(), name.to_pylist(), start.tolist(), stop.tolist(), strict=True
-                ):
-                    value = data[low:high].tobytes()
-                    into = out.user_tokens.setdefault(one, [])
-                    if b"\0" in value.rstrip(b"\0") or not called:
-                        into += user_pairs(value)
-                    else:
-                        into.append((text_of(called), text_of(value.rstrip(b"\0"))))
-            else:
-                printed = Tokens(
-                    record, found["number"].to_numpy(), name, _info(found), length, slices(data, start, stop)
-                )
-                out.tokens = out.tokens.then(printed) if rows else printed
+        said = "token area truncated: {} bytes are missing"
+        self.fault(missing > 0, said, missing, code=Problem.TRUNCATED)
+        for record, area in self._areas(owner, Role.USER, Role.USER_TOKEN_HEX):
+            user.setdefault(record, []).extend(user_pairs(area))
+        out.tokens = self._token_lines(owner, Role.TOKEN, Role.TOKEN_HEX)
+        if rows:
+            out.tokens = Tokens.of(rows).then(out.tokens)
+        found = self._token_lines(owner, Role.USER_TOKEN, Role.USER_TOKEN_HEX)
+        for record, name, value in zip(
+            found.record.tolist(), found.name.to_pylist(), found.value.to_pylist(), strict=True
+        ):
+            text = value.rstrip(b"\0")
+            is_area = b"\0" in text or not name
+            user.setdefault(record, []).extend(user_pairs(value) if is_area else [(text_of(name), text_of(text))])
+        out.user_tokens = user
+
+    def _areas(self, owner: Ints, role: Role, below: Role) -> list[tuple[int, bytes]]:
+        """The hex digits directly below a line of a role, by record."""
+        of = np.where((owner >= 0) & (self.lines.role[owner] == role), self.lines.record, -1)
+        data, at = self.lines.bytes_of(of, self.count, below)
+        return [(one, data[at[one] : at[one + 1]].tobytes()) for one in np.flatnonzero(np.diff(at)).tolist()]
+
+    def _token_lines(self, owner: Ints, role: Role, below: Role) -> Tokens:
+        """The tokens of lines of a role."""
+        found, record = self.of(role)
+        data, at = self.lines.bytes_of(owner, len(self.lines.role), below)
+        start, stop, length = at[found.line], at[found.line + 1], found.numbers("length")
+        number, name, have = found["number"].to_numpy(), found["name"], stop - start
+        wrong = np.flatnonzero(have != length)
+        called = {one: text_of(name[one].as_py()) or f"x{number[one]:02x}" for one in wrong.tolist()}
+        said = "token {} truncated: have {} of {} bytes"
+        self.fault(have < length, said, called, have, length, record=record, code=Problem.TRUNCATED)
+        self.fault(have > length, "token {} has length {}, {} bytes are shown", called, length, have, record=record)
+        return Tokens(record, number, name, _info(found), length, slices(data, start, stop))
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def _check(
-        self, out: Records, header: Ints, line: Ints, of_tokens: dict[str, Ints], parts: dict[str, Ints]
-    ) -> None:
+    def _check(self, out: Records, header: Ints, line: Ints, stated: dict[str, Ints], parts: dict[str, Ints]) -> None:
         """The problems of records that are not malformed: header, times, header token, data."""
         good = out.shape <= FILE_HEADER
-        named = out.operation.is_valid().to_numpy(zero_copy_only=False)
-        has_header, has_line = (one.is_valid().to_numpy(zero_copy_only=False) for one in (out.io_time, out.line_time))
-        length, rec_length = out.length, out.column("RecLength")
-        has_values = (out.values != MISSING).any(axis=1)
-        lacking = _lacking(out)
+        named = good & as_array(out.operation.is_valid())
+        has_values, lacking = (out.values != MISSING).any(axis=1), _lacking(out)
+        self.fault(good & ~named, "record line is missing", code=Problem.TRUNCATED)
+        rows = good & has_values & lacking.any(axis=1)
         names = (*_BLOCK, "AuditRBA")
-        values = out.values
-
-        def each(chosen: Bools) -> list[int]:
-            return np.flatnonzero(chosen & good).tolist()
-
-        for one in each(~named):
-            self.fault(one, Problem.TRUNCATED, "record line is missing")
-        for one in each(has_values & lacking.any(axis=1)):
-            missing = ", ".join(names[at] for at in np.flatnonzero(lacking[one]))
-            self.fault(one, Problem.TRUNCATED, f"header block lacks {missing}")
-        indicator = out.column("Hdr-Ind")
-        for one in each((indicator != MISSING) & (indicator != 0x45)):
-            self.fault(one, Problem.HEADER_VALUE, f"Hdr-Ind should be E (x45), it is x{indicator[one]:02x}", "Hdr-Ind")
-        for one in each((rec_length != MISSING) & (length != MISSING) & (rec_length != length)):
-            said = f"RecLength is {rec_length[one]}, Len of the record line is {length[one]}"
-            self.fault(one, Problem.HEADER_VALUE, said, "RecLength")
-        self._types(out, each(named & (out.column("IOType") != MISSING)))
+        lacks = {one: ", ".join(names[at] for at in np.flatnonzero(lacking[one])) for one in np.flatnonzero(rows)}
+        self.fault(rows, "header block lacks {}", lacks, code=Problem.TRUNCATED)
+        indicator, rec_length = out.column("Hdr-Ind"), out.column("RecLength")
+        wrong = good & (indicator != MISSING) & (indicator != ord("E"))
+        self.fault(wrong, "Hdr-Ind should be E (x45), it is x{:02x}", indicator, name="Hdr-Ind")
+        wrong = good & (rec_length != MISSING) & (out.length != MISSING) & (rec_length != out.length)
+        said = "RecLength is {}, Len of the record line is {}"
+        self.fault(wrong, said, rec_length, out.length, name="RecLength")
+        conflicts = self._conflicts(out, named & (out.column("IOType") != MISSING))
+        self.fault(np.isin(np.arange(self.count), list(conflicts)), "{}", conflicts, name="IOType")
+        has_header, has_line = as_array(out.io_time.is_valid()), as_array(out.line_time.is_valid())
         for name, texts, has, found in (
             ("IO Time", out.io_time, has_header, header),
             ("time of the record line", out.line_time, has_line, line),
         ):
-            for one in each(has & (found == NOT_A_TIME)):
-                said = f"{name} is not a time: {text_of(texts[one].as_py())}"
-                self.fault(one, Problem.HEADER_VALUE, said, name)
-        for one in each((header != NOT_A_TIME) & (line != NOT_A_TIME) & (header != line)):
-            both = text_of(out.io_time[one].as_py()), text_of(out.line_time[one].as_py())
-            said = "IO Time is {}, the record line has {}".format(*both)
-            self.fault(one, Problem.HEADER_VALUE, said, "IO Time")
-        for name, there in of_tokens.items():
-            printed = values[:, _NUMBER[name]]
-            wrong = (there != MISSING) & (printed != MISSING) & (printed != there)
+            self.fault(good & has & (found == NOT_A_TIME), f"{name} is not a time: {{}}", texts, name=name)
+        wrong = good & (header != NOT_A_TIME) & (line != NOT_A_TIME) & (header != line)
+        self.fault(wrong, "IO Time is {}, the record line has {}", out.io_time, out.line_time, name="IO Time")
+        for name, there in stated.items():
+            value = out.column(name)
+            wrong = good & (there != MISSING) & (value != MISSING) & (value != there)
             if name == "AuditPos":
-                wrong &= printed & 0xFFFFFFFF != there
-            for one in each(wrong):
-                said = f"{name} is printed as {printed[one]}, the header token has {there[one]}"
-                self.fault(one, Problem.HEADER_VALUE, said, name)
+                wrong &= value & 0xFFFFFFFF != there
+            self.fault(wrong, f"{name} is printed as {{}}, the header token has {{}}", value, there, name=name)
         shown = np.where(has_header, header, line)
         zone = shown - out.julian
-        odd = (
-            (out.julian != MISSING)
-            & (shown != NOT_A_TIME)
-            & ((zone % _QUARTER_HOUR_US != 0) | (np.abs(zone) > _ZONES_US))
-        )
-        for one in each(odd):
-            text = text_of((out.io_time if has_header[one] else out.line_time)[one].as_py())
-            said = f"the printed time {text} is {zone[one] / 10**6:.6f} s after that of the header token"
-            self.fault(one, Problem.HEADER_VALUE, f"{said}, not the offset of any zone")
-        self._lengths(out, each, parts)
-        self._data(out, each)
+        wrong = good & (out.julian != MISSING) & (shown != NOT_A_TIME)
+        wrong &= (zone % _QUARTER_HOUR_US != 0) | (np.abs(zone) > _ZONES_US)
+        said = "the printed time {} is {:.6f} s after that of the header token, not the offset of any zone"
+        self.fault(wrong, said, pc.coalesce(out.io_time, out.line_time), zone / 10**6)
+        self._lengths(out, good, parts)
+        self._data(out, good)
         unreadable = [at for at, text in out.definition.items() if "\ufffd" in text]
-        for what, rows in (("Name", _undecodable(out.name)), ("definition", unreadable)):
-            for one in rows:
-                self.fault(one, Problem.CHARSET, f"{what} is not UTF-8")
+        for what, some in (("Name", _undecodable(out.name)), ("definition", unreadable)):
+            self.fault(np.isin(np.arange(self.count), some), f"{what} is not UTF-8", code=Problem.CHARSET)
 
-    def _types(self, out: Records, rows: list[int]) -> None:
+    def _conflicts(self, out: Records, some: Bools) -> dict[int, str]:
         """Record types whose number contradicts their printed name."""
-        known: dict[tuple[int, bytes], str | None] = {}
-        names, numbers = out.operation.to_pylist(), out.column("IOType").tolist()
-        for one in rows:
-            key = numbers[one], names[one]
-            if key not in known:
-                known[key] = _type_conflict(key[0], text_of(key[1]))
-            said = known[key]
-            if said is not None:
-                self.fault(one, Problem.HEADER_VALUE, said, "IOType")
+        rows = np.flatnonzero(some)
+        names = out.operation.take(pa.array(rows)).to_pylist()
+        numbered = zip(rows.tolist(), out.column("IOType")[rows].tolist(), names, strict=True)
+        found = {row: _type_conflict(number, name) for row, number, name in numbered}
+        return {row: said for row, said in found.items() if said is not None}
 
-    def _lengths(self, out: Records, each: Any, parts: dict[str, Ints]) -> None:
-        whole, trailer = parts["G"], parts["Z"]
+    def _lengths(self, out: Records, good: Bools, parts: dict[str, Ints]) -> None:
+        whole, trailer, data = parts["G"], parts["Z"], np.maximum(parts["D"], 0)
         inner = 8 + np.sum([np.where(parts[one] != MISSING, parts[one] + 4, 0) for one in "HDTU"], axis=0)
-        there = (whole != MISSING) & (parts["H"] != MISSING)
-        data = np.maximum(parts["D"], 0)
-        for one in each(there & (whole != inner)):
-            said = f"header token G has length {whole[one]}, its parts make {inner[one]}"
-            self.fault(one, Problem.HEADER_VALUE, said)
-        for one in each(there & (trailer != MISSING) & (trailer != whole)):
-            said = f"record trailer Z has length {trailer[one]}, header token G {whole[one]}"
-            self.fault(one, Problem.HEADER_VALUE, said)
-        for one in each(there & (out.length != MISSING) & (data != out.length)):
-            said = f"Len is {out.length[one]}, header token D has length {data[one]}"
-            self.fault(one, Problem.HEADER_VALUE, said)
+        there = good & (whole != MISSING) & (parts["H"] != MISSING)
+        self.fault(there & (whole != inner), "header token G has length {}, its parts make {}", whole, inner)
+        wrong = there & (trailer != MISSING) & (trailer != whole)
+        self.fault(wrong, "record trailer Z has length {}, header token G {}", trailer, whole)
+        wrong = there & (out.length != MISSING) & (data != out.length)
+        self.fault(wrong, "Len is {}, header token D has length {}", out.length, data)
 
-    def _data(self, out: Records, each: Any) -> None:
+    def _data(self, out: Records, good: Bools) -> None:
         """Data that are shown only in part, or longer than they should be."""
         length = np.where(out.length != MISSING, out.length, out.column("RecLength"))
         have = np.diff(out.body_at)
-        asked = length != MISSING
-        asked &= (out.column("IOType") != _METADATA) & ~pc.fill_null(
-            pc.equal(out.operation, b"Metadata"), False
-        ).to_numpy(zero_copy_only=False)
+        asked = good & (length != MISSING) & (out.column("IOType") != _METADATA) & ~_are(out.operation, b"Metadata")
         asked[list(out.definition)] = False
-        for one in each(asked & (have > length)):
-            self.fault(one, Problem.HEADER_VALUE, f"Len is {length[one]}, {have[one]} bytes of data are shown")
-        short = np.flatnonzero(asked & (have < length))
-        if not len(short):
+        self.fault(asked & (have > length), "Len is {}, {} bytes of data are shown", length, have)
+        short = asked & (have < length)
+        if not short.any():
             return
         columns = out.columns
-        size = columns.stop - columns.start
-        is_whole = (columns.stop > columns.start) & (size == columns.length)
-        number = np.bincount(columns.record, minlength=self.count)
-        whole = np.bincount(columns.record[is_whole], minlength=self.count)
-        total = np.bincount(columns.record, weights=columns.length + 4, minlength=self.count).astype(np.int64)
-        of_before = np.bincount(columns.record[columns.half != 2], minlength=self.count)
-        of_key = np.bincount(columns.record[columns.half == 0], minlength=self.count)
+        size, (number, whole, of_before, of_key, total) = columns.stop - columns.start, (
+            np.bincount(columns.record, weights=weights, minlength=self.count).astype(np.int64)
+            for weights in (
+                None, (columns.stop > columns.start) & (columns.stop - columns.start == columns.length),
+                columns.half != 2, columns.half == 0, columns.length + 4,
+            )
+        )  # fmt: skip
         prefix = length - total - np.maximum(out.column("SyskeyLen"), 0)
         two = ((of_before > 0) & (of_before < number)) | (of_key > 0)
         by_columns = (have == 0) & (number > 0) & (whole == number)
         by_columns &= (prefix == 0) | (two & np.isin(prefix, (2, 4)))
-        truncated = np.zeros(self.count, np.bool_)
-        truncated[short] = True
-        for one in each(truncated & ~(by_columns & (out.shape == RECORD))):
-            self.fault(one, Problem.TRUNCATED, f"body truncated: have {have[one]} of {length[one]} bytes")
-            for row in np.flatnonzero((columns.record == one) & (size > 0) & (size < columns.length)).tolist():
-                said = f"column {columns.number[row]} truncated: have {size[row]} of {columns.length[row]} bytes"
-                self.fault(one, Problem.TRUNCATED, said)
+        short &= ~(by_columns & (out.shape == RECORD))
+        self.fault(short, "body truncated: have {} of {} bytes", have, length, code=Problem.TRUNCATED)
+        of = (columns.number, size, columns.length)
+        wrong = short[columns.record] & (size > 0) & (size < columns.length)
+        said = "column {} truncated: have {} of {} bytes"
+        self.fault(wrong, said, *of, code=Problem.TRUNCATED, record=columns.record)
+
+
+def _are(texts: pa.Array, word: bytes) -> Bools:
+    """Which texts are this word."""
+    return as_array(pc.fill_null(pc.equal(texts, word), False))
 
 
 def _header_numbers(fixed: Bytes) -> tuple[Bools, Ints, dict[str, Ints]]:
@@ -824,15 +752,15 @@ def _lacking(out: Records) -> Bools:
     return np.concatenate([block, rba[:, None]], axis=1)
 
 
-def _type_conflict(number: int, operation: str) -> str | None:
+@cache
+def _type_conflict(number: int, operation: bytes) -> str | None:
     """How a record type's number and its printed name contradict certain facts."""
-    named, known = io_type_of(operation), IO_TYPES.get(number)
-    if named == number or not (
-        (known is not None and known.certain) or (named is not None and IO_TYPES[named].certain)
-    ):
+    text = text_of(operation)
+    named, known = io_type_of(text), IO_TYPES.get(number)
+    is_certain = (known is not None and known.certain) or (named is not None and IO_TYPES[named].certain)
+    if named == number or not is_certain:
         return None
-    meaning = known.name if known else "another operation"
-    return f"IOType {number} is {meaning}, the record line has {operation}"
+    return f"IOType {number} is {known.name if known else 'another operation'}, the record line has {text}"
 
 
 def _undecodable(texts: pa.Array) -> list[int]:
