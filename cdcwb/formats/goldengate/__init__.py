@@ -125,7 +125,7 @@ class GoldenGate(TrailFormat):
                 if ((edges[sections] < max(split.reach, split.stop)) & (edges[sections + 1] > split.start)).any()
                 or split.reach < 0
             ]
-            planning.note_repeats(shared, run(partial(planning.fingerprints, plan.files, shared, sections), tasks))
+            planning.note_repeats(shared, run(partial(planning.fingerprints, plan.files, plan.framing.mode, shared, sections), tasks))
         unknown = [
             name
             for name in sorted({name for split in plan.splits for name in split.state.tables})

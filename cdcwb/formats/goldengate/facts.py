@@ -95,10 +95,11 @@ class RecordFacts:
 
 class Reading(NamedTuple):
     """The character set of names, and whether every column has a null indicator, or none (as of a NonStop); None: as
-    the records show it."""
+    the records show it. ``raw``: the files are raw trails, not text."""
 
     charset: str = "utf-8"
     null_indicators: bool | None = None
+    raw: bool = False
 
 
 def facts_of(records: Records, reading: Reading = Reading()) -> RecordFacts:  # noqa: B008

@@ -645,12 +645,14 @@ def repeated_sections(shared: Shared) -> Ints:
     return np.array(sorted(found), np.int64)
 
 
-def fingerprints(files: list[FileEntry], shared: Shared, sections: Ints, given: Range) -> tuple[Ints, Ints, Ints, Ints]:
+def fingerprints(
+    files: list[FileEntry], reading: Reading, shared: Shared, sections: Ints, given: Range
+) -> tuple[Ints, Ints, Ints, Ints]:
     """The records of some sections in a split: start in the stream, section, RBA, and a hash of the text without white
     space, which is equal for two prints of one record."""
     out: list[list[int]] = [[], [], [], []]
     with Stream(files) as stream:
-        for window in windows(stream, *given, shared.options.reading, heads=True):
+        for window in windows(stream, *given, reading, heads=True):
             records, rows = window.records, window.chosen
             rows = rows[(records.rba[rows] > 0) | ((records.shape[rows] == FILE_HEADER) & (records.rba[rows] == 0))]
             place = window.base + records.start[rows]

@@ -28,6 +28,7 @@ from cdcwb.formats.goldengate.layout import (
     io_type_of,
 )
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
+from cdcwb.formats.records import Reason
 from cdcwb.model import Problem
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "FILE_HEADER",
     "MALFORMED",
     "NOT_COMPLETE",
+    "NO_COLUMNS",
     "NO_RECORD",
     "RECORD",
     "Columns",
@@ -42,6 +44,7 @@ __all__ = [
     "Records",
     "Tokens",
     "decode",
+    "header_numbers",
     "header_values",
     "text_of",
 ]
@@ -150,6 +153,7 @@ class Records:
     * ``tokens``, ``user_tokens``, ``columns``, ``definition`` (the lines of a Metadata record): of the records that
       have them
     * ``faults``: their problems, in the order of records
+    * ``gaps``: why bytes of a raw trail are not a record, by the first of them
     """
 
     lines: Lines
@@ -180,6 +184,7 @@ class Records:
     definition: dict[int, str] = field(default_factory=dict)
     trail: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    gaps: dict[int, Reason] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -319,7 +324,7 @@ class _Decoder:
             body=lines.data[:0],
             body_at=np.zeros(count + 1, np.int64),
             tokens=Tokens.of([]),
-            columns=_NO_COLUMNS,
+            columns=NO_COLUMNS,
             faults=self.faults,
         )
         self._header_block(out)
@@ -410,7 +415,7 @@ class _Decoder:
         of = np.where((owner >= 0) & is_h[owner], lines.record, -1)
         ghdr, at = lines.bytes_of(of, self.count, Role.HEADER_TOKEN_HEX)
         rows = np.flatnonzero(np.diff(at) >= GHDR_FIXED)
-        _, out.julian[rows], found = _header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
+        _, out.julian[rows], found = header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
         stated = {}
         has_index = out.column("TDR index") != MISSING
         for name, values in found.items():
@@ -652,7 +657,7 @@ def _are(texts: pa.Array, word: bytes) -> Bools:
     return as_array(pc.fill_null(pc.equal(texts, word), False))
 
 
-def _header_numbers(fixed: Bytes) -> tuple[Bools, Ints, dict[str, Ints]]:
+def header_numbers(fixed: Bytes) -> tuple[Bools, Ints, dict[str, Ints]]:
     """Of record headers, a row of bytes each: whether they are big-endian, IO Time in microseconds since 1970 UTC, and
     their numbers by name; MISSING where the byte order is unknown. It is the one in which the time is plausible, else
     valid; if it is in both, the one with the smaller RecLength."""
@@ -685,7 +690,7 @@ def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
     """Byte order (None: unknown), time (microseconds since 1970 UTC) and numbers of a record header."""
     if len(ghdr) < GHDR_FIXED:
         return None, MISSING, {}
-    is_big, time, numbers = _header_numbers(np.frombuffer(ghdr[:GHDR_FIXED], np.uint8).reshape(1, -1))
+    is_big, time, numbers = header_numbers(np.frombuffer(ghdr[:GHDR_FIXED], np.uint8).reshape(1, -1))
     if time[0] == MISSING:
         return None, MISSING, {}
     found = {name: int(values[0]) for name, values in numbers.items() if values[0] != MISSING}
@@ -693,7 +698,8 @@ def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
 
 
 _NONE: Final = np.zeros(0, np.int64)
-_NO_COLUMNS: Final = Columns(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(0, np.uint8), _NONE, _NONE)
+NO_COLUMNS: Final = Columns(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE.reshape(0, 2), np.zeros(0, np.uint8), _NONE, _NONE)
+"""For records without column lines."""
 NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
 
 

@@ -7,6 +7,7 @@ a transaction in one split.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -113,17 +114,16 @@ def _pieces(
 
 def _read(stream: Stream, at: int, size: int, reading: Reading, heads: bool) -> tuple[Records, RecordFacts, int]:
     """The records from ``at`` on, and the byte up to which they are complete."""
-    text = stream.read(at, at + size)
-    is_end = at + len(text) == stream.length
-    if not is_end:
-        ends = np.flatnonzero(text == 10)
-        ends = ends if len(ends) else np.flatnonzero(text[:-1] == 13)
-        text = text[: int(ends[-1]) + 1] if len(ends) else text[:0]
-    inside = stream.boundaries[(stream.boundaries > at) & (stream.boundaries < at + len(text))] - at
-    records = decode(parse(text, inside), heads=heads)
+    if reading.raw:
+        from cdcwb.formats.goldengate.trail import read_frames
+
+        records, is_end = read_frames(stream, at, size)
+        length = len(records.lines.source) if is_end else 0
+    else:
+        records, is_end, length = _read_text(stream, at, size, heads)
     facts = facts_of(records, reading)
     if is_end or not len(records):
-        return records, facts, len(text)
+        return records, facts, length
     members = np.flatnonzero(facts.member)
     halved = facts.half & ~facts.before
     follows = np.zeros(len(records), np.bool_)
@@ -133,13 +133,26 @@ def _read(stream: Stream, at: int, size: int, reading: Reading, heads: bool) -> 
     return records, facts, int(able[-1])
 
 
+def _read_text(stream: Stream, at: int, size: int, heads: bool) -> tuple[Records, bool, int]:
+    """The records of the complete lines from ``at`` on, whether the stream ends with them, and the end of the lines."""
+    text = stream.read(at, at + size)
+    is_end = at + len(text) == stream.length
+    if not is_end:
+        ends = np.flatnonzero(text == 10)
+        ends = ends if len(ends) else np.flatnonzero(text[:-1] == 13)
+        text = text[: int(ends[-1]) + 1] if len(ends) else text[:0]
+    inside = stream.boundaries[(stream.boundaries > at) & (stream.boundaries < at + len(text))] - at
+    return decode(parse(text, inside), heads=heads), is_end, len(text)
+
+
 def _window(stream: Stream, piece: _Piece, limit: int) -> TextWindow:
     """The segments of a piece before ``limit``."""
     records, at = piece.records, piece.at
     rows = np.flatnonzero((records.start < limit) & (records.shape != NO_RECORD))
     start, stop = records.start[rows], records.stop[rows]
     cuts = stream.boundaries[(stream.boundaries > at) & (stream.boundaries < at + limit)] - at
-    edges = np.unique(np.concatenate([[0], start, stop, cuts, [limit]]))
+    gaps = np.array([*records.gaps], np.int64)
+    edges = np.unique(np.concatenate([[0], start, stop, gaps, cuts, [limit]]))
     edges = edges[edges <= limit]
     low, high = edges[:-1], edges[1:]
     long = np.flatnonzero(high - low > GAP_PIECE)
@@ -172,6 +185,9 @@ def _reasons(records: Records, low: Ints, high: Ints, shape: npt.NDArray[np.int8
     gaps = np.flatnonzero(shape > FILE_HEADER)
     if not len(gaps):
         return reasons
+    if records.gaps:
+        known = sorted(records.gaps)
+        return {gap: records.gaps[known[bisect_right(known, low[gap]) - 1]] for gap in gaps.tolist()}
     lines = records.lines
     unparsed = lines.at[:-1][lines.role == Role.UNKNOWN]
     first = np.searchsorted(unparsed, low[gaps])

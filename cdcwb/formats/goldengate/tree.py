@@ -63,7 +63,7 @@ from cdcwb.formats.goldengate.records import FIELD, FILE_HEADER, MALFORMED, Reco
 from cdcwb.formats.goldengate.values import value_of
 from cdcwb.model import Problem
 
-__all__ = ["dissect"]
+__all__ = ["Decoding", "HexBytes", "data_fields", "decoding", "dissect", "ghdr_fields", "token_area", "user_area"]
 
 
 _DDLOP: Final = 160
@@ -378,10 +378,13 @@ def dissect(
         return leaf(record, "record", 0, len(record), None, "no text")
     bodies, reading = bodies or Bodies(), reading or Reading()
     bare = bool(facts_of(records, reading).nonstop[0])
+    return _Tree(record, records, decoding(definition, bodies, reading, bare)).field()
+
+
+def decoding(definition: Definition | None, bodies: Bodies, reading: Reading, bare: bool) -> Decoding:
+    """The settings for a record of a table. ``bare``: it is of a NonStop."""
     order: Order = "big" if bare else bodies.order
-    return _Tree(
-        record, records, Decoding(definition, order, bare or bodies.is_known, bodies.prefix, bare, reading.charset)
-    ).field()
+    return Decoding(definition, order, bare or bodies.is_known, bodies.prefix, bare, reading.charset)
 
 
 _LABEL: Final = 40
