@@ -29,13 +29,13 @@ from cdcwb.formats.goldengate.events import LogdumpReader
 from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.plan import OPTIONS, Found, Options, Shared, State
 from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
-from cdcwb.formats.goldengate.tree import dissect
+from cdcwb.formats.goldengate.tree import decoding, dissect
 from cdcwb.formats.goldengate.typed import column_types, typed_rows, wanted_for
 from cdcwb.formats.goldengate.versions import Lookup, inferred
 from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Split, Stream
 from cdcwb.formats.requests import request_schema
 from cdcwb.formats.trail import TrailFormat
-from cdcwb.model import TABLE_VERSIONS
+from cdcwb.model import TABLE_VERSIONS, Problem
 from cdcwb.words import plural
 
 __all__ = ["GoldenGate"]
@@ -71,7 +71,13 @@ class GoldenGate(TrailFormat):
                 reasons.append(str(reason))
                 continue
             if is_raw_trail(head):
-                return Recognition(1.0, [f"{path}: the signature of a trail's file header"], RAW_TRAIL, _refusal(path))
+                from cdcwb.formats.goldengate.trail import valid_frames
+
+                count, order = valid_frames(head)
+                evidence = [f"{path}: the signature of a trail's file header"]
+                if not count:
+                    return Recognition(1.0, evidence, RAW_TRAIL, _refusal(path))
+                return Recognition(1.0, [*evidence, _checked(count, order)], RAW_TRAIL)
             found = is_logdump(head)
             if found is not None:
                 return Recognition(0.98, [f"{path}: {found}"], LOGDUMP)
@@ -80,8 +86,19 @@ class GoldenGate(TrailFormat):
     # --- the plan -----------------------------------------------------------------------------------------------------
 
     def detect(self, stream: Stream, options: Options) -> Framing:
-        """See :meth:`cdcwb.formats.records.RecordFormat.detect`."""
-        return Framing(options.reading)
+        """See :meth:`cdcwb.formats.records.RecordFormat.detect`. Raises CaptureError for a raw trail of which no record
+        checks out."""
+        head = stream.read(0, min(HEAD, stream.starts[1])).tobytes()
+        if not is_raw_trail(head):
+            return Framing(options.reading)
+        from cdcwb.formats.goldengate.trail import valid_frames
+
+        count, order = valid_frames(head)
+        path = stream.files[0].path
+        if not count:
+            raise _refusal(path)
+        row = detected_row("layout", RAW_TRAIL, f"{_checked(count, order)}; {_UNTRIED}", False, path)
+        return Framing(options.reading._replace(raw=True), detected=(row,))
 
     def segments(self, stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
         """See :meth:`cdcwb.formats.records.RecordFormat.segments`. They end with the last record
@@ -97,10 +114,8 @@ class GoldenGate(TrailFormat):
         return first_start(stream, start, stop, framing.mode)
 
     def scan(self, found: Found, stream: Stream, segments: Segments, options: Options) -> int:
-        """See :meth:`cdcwb.formats.records.RecordFormat.scan`. Raises CaptureError for a raw trail."""
+        """See :meth:`cdcwb.formats.records.RecordFormat.scan`."""
         assert isinstance(segments, TextWindow)
-        if segments.base in stream.starts and is_raw_trail(segments.buffer[:HEAD].tobytes()):
-            raise _refusal(stream.files[stream.file_at(segments.base)].path)
         return planning.scan(found, stream, segments)
 
     def finish(self, plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
@@ -125,7 +140,9 @@ class GoldenGate(TrailFormat):
                 if ((edges[sections] < max(split.reach, split.stop)) & (edges[sections + 1] > split.start)).any()
                 or split.reach < 0
             ]
-            planning.note_repeats(shared, run(partial(planning.fingerprints, plan.files, plan.framing.mode, shared, sections), tasks))
+            planning.note_repeats(
+                shared, run(partial(planning.fingerprints, plan.files, plan.framing.mode, shared, sections), tasks)
+            )
         unknown = [
             name
             for name in sorted({name for split in plan.splits for name in split.state.tables})
@@ -153,7 +170,8 @@ class GoldenGate(TrailFormat):
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """See :meth:`cdcwb.formats.dissector.Format.files`."""
-        return [{**row, "shape": LOGDUMP} for row in super().files(plan)]
+        shape = RAW_TRAIL if plan.framing.mode.raw else LOGDUMP
+        return [{**row, "shape": shape} for row in super().files(plan)]
 
     def context(self, plan: Plan, split: Split, last: int) -> Any:
         """See :meth:`cdcwb.formats.records.RecordFormat.context`."""
@@ -192,8 +210,8 @@ class GoldenGate(TrailFormat):
         return pa.Table.from_pylist([version.to_row() for version in plan.shared.versions], schema=TABLE_VERSIONS)
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
-        """Problems of definitions, and of truncated files."""
-        rows = []
+        """Problems of definitions, and of truncated files; and that the layout of raw trails was not checked."""
+        rows = [problem_row(Problem.INFERRED, _UNTRIED)] if plan.framing.mode.raw else []
         for version in plan.shared.versions:
             for code, sentence in version.definition.problems if version.definition is not None else ():
                 place: dict[str, Any] = {}
@@ -223,7 +241,13 @@ class GoldenGate(TrailFormat):
         found = plan.shared.versions[version] if version >= 0 else None
         definition = found.definition if found is not None else None
         record = segments.buffer[segments.start[at] : segments.end[at]].tobytes()
-        tree = dissect(record, definition, plan.shared.bodies[int(known.file[number])], plan.shared.options.reading)
+        bodies, reading = plan.shared.bodies[int(known.file[number])], plan.framing.mode
+        if reading.raw:
+            from cdcwb.formats.goldengate.trail import dissect_frame
+
+            tree = dissect_frame(record, decoding(definition, bodies, reading, bool(known.facts.nonstop[number])))
+        else:
+            tree = dissect(record, definition, bodies, reading)
         if found is not None and definition is not None:
             note = f"decoded with table version {found.key} of {found.full_name} ({found.origin})"
         else:
@@ -231,9 +255,20 @@ class GoldenGate(TrailFormat):
         return tree, row, note, definition is not None or not note
 
 
+_UNTRIED: Final = (
+    "raw trail files are read by a layout from public facts and from the bytes that Logdump prints, which was never "
+    "checked against a complete real trail"
+)
+
+
+def _checked(count: int, order: str) -> str:
+    """What of the first bytes of a raw trail checks out."""
+    return f"the lengths, tokens and trailer of its first {plural(count, 'record')} check out, {order}-endian"
+
+
 def _refusal(path: str) -> CaptureError:
     """Why a raw trail is not read, and what to do."""
-    sentence = "raw trail file: its format is not published, so it cannot be read"
+    sentence = "raw trail file, of which no record checks out: it is encrypted, damaged, or of an unknown layout"
     advice = tuple(logdump_script(path).splitlines())
     return CaptureError(f"{sentence}; convert it to text with Logdump:", path=path, advice=advice)
 

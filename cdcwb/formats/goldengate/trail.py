@@ -1,0 +1,377 @@
+"""Raw, unencrypted trail files: records by the lengths that they have on disk (docs/formats/goldengate.md §11).
+
+A record is a token G that holds tokens; the token Z at its end repeats its length. Bytes that do not check out are
+gaps; reading resumes at the next record that checks out completely. Written from public facts and from the bytes that
+Logdump prints: no complete real trail was available.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.arrays import bytes_of, content_of, gather
+from cdcwb.formats.dissector import Field
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, file_header, user_pairs
+from cdcwb.formats.goldengate.layout import GHDR_FIXED, HEADER_TOKENS, IO_TYPES
+from cdcwb.formats.goldengate.lines import parse
+from cdcwb.formats.goldengate.records import FILE_HEADER, NO_COLUMNS, RECORD, Fault, Records, Tokens, header_numbers
+from cdcwb.formats.goldengate.tree import (
+    Decoding,
+    HexBytes,
+    data_fields,
+    ghdr_fields,
+    group,
+    leaf,
+    token_area,
+    user_area,
+)
+from cdcwb.formats.records import Reason, Stream
+from cdcwb.model import Problem
+
+__all__ = ["dissect_frame", "read_frames", "valid_frames"]
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_F, _G, _Z = b"FGZ"
+_PARTS: Final = b"HDTU"
+_H, _D, _T, _U = range(4)
+_HEAD: Final = 4  # id, info, length of a token
+_LEAST: Final = 2 * _HEAD
+_MOST: Final = 1 << 16  # a record is shorter
+_REPAIR: Final = 3
+_BY_INDEX: Final = 8  # bit of Partition: the header ends with the index of a definition, not with a name
+_METADATA: Final = 170
+
+
+class _Frames(NamedTuple):
+    """``n`` records whose length leads to a token Z with the same length. ``start``, ``size``: bytes of the buffer;
+    ``is_big``: byte order of lengths; ``span`` [4, n, 2]: the contents of H, D, T and U, empty for those that are not
+    there; ``cut``: where their tokens end; ``whole``: the tokens fill the record, and the first one is a header."""
+
+    start: Ints
+    size: Ints
+    is_big: Bools
+    span: Ints
+    cut: Ints
+    whole: Bools
+
+    def of(self, some: Ints) -> _Frames:
+        """Some of them."""
+        span = self.span[:, some]
+        return _Frames(self.start[some], self.size[some], self.is_big[some], span, self.cut[some], self.whole[some])
+
+
+def _u16(data: Bytes, at: Ints, is_big: Bools | bool) -> Ints:
+    first, second = data[at].astype(np.int64), data[at + 1].astype(np.int64)
+    return np.where(is_big, first << 8 | second, second << 8 | first)
+
+
+def _frames(data: Bytes, begins: Ints) -> _Frames:
+    """The records that seem to begin at any byte G, or with F at the beginning of a file; big-endian lengths are
+    preferred where both orders fit. ``begins``: the bytes at which files begin."""
+    able = np.flatnonzero(data[: max(len(data) - _LEAST + 1, 0)] == _G)
+    heads = begins[begins <= len(data) - _LEAST]
+    able = np.union1d(able, heads[data[heads] == _F])
+    limit = np.append(begins, len(data))[np.searchsorted(begins, able, side="right")]
+    both = []
+    for order in (True, False):
+        size = _u16(data, able + 2, order)
+        end = np.minimum(able + size, len(data))
+        fits = (size >= _LEAST) & (able + size <= limit) & (data[end - 4] == _Z)
+        fits &= (data[end - 2] == data[able + 2]) & (data[end - 1] == data[able + 3])
+        both.append((able[fits], size[fits], np.full(np.count_nonzero(fits), order)))
+    at, size, is_big = (np.concatenate(one) for one in zip(*both, strict=True))
+    end = at + size - _HEAD
+    span, cut = np.zeros((len(_PARTS), len(at), 2), np.int64), at + _HEAD
+    for part, letter in enumerate(_PARTS):
+        rows = np.flatnonzero((cut + _HEAD <= end) & (data[np.minimum(cut, end)] == letter))
+        first = cut[rows] + _HEAD
+        cut[rows] = first + _u16(data, cut[rows] + 2, is_big[rows])
+        span[part, rows] = np.stack([first, np.minimum(cut[rows], end[rows])], axis=1)
+    header = span[_H, :, 1] - span[_H, :, 0]
+    found = _Frames(at, size, is_big, span, cut, (data[at] == _F) | ((cut == end) & (header >= GHDR_FIXED)))
+    rows = np.lexsort([~is_big, ~found.whole, at])
+    return found.of(rows[np.append(True, np.diff(at[rows]) > 0)[: len(rows)]])
+
+
+def valid_frames(head: bytes) -> tuple[int, Order]:
+    """How many records of the first bytes of a trail file check out, one after the other from its beginning; and the
+    byte order of the length of the last one."""
+    found = _frames(np.frombuffer(head, np.uint8), np.zeros(1, np.int64))
+    starts, at, count, is_big = found.start.tolist(), 0, 0, True
+    while (row := bisect_left(starts, at)) < len(starts) and starts[row] == at and found.whole[row]:
+        at, count, is_big = at + int(found.size[row]), count + 1, bool(found.is_big[row])
+    return count, "big" if is_big else "little"
+
+
+def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, Ints, dict[int, Reason]]:
+    """The records that begin before ``size``, the end of each with the repair records that follow it, and why bytes are
+    not a record, by the first of them. ``is_end``: the last file ends with ``data``, otherwise there are at least
+    64 KiB after ``size``."""
+    found = _frames(data, begins)
+    starts, ends, whole = found.start.tolist(), (found.start + found.size).tolist(), found.whole.tolist()
+    repairs = ((data[found.start] == _G) & (data[found.start + 1] == _REPAIR)).tolist()
+    rows: list[int] = []
+    reach: list[int] = []
+    gaps: dict[int, Reason] = {}
+    firsts = frozenset(begins.tolist())
+    at, row, is_big = 0, 0, True
+    while at < (len(data) if is_end else size):
+        is_first = at in firsts
+        row = bisect_left(starts, at, row)
+        there = row < len(starts) and starts[row] == at
+        if there and whole[row] and repairs[row]:
+            gaps[at] = Reason(None, "repair record (info 3), which has no change")
+            at = ends[row]
+            if reach and not is_first:
+                reach[-1] = at
+        elif there and whole[row]:
+            rows.append(row)
+            is_big, at = bool(found.is_big[row]), ends[row]
+            reach.append(at)
+        elif there:
+            gaps[at] = _overrun(data, found, row)
+            at = ends[row]
+        else:
+            stop = int(np.append(begins, len(data))[np.searchsorted(begins, at, side="right")])
+            then = next((starts[one] for one in range(row, len(starts)) if whole[one]), stop)
+            if not is_end and min(then, stop) >= size:
+                break
+            gaps[at] = _wrong(data[at:stop], is_big and not is_first, is_first)
+            at = min(then, stop)
+    return found.of(np.array(rows, np.int64)), np.array(reach, np.int64), gaps
+
+
+def _overrun(data: Bytes, found: _Frames, row: int) -> Reason:
+    """Why the tokens of a record do not fill it."""
+    start, cut, end = int(found.start[row]), int(found.cut[row]), int(found.start[row] + found.size[row]) - _HEAD
+    header = int(found.span[_H, row, 1] - found.span[_H, row, 0])
+    if cut == end or (cut < end and start + _HEAD == cut):
+        sentence = f"expected a header token H of at least {GHDR_FIXED} bytes, found {header}"
+    elif cut > end:
+        sentence = (
+            f"expected tokens that end at byte {end - start} of the record, found the end of one at {cut - start}"
+        )
+    else:
+        sentence = f"expected a token H, D, T, U or Z at byte {cut - start} of the record, found x{data[cut]:02x}"
+    return Reason(Problem.MALFORMED, sentence)
+
+
+def _wrong(data: Bytes, is_big: bool, is_first: bool) -> Reason:
+    """Why no record begins with these bytes, the rest of a file."""
+    if data[0] != _G and not (is_first and data[0] == _F):
+        joined = "; files that were joined have to be given one by one" if data[0] == _F else ""
+        return Reason(Problem.MALFORMED, f"expected a record, which begins with x47 (G), found x{data[0]:02x}{joined}")
+    if len(data) < _LEAST:
+        return Reason(Problem.TRUNCATED, f"expected a record of at least {_LEAST} bytes, found {len(data)}")
+    size = int.from_bytes(data[2:4].tobytes(), "big" if is_big else "little")
+    if size < _LEAST:
+        return Reason(Problem.MALFORMED, f"expected a record of at least {_LEAST} bytes, found a length of {size}")
+    if size > len(data):
+        return Reason(Problem.TRUNCATED, f"expected a record of {size} bytes, found {len(data)} to the end of the file")
+    trailer = data[size - _HEAD : size].tobytes()
+    expected = f"expected the trailer Z (x5a) with the length {size} at byte {size - _HEAD} of the record"
+    return Reason(Problem.MALFORMED, f"{expected}, found {trailer.hex(' ')}")
+
+
+def read_frames(stream: Stream, at: int, size: int) -> tuple[Records, bool]:
+    """The records of ``[at, at + size)``, and whether the stream ends with them; those that begin later belong to the
+    next bytes. ``at``: the beginning of a record, or any byte from which on one is searched. Never raises."""
+    data = stream.read(at, at + size + _MOST)
+    is_end = at + len(data) == stream.length
+    begins = np.array(stream.starts[:-1])
+    begins = np.unique(begins[(begins >= at) & (begins < at + len(data))]) - at
+    frames, reach, gaps = _walk(data, size, begins, is_end)
+    index = np.searchsorted(stream.starts, at + frames.start, side="right") - 1
+    records = _records(data, frames, at + frames.start - np.array(stream.starts)[index])
+    records.total, records.gaps = reach - frames.start, gaps
+    for row in np.unique(np.searchsorted(frames.start, begins)).tolist():  # the first record of each file
+        if row < len(frames.start) and not _is_named(records, row):
+            records.trail[row] = stream.files[int(index[row])].path
+    return records, is_end
+
+
+def _is_named(records: Records, row: int) -> bool:
+    """Whether the first record of a file is a header that gives its name or number."""
+    fields = file_header(records.data(row)) if records.shape[row] == FILE_HEADER else {}
+    return "FileSeqno" in fields or "FileName" in fields
+
+
+def _records(data: Bytes, frames: _Frames, rba: Ints) -> Records:
+    """Records in arrays. ``rba``: their offsets in the trail file."""
+    count, (h, d, t, u) = len(frames.start), frames.span
+    is_file = data[frames.start] == _F
+    d = np.where(is_file[:, None], np.stack([frames.start + _HEAD, frames.start + frames.size - _HEAD], axis=1), d)
+    values, julian = np.full((count, len(HEADER)), MISSING), np.full(count, MISSING)
+    named, index, order = np.zeros(count, np.bool_), np.full(count, MISSING), frames.is_big.copy()
+    rows = np.flatnonzero(~is_file)
+    if len(rows):
+        is_big, julian[rows], numbers = header_numbers(bytes_of(data, h[rows, 0], GHDR_FIXED))
+        for name, found in numbers.items():
+            values[rows, HEADER.index(name)] = found
+        order[rows] = np.where(julian[rows] == MISSING, order[rows], is_big)
+        by_index = (numbers["Partition"] & _BY_INDEX > 0) & (numbers["Partition"] != MISSING)
+        named[rows] = ~by_index & (numbers["IOType"] != _METADATA)
+        tail = by_index & (h[rows, 1] - h[rows, 0] >= GHDR_FIXED + 2)
+        index[rows[tail]] = _u16(data, h[rows[tail], 0] + GHDR_FIXED, order[rows[tail]])
+        index[index == 0] = MISSING
+        values[index != MISSING, HEADER.index("TDR index")] = index[index != MISSING]
+    io = values[:, HEADER.index("IOType")]
+    types = pa.array([IO_TYPES[one].name.encode() if one in IO_TYPES else None for one in range(256)] + [b"FileHeader"])
+    body, body_at = content_of(gather(pa.binary(), data, d[:, 0], d[:, 1], None))
+    none = pa.nulls(count, pa.binary())
+    records = Records(
+        lines=replace(parse(data[:0]), source=data),
+        shape=np.where(is_file, FILE_HEADER, RECORD).astype(np.int8),
+        start=frames.start,
+        stop=frames.start + frames.size,
+        values=values,
+        length=d[:, 1] - d[:, 0],
+        rba=rba,
+        name_index=index,
+        line_time=none,
+        io_time=_times(julian),
+        operation=types.take(pa.array(np.where(is_file, 256, io), mask=~is_file & (io < 0))),
+        name=_names(data, h, named),
+        transaction=none,
+        transaction_number=none,
+        moment=np.full(count, MISSING),
+        julian=julian,
+        image=np.full(count, MISSING),
+        image_partition=np.full(count, MISSING),
+        image_trans=np.full(count, MISSING),
+        total=frames.size,
+        body=body,
+        body_at=body_at,
+        tokens=Tokens.of([]),
+        columns=NO_COLUMNS,
+        user_tokens={
+            row: user_pairs(data[u[row, 0] : u[row, 1]].tobytes()) for row in np.flatnonzero(u[:, 1] > u[:, 0]).tolist()
+        },
+    )
+    _add_tokens(records, data, t, order)
+    _check(records, rows)
+    return records
+
+
+def _times(julian: Ints) -> pa.Array:
+    """IO Time as text in UTC; null without one."""
+    moments = pa.array(julian, pa.timestamp("us"), mask=julian == MISSING)
+    return pc.strftime(moments, format="%Y-%m-%dT%H:%M:%SZ").cast(pa.binary())
+
+
+def _names(data: Bytes, header: Ints, named: Bools) -> pa.Array:
+    """The names of tables at the end of headers, up to a zero byte."""
+    texts = gather(pa.binary(), data, np.minimum(header[:, 0] + GHDR_FIXED, header[:, 1]), header[:, 1], named)
+    coded = texts.dictionary_encode()
+    names = [name.partition(b"\0")[0] for name in coded.dictionary.to_pylist()]
+    return pa.array(names, pa.binary()).take(coded.indices)
+
+
+def _add_tokens(records: Records, data: Bytes, area: Ints, is_big: Bools) -> None:
+    """The tokens in areas of id, info, length and value: all first ones, all second ones and so on."""
+    found: list[Ints] = []
+    rows, at = np.arange(len(records)), area[:, 0].copy()
+    while len(rows := rows[at[rows] < area[rows, 1]]):
+        first, end = at[rows], area[rows, 1]
+        able = first + _HEAD <= end
+        length = np.where(able, _u16(data, np.minimum(first, end - _HEAD) + 2, is_big[rows]), 0)
+        value = first + _HEAD
+        stop = np.minimum(value + length, end)
+        at[rows] = value + length
+        for row in rows[value + length > end].tolist():
+            sentence = f"token area truncated: {at[row] - area[row, 1]} bytes are missing"
+            records.faults.append(Fault(row, Problem.TRUNCATED, sentence))
+        found.append(np.stack([rows, data[first], data[first + 1], length, value, stop])[:, able])
+    if not found:
+        return
+    every = np.concatenate(found, axis=1)
+    row, number, info, length, value, stop = every[:, np.argsort(every[0], kind="stable")]
+    none = pa.array([b""]).take(pa.array(np.zeros(len(row), np.int64)))
+    records.tokens = Tokens(row, number, none, info, length, gather(pa.binary(), data, value, stop, None))
+
+
+def _check(records: Records, rows: Ints) -> None:
+    """The problems of headers."""
+    size, indicator = records.column("RecLength")[rows], records.column("Hdr-Ind")[rows]
+    for row in rows[records.julian[rows] == MISSING].tolist():
+        sentence = "the header has no plausible time in either byte order: its numbers are not known"
+        records.faults.append(Fault(row, Problem.HEADER_VALUE, sentence))
+    for row in rows[(size != MISSING) & (size != records.length[rows])].tolist():
+        sentence = f"RecLength is {records.column('RecLength')[row]}, token D has length {records.length[row]}"
+        records.faults.append(Fault(row, Problem.HEADER_VALUE, sentence, "RecLength"))
+    for row in rows[(indicator != MISSING) & (indicator != ord("E"))].tolist():
+        sentence = f"Hdr-Ind should be E (x45), it is x{records.column('Hdr-Ind')[row]:02x}"
+        records.faults.append(Fault(row, Problem.HEADER_VALUE, sentence, "Hdr-Ind"))
+    records.faults.sort(key=lambda one: one.record)
+
+
+# --- one record -------------------------------------------------------------------------------------------------------
+
+
+class _Content(HexBytes):
+    """Bytes ``[start, stop)`` of a record as they are."""
+
+    def __init__(self, record: bytes, start: int, stop: int) -> None:
+        self.record, self.data, self.start, self.stop = record, record[start:stop], start, stop
+
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """The same bytes in the record."""
+        start, stop = max(start, 0), min(stop, len(self))
+        return (self.start + start, self.start + stop) if start < stop else (self.stop, self.stop)
+
+
+def dissect_frame(record: bytes, by: Decoding) -> Field:
+    """The field tree of a record that checks out. Children cover their node without holes, in byte order."""
+    data = np.frombuffer(record, np.uint8)
+    frames = _frames(data, np.zeros(1, np.int64))
+    records = _records(data, frames, np.zeros(len(frames.start), np.int64))
+    io, letter, is_big = int(records.io_types()[0]), chr(record[0]), bool(frames.is_big[0])
+    fields = [_token(record, 0, len(record), [], is_big)]
+    if letter == "F":
+        fields += data_fields(_Content(record, _HEAD, len(record) - _HEAD), records, io, by)
+        name, meaning = "FileHeader", "the trail file: its writer, its time and its sequence number"
+    else:
+        known = IO_TYPES.get(io)
+        name, meaning = (known.name, known.meaning) if known else ("record", "a record of an unknown type")
+    for part in range(len(_PARTS)):
+        start, stop = frames.span[part, 0].tolist()
+        if start:
+            content = _Content(record, start, stop)
+            of_part = {_H: ghdr_fields, _T: token_area, _U: user_area}.get(part)
+            inner = data_fields(content, records, io, by) if of_part is None else of_part(content)
+            fields.append(_token(record, start - _HEAD, stop, inner, is_big))
+    fields.append(_token(record, len(record) - _HEAD, len(record), [], is_big))
+    gap = ("head", "id, info and length of the group") if letter == "F" else ("unknown", "bytes that are not known")
+    return _named_gaps(group(record, name, 0, len(record), meaning, fields), *gap)
+
+
+def _token(record: bytes, at: int, stop: int, inner: Iterable[Field], is_big: bool) -> Field:
+    """The field of a token of the record; of G and F only their first bytes."""
+    letter, order = chr(record[at]), "big" if is_big else "little"
+    end = at + _HEAD if letter in "GF" else stop
+    size = int.from_bytes(record[at + 2 : at + 4], "big" if is_big else "little")
+    meaning = HEADER_TOKENS.get(letter, "the file header with its trailer token")
+    head = [
+        leaf(record, "token id", at, at + 1, letter, f"x{record[at]:02x}"),
+        leaf(record, "info", at + 1, at + 2, f"x{record[at + 1]:02x}", "not known"),
+        leaf(record, "length", at + 2, at + 4, str(size), f"{order}-endian, in bytes"),
+    ]
+    return group(record, letter, at, end, meaning, [*head, *inner], str(size))
+
+
+def _named_gaps(node: Field, name: str, meaning: str) -> Field:
+    """The same tree, with this name and meaning for bytes between fields."""
+    if node.quiet:
+        return Field(name, node.offset, node.length, node.raw, node.raw.hex(), meaning)
+    return replace(node, children=tuple(_named_gaps(one, name, meaning) for one in node.children))
