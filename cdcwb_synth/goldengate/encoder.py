@@ -19,6 +19,7 @@ from cdcwb_synth.goldengate.columns import Layout
 from cdcwb_synth.goldengate.exports import Exports
 from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.goldengate.prints import Prints
+from cdcwb_synth.goldengate.raw import RawFiles
 from cdcwb_synth.goldengate.records import Record
 from cdcwb_synth.goldengate.trail import Placed, Trail
 from cdcwb_synth.goldengate.truth import Truth, Version
@@ -40,12 +41,15 @@ class GoldenGateEncoder:
     def __init__(self, options: GoldenGateOptions, seed: int, changes: int, folder: Path, part: Part = WHOLE) -> None:
         self._options = options
         self._shown = options.shown
-        self._is_text = options.form == "logdump"
+        self._is_text = options.form in ("logdump", "raw")
         self.truth = Truth(folder / "truth", "goldengate" if self._is_text else "goldengate-export")
         self._rng = Random(f"{seed} goldengate")
         self._bodies = Bodies(options, seed)
         prints = folder / "capture", self.truth, part
-        self._prints = Prints(options, seed, *prints) if self._is_text else None
+        self._prints: Prints | RawFiles | None = None
+        if self._is_text:
+            is_raw = options.form == "raw"
+            self._prints = RawFiles(options, *prints[:2]) if is_raw else Prints(options, seed, *prints)
         self._exports = None if self._is_text else Exports(options, *prints)
         self._trail = Trail(options, self._prints or self._exports or _never(), self._next_csn, part.first_file)
         self._layouts: dict[tuple[int, int], Layout] = {}

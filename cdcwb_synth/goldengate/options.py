@@ -52,7 +52,7 @@ class GoldenGateOptions(StoryOptions):
     undo: float = option(0.0, "share of the changes followed by one that is taken back (UndoFlag 1)", 0, 1)
     tokens: str = option("all", "records with CSN and transaction id, by place", of=("all", "first", "last"))
     # how it is held
-    form: str = option("logdump", "what an analyst holds", of=("logdump", "json", "formatxml"))
+    form: str = option("logdump", "what an analyst holds", of=("logdump", "raw", "json", "formatxml"))
     switches: str = option(_DEFAULT, f"logdump: what is printed, any of {', '.join(SWITCHES)}")
     zone: str = option("UTC", "logdump: IANA time zone that it printed in")
     reclen: int = option(0, "logdump: most bytes that are shown of a body; 0: all", 0, 60_000)
@@ -73,8 +73,8 @@ class GoldenGateOptions(StoryOptions):
 
     @property
     def shown(self) -> frozenset[str]:
-        """``switches`` one by one."""
-        return frozenset(listed(self.switches))
+        """``switches`` one by one; of a raw trail, whatever is in it."""
+        return frozenset(SWITCHES if self.form == "raw" else listed(self.switches))
 
     @property
     def is_defined(self) -> bool:
@@ -105,8 +105,13 @@ class GoldenGateOptions(StoryOptions):
             problems.append("reclen would cut large objects and segments, so lobs is false and long_varchars is 0")
         if self.long_varchars and self.long_varchars < 16:
             problems.append("long_varchars is 0, or at least 16")
-        if self.undo and self.form != "logdump":
-            problems.append("only Logdump shows that a record takes another back, so undo is 0")
+        if self.undo and self.form not in ("logdump", "raw"):
+            problems.append("only records of a trail show that they take another back, so undo is 0")
+        if self.form == "raw" and (self.style != "11g" or self.lobs):
+            problems.append(
+                "how a raw trail holds definitions is not public, so style is 11g, and without them nobody can tell "
+                "which column a large object is of, so lobs is false"
+            )
         if not self.trail or self.trail.endswith("/"):
             problems.append("trail is a path that ends with the first letters of a file's name")
         is_logdump = self.form == "logdump"
