@@ -126,13 +126,13 @@ def test_text_that_has_nothing_of_a_trail_is_not_recognised(tmp_path: Path) -> N
         identify(path)
 
 
-def test_a_raw_trail_is_recognised_and_answered_with_a_script(tmp_path: Path) -> None:
+def test_a_raw_trail_of_which_nothing_checks_out_is_answered_with_a_script(tmp_path: Path) -> None:
     path = tmp_path / "aa000000003"
     path.write_bytes(b"F\0\x04\x00" + b"0\0\x01\x00" + b"0\0\0\x08GG\r\nTL\n\r" + bytes(1000))
     found = identify(path)
     assert (found.format, found.shape, found.confidence) == ("goldengate", "raw trail", 1.0)
     assert found.advice[0] == f"open {path}"
-    with pytest.raises(CaptureError, match="not published") as error:
+    with pytest.raises(CaptureError, match="no record checks out") as error:
         plan_of(path, format="goldengate")
     assert f"open {path}" in str(error.value)
 
