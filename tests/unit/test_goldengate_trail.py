@@ -245,7 +245,7 @@ def test_every_page_says_that_the_layout_was_not_checked(tmp_path: Path) -> None
     path = written(tmp_path, FILE, INSERT)
     found = identify(path)
     assert (found.format, found.shape, found.confidence) == ("goldengate", "raw trail", 1.0)
-    assert "first 2 records check out, big-endian" in found.evidence[1]
+    assert "2 records in its first bytes check out, big-endian" in found.evidence[1]
     (row,) = table(path, "problems")
     assert row["code"] == str(Problem.INFERRED)
     assert "never checked against a complete real trail" in row["sentence"]
@@ -324,6 +324,19 @@ def test_headers_that_contradict_their_record_are_problems(tmp_path: Path) -> No
     first, second = ([one["detail"] for one in row["problems"]] for row in table(written(tmp_path, FILE, *records))[1:])
     assert first == ["token area truncated: 2 bytes are missing", "RecLength is 25, token D has length 24"]
     assert "the header has no plausible time in either byte order: its numbers are not known" in second
+
+
+def test_a_damaged_file_header_costs_no_record_of_its_file(tmp_path: Path) -> None:
+    rows = table(written(tmp_path, FILE[:2] + b"\x7f" + FILE[3:], INSERT, INSERT))
+    assert [row["kind"] for row in rows] == ["malformed", "change", "change"]
+    assert rows[1]["position"] == "00000000120000000024"
+
+
+def test_a_raw_trail_among_texts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes((DATA / "logdump-000000041.txt").read_bytes()[:9000])
+    raw = written(tmp_path, FILE, INSERT)
+    with pytest.raises(CaptureError, match="among Logdump texts"):
+        table([tmp_path / "a.txt", raw], split_size=9000)
 
 
 def made(tmp_path: Path, count: int) -> Path:

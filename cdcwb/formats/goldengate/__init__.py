@@ -43,6 +43,7 @@ __all__ = ["GoldenGate"]
 LOGDUMP: Final = "logdump"
 RAW_TRAIL: Final = "raw trail"
 _FILES: Final = 8
+_SIGNED: Final = 128  # bytes of a raw trail that have the signature
 _UNDEFINED: Final = "no definition of its table was found: columns are named by their index, value types are inferred"
 
 
@@ -88,13 +89,15 @@ class GoldenGate(TrailFormat):
     def detect(self, stream: Stream, options: Options) -> Framing:
         """See :meth:`cdcwb.formats.records.RecordFormat.detect`. Raises CaptureError for a raw trail of which no record
         checks out."""
-        head = stream.read(0, min(HEAD, stream.starts[1])).tobytes()
+        first = next((index for index, entry in enumerate(stream.files) if entry.length), 0)
+        start, stop = stream.starts[first : first + 2]
+        head = stream.read(start, min(start + HEAD, stop)).tobytes()
         if not is_raw_trail(head):
             return Framing(options.reading)
         from cdcwb.formats.goldengate.trail import valid_frames
 
         count, order = valid_frames(head)
-        path = stream.files[0].path
+        path = stream.files[first].path
         if not count:
             raise _refusal(path)
         row = detected_row("layout", RAW_TRAIL, f"{_checked(count, order)}; {_UNTRIED}", False, path)
@@ -114,8 +117,15 @@ class GoldenGate(TrailFormat):
         return first_start(stream, start, stop, framing.mode)
 
     def scan(self, found: Found, stream: Stream, segments: Segments, options: Options) -> int:
-        """See :meth:`cdcwb.formats.records.RecordFormat.scan`."""
+        """See :meth:`cdcwb.formats.records.RecordFormat.scan`. Raises CaptureError for a raw trail among texts."""
         assert isinstance(segments, TextWindow)
+        first, base = stream.file_at(segments.base), segments.base
+        last = stream.file_at(base + int(segments.end[-1]) - 1) if len(segments.records.lines.role) else -1
+        for index in range(first, last + 1):
+            at = stream.starts[index] - base
+            if at >= 0 and is_raw_trail(segments.buffer[at : at + _SIGNED].tobytes()):
+                sentence = "raw trail file among Logdump texts, which are not one capture: load them one by one"
+                raise CaptureError(sentence, path=stream.files[index].path)
         return planning.scan(found, stream, segments)
 
     def finish(self, plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
@@ -263,7 +273,7 @@ _UNTRIED: Final = (
 
 def _checked(count: int, order: str) -> str:
     """What of the first bytes of a raw trail checks out."""
-    return f"the lengths, tokens and trailer of its first {plural(count, 'record')} check out, {order}-endian"
+    return f"lengths, tokens and trailers of {plural(count, 'record')} in its first bytes check out, {order}-endian"
 
 
 def _refusal(path: str) -> CaptureError:
