@@ -76,6 +76,8 @@ def test_a_little_endian_trail_is_read_where_its_lengths_check_out(tmp_path: Pat
     assert dict(row["after"]) == {"c0": "42", "c1": "quartz"}
     assert (row["table_name"], dict(row["headers"])["TDR index"]) == (None, "1")
     assert row["transaction_id"] == "8.21.4410"
+    found = get_format("goldengate").inspect(row["file"], row["offset"], {})
+    assert next(node.value for node in found.field.walk() if node.name == "table") == "1"
 
 
 def test_definitions_give_names_types_and_keys(tmp_path: Path) -> None:

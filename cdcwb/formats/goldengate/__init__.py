@@ -1,4 +1,5 @@
-"""The format ``goldengate``: Oracle GoldenGate trail records as Logdump text (docs/formats/goldengate.md)."""
+"""The format ``goldengate``: Oracle GoldenGate trail records as Logdump text or in raw trail files
+(docs/formats/goldengate.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ _UNDEFINED: Final = "no definition of its table was found: columns are named by 
 
 
 class GoldenGate(TrailFormat):
-    """Reads Oracle GoldenGate trail records as Logdump prints them (docs/formats/goldengate.md)."""
+    """Reads Oracle GoldenGate trail records as Logdump prints them, or raw (docs/formats/goldengate.md)."""
 
     name = "goldengate"
     options: Mapping[str, str] = OPTIONS

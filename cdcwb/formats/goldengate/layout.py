@@ -13,6 +13,7 @@ from cdcwb.model import Kind, Operation
 
 __all__ = [
     "BINARY_SUBTYPE",
+    "BY_INDEX",
     "CHARACTERS",
     "COMPRESSED",
     "DDL_ITEMS",
@@ -321,6 +322,9 @@ PARTITION: Final[dict[int, str]] = {
 }
 """The meaning of Partition on systems other than NonStop (§3.4); of a NonStop BulkIO record it is the source
 partition's number, 0 to 15."""
+
+BY_INDEX: Final = 0x08
+"""Bit of Partition: a header ends with the index of the table's definition, not with the table's name (§3.4)."""
 
 CHARACTERS: Final = frozenset({"Hdr-Ind", "BeforeAfter", "FormatType", "Continued"})
 """Header fields that are a character."""

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import bytes_of, content_of, gather
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, file_header, user_pairs
-from cdcwb.formats.goldengate.layout import GHDR_FIXED, HEADER_TOKENS, IO_TYPES
+from cdcwb.formats.goldengate.layout import BY_INDEX, GHDR_FIXED, HEADER_TOKENS, IO_TYPES
 from cdcwb.formats.goldengate.lines import parse
 from cdcwb.formats.goldengate.records import FILE_HEADER, NO_COLUMNS, RECORD, Fault, Records, Tokens, header_numbers
 from cdcwb.formats.goldengate.tree import (
@@ -49,7 +49,6 @@ _HEAD: Final = 4  # id, info, length of a token
 _LEAST: Final = 2 * _HEAD
 _MOST: Final = 1 << 16  # a record is shorter
 _REPAIR: Final = 3
-_BY_INDEX: Final = 8  # bit of Partition: the header ends with the index of a definition, not with a name
 _METADATA: Final = 170
 
 
@@ -217,7 +216,7 @@ def _records(data: Bytes, frames: _Frames, rba: Ints) -> Records:
         for name, found in numbers.items():
             values[rows, HEADER.index(name)] = found
         order[rows] = np.where(julian[rows] == MISSING, order[rows], is_big)
-        by_index = (numbers["Partition"] & _BY_INDEX > 0) & (numbers["Partition"] != MISSING)
+        by_index = (numbers["Partition"] & BY_INDEX > 0) & (numbers["Partition"] != MISSING)
         named[rows] = ~by_index & (numbers["IOType"] != _METADATA)
         tail = by_index & (h[rows, 1] - h[rows, 0] >= GHDR_FIXED + 2)
         index[rows[tail]] = _u16(data, h[rows[tail], 0] + GHDR_FIXED, order[rows[tail]])

@@ -35,6 +35,7 @@ from cdcwb.formats.goldengate.contents import (
 from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
 from cdcwb.formats.goldengate.facts import Reading, facts_of
 from cdcwb.formats.goldengate.layout import (
+    BY_INDEX,
     DDL_ITEMS,
     FIELDS,
     GHDR,
@@ -358,7 +359,9 @@ def ghdr_fields(data: HexBytes) -> Iterator[Field]:
             meaning = field_meaning(name, values[name], values) + (f"; {order}-endian" if size > 1 else "")
             yield data.leaf(name, place, place + width, shown(name, values[name]), meaning)
     yield data.leaf("IO Time", at, at + size, iso_utc(moment), "UTC: microseconds since noon of Julian day 0")
-    rest = text_of(data.data[GHDR_FIXED:].rstrip(b"\0"))
+    tail = data.data[GHDR_FIXED:].rstrip(b"\0")
+    by_index = values["Partition"] & BY_INDEX and tail
+    rest = str(int.from_bytes(data.data[GHDR_FIXED : GHDR_FIXED + 2], order)) if by_index else text_of(tail)
     meaning = "name or index of the table, which Logdump may blank"
     yield data.leaf("table", GHDR_FIXED, len(data), rest, meaning)
 
