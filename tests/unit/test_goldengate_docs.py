@@ -264,7 +264,8 @@ def test_a_definition_is_read_as_the_page_tells_it() -> None:
     first, text, *_ = blocks(section("5.2"))
     database = parse_metadata(first)
     assert isinstance(database, Database)
-    assert (database.type, database.charset, database.time_zone) == ("ORACLE", "UTF-8", "GMT+01:00")
+    stated = database.facts
+    assert [stated[one] for one in ("database type", "character set", "time zone")] == ["ORACLE", "UTF-8", "GMT+01:00"]
     definition = parse_metadata(text)
     assert isinstance(definition, Definition)
     assert (definition.schema, definition.table) == ("SHOP", "STONE")

@@ -331,11 +331,12 @@ def test_a_reference_to_another_table_gives_its_columns_to_the_table_of_the_refe
     assert in_force(texts, 1600, index=3, name="SHOP.SHELF") == "SHOP.SHELF@aa000000001"
     found = lookup(*texts)
     stock, shelf = found.versions[:2]
-    assert (shelf.schema, shelf.table, shelf.columns, shelf.keys) == ("SHOP", "SHELF", stock.columns, stock.keys)
+    assert (shelf.schema, shelf.table, shelf.columns) == ("SHOP", "SHELF", stock.columns)
     assert (stock.full_name, shelf.lineage["definition of"]) == ("SHOP.STOCK", "SHOP.STOCK (2@aa000000001)")
     assert found.at_record(0, 1300) == 1
-    assert shelf.text.startswith("Table Name: SHOP.SHELF (Ref TDR Index: 2)")
-    assert "Definition for table SHOP.STOCK" in shelf.text
+    text = shelf.to_row()["schema_text"]
+    assert text.startswith("Table Name: SHOP.SHELF (Ref TDR Index: 2)")
+    assert "Definition for table SHOP.STOCK" in text
 
 
 def test_a_reference_with_an_index_of_its_own_is_found_by_it() -> None:

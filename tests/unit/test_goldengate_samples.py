@@ -276,7 +276,8 @@ def test_definitions(samples: Path) -> None:
     (database,) = records(samples, "mysql-01")
     found = parse_metadata(database.text or "")
     assert isinstance(found, Database)
-    assert (found.type, found.charset, found.time_zone) == ("MYSQL", "UTF-8", "GMT+09:00")
+    facts = found.facts
+    assert [facts[one] for one in ("database type", "character set", "time zone")] == ["MYSQL", "UTF-8", "GMT+09:00"]
     (table,) = records(samples, "mysql-02")
     definition = parse_metadata(table.text or "")
     assert isinstance(definition, Definition)

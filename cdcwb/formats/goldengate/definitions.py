@@ -1,16 +1,17 @@
 """Definitions of tables and databases, and their text in Metadata records and DEFGEN files
 (docs/formats/goldengate.md §5.2).
 
-Both have the same rows: a column's name and 18 to 23 numbers, depending on the release. Names may contain blanks,
-quotes and digits, so rows are parsed from their right end.
+Both have the same text from ``Definition for table`` to ``End of definition``, with a row for each column: its name and
+18 to 23 numbers, depending on the release. Names may contain blanks, quotes and digits, so rows are parsed from their
+right end.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -107,34 +108,9 @@ class ColumnDef:
         """The numbers of the row, in the order of :data:`NUMBERS`."""
         return [getattr(self, name) for name in NUMBERS]
 
-    def to_column(self) -> dict[str, Any]:
-        """The column as a row of :data:`cdcwb.model.COLUMN`."""
-        return {
-            "ordinal": self.ordinal,
-            "name": self.name,
-            "type": self.type,
-            "length": self.external_length,
-            "precision": None,
-            "scale": self.scale,
-            "key_position": self.key_position,
-            "nullable": self.nullable,
-        }
-
 
 NUMBERS: Final = tuple(one.name for one in fields(ColumnDef))[2:-1]
 """The numbers of a row, in order. The first 18 are in every release; missing ones are None."""
-
-
-def columns_of(rows: Iterable[tuple[str, Sequence[int | None]]]) -> tuple[ColumnDef, ...]:
-    """The columns of rows of a name and numbers in the order of :data:`NUMBERS`; a number may be missing."""
-    columns: list[ColumnDef] = []
-    keys = 0
-    for ordinal, (name, numbers) in enumerate(rows, 1):
-        given = {key: number for key, number in zip(NUMBERS, numbers, strict=False) if number is not None}
-        is_key = given.get("key_column", 0) != 0
-        keys += is_key
-        columns.append(ColumnDef(ordinal, name, key_position=keys if is_key else None, **given))
-    return tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -148,7 +124,7 @@ class Definition:
     record_length: int | None = None
     version: str | None = None
     text: str = ""
-    problems: tuple[tuple[Problem, str], ...] = field(default=())
+    problems: tuple[tuple[Problem, str], ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -159,9 +135,9 @@ class Definition:
         """The name of the column with this index, from 0; ``c3`` for one that is not defined, made unique."""
         return self.names[index] if 0 <= index < len(self.names) else unused_name(f"c{index}", self.names)
 
-    @cached_property
+    @property
     def keys(self) -> tuple[int, ...]:
-        """The indexes of the key columns; empty if the table has no key."""
+        """The indexes of the key columns, in key order; empty if the table has no key."""
         return tuple(column.ordinal - 1 for column in self.columns if column.key_position is not None)
 
     def column(self, index: int) -> ColumnDef | None:
@@ -169,53 +145,32 @@ class Definition:
         return self.columns[index] if 0 <= index < len(self.columns) else None
 
     def to_columns(self) -> list[dict[str, Any]]:
-        """The columns as rows of :data:`cdcwb.model.COLUMN`."""
-        return [column.to_column() for column in self.columns]
+        """The columns as rows of :data:`cdcwb.model.COLUMN`, with different names."""
+        return [
+            {
+                "ordinal": column.ordinal,
+                "name": name,
+                "type": column.type,
+                "length": column.external_length,
+                "precision": None,
+                "scale": column.scale,
+                "key_position": column.key_position,
+                "nullable": column.nullable,
+            }
+            for name, column in zip(self.names, self.columns, strict=True)
+        ]
 
     def same_columns(self, other: Definition) -> bool:
         """Whether the other defines the same columns of the same table."""
         return (self.schema, self.table, self.columns) == (other.schema, other.table, other.columns)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The definition as a JSON value."""
-        return {
-            "schema": self.schema,
-            "table": self.table,
-            "columns": [[column.name, *column.numbers] for column in self.columns],
-            "record_length": self.record_length,
-            "version": self.version,
-            "text": self.text,
-            "problems": [[str(code), sentence] for code, sentence in self.problems],
-        }
-
-    @classmethod
-    def from_dict(cls, there: dict[str, Any]) -> Definition:
-        """The definition that :meth:`to_dict` wrote."""
-        rows = ((row[0], row[1:]) for row in there["columns"])
-        return cls(
-            there["schema"],
-            there["table"],
-            columns_of(rows),
-            there["record_length"],
-            there["version"],
-            there["text"],
-            tuple((Problem(code), sentence) for code, sentence in there["problems"]),
-        )
-
 
 @dataclass(frozen=True)
 class Database:
-    """The facts of a database definition; None for missing ones. ``fields``: every line of it, as printed."""
+    """The definition of a database. ``facts``: database name and type, character sets, locale and time zone by name,
+    without missing ones."""
 
-    name: str | None
-    type: str | None
-    charset: str | None
-    national_charset: str | None
-    locale: str | None
-    time_zone: str | None
-    version: str | None
-    fields: dict[str, str]
-    text: str = ""
+    facts: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -250,98 +205,87 @@ def one_case(name: str) -> str:
 
 def unquoted(name: str) -> str:
     """A name without the quotes around it."""
+    name = name.strip()
     if len(name) >= 2 and name[0] == name[-1] == '"':
         return name[1:-1].replace('""', '"')
-    return name.strip()
+    return name
 
 
 _NO_TYPE: Final = -1
 """Data type of a row that could not be read."""
 
-_FEWEST: Final = 18
-_NUMBER: Final = re.compile(r"-?\d+")
+_FEWEST: Final = 18  # numbers of a row
+_NUMBER: Final = re.compile(r"-?\d{1,18}")
 _WORD: Final = re.compile(r"\S+")
-_START: Final = re.compile(r"\s*Definition for table\s+(\S.*?)\s*$")
-_END: Final = re.compile(r"\s*End of definition\b", re.IGNORECASE)
+_RUN: Final = re.compile(f"n{{{_FEWEST},}}")
+_START: Final = re.compile(r"^[^\S\n]*Definition for table[^\S\n]+(\S.*?)[^\S\n]*$", re.MULTILINE)
+_END: Final = re.compile(r"^[^\S\n]*End of definition\b", re.MULTILINE | re.IGNORECASE)
 _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z ]*?)\s*:[ \t]*(.*?)\s*$")
-_REFERENCE: Final = re.compile(r"^\s*Table Name:\s*(\S.*?)\s*\(Ref TDR Index:\s*(\d+)\)\s*$", re.MULTILINE)
-_TABLE: Final = re.compile(r"^\s*Table Name:\s*(\S.*?)\s*$", re.MULTILINE)
+_TABLE: Final = re.compile(r"^\s*Table Name:\s*(\S.*?)\s*(?:\(Ref TDR Index:\s*(\d+)\)\s*)?$", re.MULTILINE)
 _DATABASE: Final = re.compile(r"^\s*(?:Database Name|DDR Version|Database type)\s*:", re.MULTILINE)
 _VERSION: Final = re.compile(r"^\s*(?:TDR version:\s*|\*\+- Defgen version\s+)([0-9.]+)", re.MULTILINE | re.IGNORECASE)
 _LEGEND: Final = re.compile(r"^\s*\*\s+(\d+)\s+[A-Z]|(?<!\S)(\d+)\)[A-Z]", re.MULTILINE)
+_FACTS: Final = {
+    "database name": "database name",
+    "database type": "database type",
+    "character set id": "character set",
+    "national character set id": "national character set",
+    "locale": "locale",
+    "timezone": "time zone",
+}
+"""Facts of a database by the names of their lines, in lower case."""
 
 
-def _tail(line: str) -> tuple[int, int]:
-    """The first and last+1 word of a row's last run of numbers that is long enough; (0, 0) if there is none."""
-    words = _WORD.findall(line)
-    stop = len(words)
-    while stop:
-        start = stop
-        while start and _NUMBER.fullmatch(words[start - 1]):
-            start -= 1
-        if stop - start >= _FEWEST:
-            return start, stop
-        stop = start - 1 if start == stop else start
-    return 0, 0
-
-
-def _width(lines: Sequence[str], legend: int) -> int:
-    """The number of numbers in a row: from the legend, else from the shortest run."""
-    runs = []
-    for line in lines:
-        start, stop = _tail(line)
-        if stop > start:
-            runs.append(min(stop - start, stop - 1))
-    most = min([*runs, len(NUMBERS)], default=len(NUMBERS))
-    return min(legend, most) if legend >= _FEWEST else most
-
-
-def _row(line: str, width: int) -> tuple[str, list[int]] | None:
-    """Name and numbers of a row; None for another line."""
-    start, stop = _tail(line)
-    if stop - start < width:
-        return None
+def _numbers(line: str) -> list[re.Match[str]]:
+    """The words of the last run of numbers in a row that is long enough, without its first word, which is a name; empty
+    for another line."""
     words = list(_WORD.finditer(line))
-    first = max(stop - width, 1)
-    if stop - first < min(width, _FEWEST):
-        return None
-    name = unquoted(line[: words[first].start()].strip())
-    return name, [int(word.group()) for word in words[first:stop]]
+    runs = list(_RUN.finditer("".join("n" if _NUMBER.fullmatch(word[0]) else " " for word in words), 1))
+    return words[slice(*runs[-1].span())] if runs else []
 
 
-def _definition(name: str, lines: Sequence[str], ended: bool, version: str | None, legend: int) -> Definition:
-    """A definition from the lines after ``Definition for table``, up to its end."""
-    schema, table = split_name(name)
-    problems: list[tuple[Problem, str]] = []
+def _columns(rows: list[str], legend: int) -> tuple[list[ColumnDef], list[int]]:
+    """The columns of rows, and the indexes of rows that are not columns; these keep their index, by which values refer
+    to columns. ``legend``: how many numbers a row has, 0 if it is not known: then as many as the shortest row."""
+    found = [_numbers(row) for row in rows]
+    width = min([len(NUMBERS), *filter(None, map(len, found)), *([legend] if legend >= _FEWEST else [])])
+    names = [unquoted(row[: run[-width].start()]) if run else "" for row, run in zip(rows, found, strict=True)]
+    columns: list[ColumnDef] = []
+    keys = 0
+    for index, (name, run) in enumerate(zip(names, found, strict=True)):
+        numbers = [int(word[0]) for word in run[-width:]] or [_NO_TYPE]
+        column = ColumnDef(index + 1, name if run else unused_name(f"c{index}", names), *numbers)
+        if column.key_column:
+            keys += 1
+            column = replace(column, key_position=keys)
+        columns.append(column)
+    return columns, [index for index, run in enumerate(found) if not run]
+
+
+def _definition(name: str, body: str, version: str | None, legend: int) -> Definition:
+    """A definition from the text that follows its name."""
+    end = _END.search(body)
+    body = body[: end.start()] if end else body.rstrip("\n")
     heads: dict[str, str] = {}
     rows: list[str] = []
-    for line in lines:
-        pair = _PAIR.match(line)
-        if pair and not rows and _tail(line) == (0, 0):
+    for line in body.splitlines():
+        pair = None if rows or _numbers(line) else _PAIR.match(line)
+        if pair:
             heads[pair[1].lower()] = pair[2]
         elif line.strip() and not line.lstrip().startswith("*"):
             rows.append(line)
-    width = _width(rows, legend)
-    good: list[tuple[str, list[int]]] = []
-    read = [_row(line, width) for line in rows]
-    names = {row[0] for row in read if row is not None}
-    for number, (line, row) in enumerate(zip(rows, read, strict=True), 1):
-        if row is None:
-            problems.append(
-                (Problem.SCHEMA_TEXT, f"row {number} of the definition of {name} is not a column: {line.strip()}")
-            )
-            unnamed = unused_name(f"c{number - 1}", names)
-            good.append((unnamed, [_NO_TYPE]))  # keeps its index, by which values refer to later columns
-        else:
-            good.append(row)
-    columns = columns_of(good)
-    for column in columns:
-        if column.data_type != _NO_TYPE and not is_known(column.data_type):
-            sentence = f"column {column.name} of {name} has the data type {column.data_type}, whose encoding is unknown"
+    columns, invalid = _columns(rows, legend)
+    problems = [
+        (Problem.SCHEMA_TEXT, f"row {at + 1} of the definition of {name} is not a column: {rows[at].strip()}")
+        for at in invalid
+    ]
+    for one in columns:
+        if one.data_type != _NO_TYPE and not is_known(one.data_type):
+            sentence = f"column {one.name} of {name} has the data type {one.data_type}, whose encoding is unknown"
             problems.append((Problem.UNKNOWN_TYPE, sentence))
-    stated = _whole_number(heads.get("columns"))
-    if not ended:
+    if not end:
         problems.append((Problem.TRUNCATED, f"the definition of {name} has no end"))
+    stated = _whole_number(heads.get("columns"))
     if stated is not None and stated != len(columns):
         sentence = f"the definition of {name} has {len(columns)} rows for {stated} columns"
         problems.append((Problem.SCHEMA_MISMATCH, sentence))
@@ -350,42 +294,29 @@ def _definition(name: str, lines: Sequence[str], ended: bool, version: str | Non
     repeated = next((one for one, count in Counter(column.name for column in columns).items() if count > 1), None)
     if repeated is not None:
         problems.append((Problem.SCHEMA_TEXT, f"the definition of {name} has the column {repeated} more than once"))
-    text = "\n".join([f"Definition for table {name}", *lines, *(["End of definition"] if ended else [])])
-    length = _whole_number(heads.get("record length"))
-    return Definition(schema, table, columns, length, version, text, tuple(problems))
+    return Definition(
+        *split_name(name),
+        columns=tuple(columns),
+        record_length=_whole_number(heads.get("record length")),
+        version=version,
+        text=f"Definition for table {name}{body}{'End of definition' if end else ''}",
+        problems=tuple(problems),
+    )
 
 
 def _whole_number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() and len(text) < 10 else None
-
-
-def _definitions(text: str) -> list[Definition]:
-    found = _VERSION.search(text)
-    version = found[1] if found else None
-    named = (int(one or other) - 1 for one, other in _LEGEND.findall(text))  # the first is the name
-    legend = max((number for number in named if number <= len(NUMBERS)), default=0)
-    out: list[Definition] = []
-    name: str | None = None
-    lines: list[str] = []
-    for line in text.splitlines():
-        start = _START.match(line)
-        if start:
-            if name is not None:
-                out.append(_definition(name, lines, False, version, legend))
-            name, lines = start[1], []
-        elif name is not None and _END.match(line):
-            out.append(_definition(name, lines, True, version, legend))
-            name = None
-        elif name is not None:
-            lines.append(line)
-    if name is not None:
-        out.append(_definition(name, lines, False, version, legend))
-    return out
+    return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
 
 
 def parse_defgen(text: str) -> list[Definition]:
     """The definitions of a DEFGEN file, in order; empty if it has none."""
-    return _definitions(text)
+    text = "\n".join(text.splitlines())
+    found = _VERSION.search(text)
+    version = found[1] if found else None
+    named = (int(one or other) - 1 for one, other in _LEGEND.findall(text))  # the first is the name
+    legend = max((number for number in named if number <= len(NUMBERS)), default=0)
+    _, *parts = _START.split(text)
+    return [_definition(name, body, version, legend) for name, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def read_definitions(paths: Iterable[str], charset: str = "utf-8") -> list[Definition]:
@@ -407,38 +338,17 @@ def read_definitions(paths: Iterable[str], charset: str = "utf-8") -> list[Defin
 def parse_metadata(text: str) -> Definition | Database | Reference | None:
     """The content of a Metadata record, from its lines: a table's definition, a reference to one, or a database's; None
     for others (another display format of Logdump)."""
-    definitions = _definitions(text)
+    definitions = parse_defgen(text)
     if definitions:
         return replace(definitions[0], text=text)
-    reference = _REFERENCE.search(text)
-    if reference:
-        schema, table = split_name(reference[1])
-        return Reference(schema, table, int(reference[2]), text)
+    named = _TABLE.search(text)
+    if named and named[2]:
+        return Reference(*split_name(named[1]), int(named[2]), text)
     if _DATABASE.search(text):
-        return _database(text)
-    table_name = _TABLE.search(text)
-    if table_name:
-        schema, table = split_name(table_name[1])
-        sentence = f"the definition of {table_name[1]} is not shown"
-        return Definition(schema, table, (), text=text, problems=((Problem.TRUNCATED, sentence),))
+        pairs = [(pair[1].lower(), pair[2]) for line in text.splitlines() if (pair := _PAIR.match(line))]
+        stated = dict(reversed(pairs))  # the first line counts
+        return Database({fact: stated[name] for name, fact in _FACTS.items() if stated.get(name)})
+    if named:
+        sentence = f"the definition of {named[1]} is not shown"
+        return Definition(*split_name(named[1]), (), text=text, problems=((Problem.TRUNCATED, sentence),))
     return None
-
-
-def _database(text: str) -> Database:
-    fields: dict[str, str] = {}
-    for line in text.splitlines():
-        pair = _PAIR.match(line)
-        if pair and not line.lstrip().startswith("*"):
-            fields.setdefault(pair[1], pair[2])
-    by_name = {name.lower(): value or None for name, value in fields.items()}
-    return Database(
-        by_name.get("database name"),
-        by_name.get("database type"),
-        by_name.get("character set id"),
-        by_name.get("national character set id"),
-        by_name.get("locale"),
-        by_name.get("timezone"),
-        by_name.get("ddr version"),
-        fields,
-        text,
-    )

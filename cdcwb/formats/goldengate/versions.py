@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -97,23 +98,20 @@ def trail_files(sections: Sequence[Section], first: int | None) -> list[TrailFil
     """The trail file of each section, in the order of the stream. ``first``: number of the first trail file with an
     unknown number; None: such files have no number."""
     out: list[TrailFile] = []
-    unknown, header, now = -1, None, None
+    unknown, header = -1, None
+    now: TrailFile | None = None
     last: Section | None = None  # the latest one with records
     for one in sections:
-        before = out[-1] if out else None
-        if not one.is_new and before is not None:
-            now = before
+        is_named = one.sequence is not None or one.name is not None
+        if now is not None and (not one.is_new or (not is_named and _is_continued(now, one, last, header))):
+            pass
         elif one.sequence is not None:
-            trail = split_path(one.name)[0] if one.name else before.trail if before is not None and before.name else ""
+            trail = split_path(one.name)[0] if one.name else now.trail if now is not None and now.name else ""
             now = TrailFile(trail, one.sequence, one.sequence, one.name)
         elif one.name is not None:
             now = TrailFile(one.name, 0, 0, one.name)
-        elif before is not None and _is_continued(before, one, last, header):
-            now = before
-        elif (
-            before is not None and before.name is not None and one.header and last is not None and last.file == one.file
-        ):
-            now = _following(before)
+        elif now is not None and now.name and one.header and last is not None and last.file == one.file:
+            now = _following(now, now.name)
         else:
             unknown += 1
             number = 0 if first is None else first + unknown
@@ -134,13 +132,12 @@ def _is_continued(now: TrailFile, one: Section, last: Section | None, header: st
     return one.first == last.next or (now.name is None and last.next == MISSING)
 
 
-def _following(now: TrailFile) -> TrailFile:
+def _following(now: TrailFile, name: str) -> TrailFile:
     """The file that follows in a trail."""
-    stem, number = split_path(now.name or "")
+    stem, number = split_path(name)
     if number is None:
         return TrailFile(now.trail, now.order + 1)
-    digits = len(now.name or "") - len(stem)
-    return TrailFile(now.trail, number + 1, number + 1, f"{stem}{number + 1:0{digits}d}")
+    return TrailFile(now.trail, number + 1, number + 1, f"{stem}{number + 1:0{len(name) - len(stem)}d}")
 
 
 _MINUTE: Final = 60_000_000
@@ -193,58 +190,51 @@ SIDE_FILE: Final = "side file"
 
 @dataclass
 class Version:
-    """One version of a table. ``key`` is its table_version, ``columns`` are rows of :data:`cdcwb.model.COLUMN`.
-
-    ``described``: the definition as JSON, None without one. ``file_index`` -1: it has no event.
-    """
+    """One version of a table. ``key`` is its table_version, ``names`` are those of its columns by their index;
+    ``definition`` is None if only these are known. ``file_index`` -1: it has no event."""
 
     key: str
     schema: str | None
     table: str
-    columns: list[dict[str, Any]]
+    names: list[str]
     origin: str
-    text: str | None = None
+    definition: Definition | None = None
     lineage: dict[str, str] = field(default_factory=dict)
-    described: dict[str, Any] | None = None
     file_index: int = -1
     offset: int = -1
     length: int = -1
-
-    @cached_property
-    def definition(self) -> Definition | None:
-        """The definition, None without one."""
-        return None if self.described is None else Definition.from_dict(self.described)
 
     @property
     def full_name(self) -> str:
         """``schema.table``, or ``table``."""
         return full_name(self.schema, self.table)
 
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of the columns by their index."""
-        definition = self.definition
-        return [one["name"] for one in self.columns] if definition is None else list(definition.names)
-
-    @cached_property
-    def keys(self) -> list[int]:
-        """Indexes of the key columns, in key order; empty if unknown."""
-        keyed = sorted((one["key_position"], one["ordinal"] - 1) for one in self.columns if one["key_position"])
-        return [index for _, index in keyed]
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """The columns as rows of :data:`cdcwb.model.COLUMN`."""
+        if self.definition is not None:
+            return self.definition.to_columns()
+        unknown = dict.fromkeys(one.name for one in COLUMN)
+        return [{**unknown, "ordinal": at, "name": name} for at, name in enumerate(self.names, 1)]
 
     def to_row(self) -> dict[str, Any]:
         """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
-        place = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
+        location = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
         return {
             "table_version": self.key,
             "schema_name": self.schema,
             "table_name": self.table,
-            "first_event": place if self.file_index >= 0 else None,
+            "first_event": location if self.file_index >= 0 else None,
             "columns": self.columns,
             "origin": self.origin,
-            "schema_text": self.text,
+            "schema_text": None if self.definition is None else self.definition.text,
             "lineage": self.lineage,
         }
+
+
+def inferred(schema: str | None, table: str, names: list[str]) -> Version:
+    """The version of a table with known column names only."""
+    return Version(f"{full_name(schema, table)}@1", schema, table, names, INFERRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +250,8 @@ class InForce:
 
 @dataclass(frozen=True, slots=True)
 class MetadataText:
-    """A Metadata record: its content, and its locations in the capture and in its trail."""
+    """A Metadata record: its content, and its locations in the capture and in its trail. ``index``: MISSING if none is
+    printed."""
 
     text: str
     file_index: int
@@ -272,17 +263,21 @@ class MetadataText:
     file_name: str
 
 
+Name = tuple[str | None, str]
+Location = tuple[int, int, int]
+
+
 def build_versions(
     texts: Iterable[MetadataText], beside: Sequence[Definition]
-) -> tuple[list[Version], list[InForce], list[tuple[int, int, int]]]:
+) -> tuple[list[Version], list[InForce], list[Location]]:
     """The versions of a capture: (versions, their ranges, (file index, offset, number) of each Metadata record that
-    defines or repeats one). ``beside``: the definitions of a DEFGEN file."""
+    defines or repeats one). ``texts``: those of a trail are in order; ``beside``: the definitions of a DEFGEN file."""
     made = _Versions()
     for text in texts:
         made.take(text)
     for definition in beside:
-        made.add(f"{full_name(definition.schema, definition.table)}@", definition, SIDE_FILE, {}, (-1, -1, -1), start=1)
-    return made.versions, made.in_force, made.places
+        made.add(full_name(definition.schema, definition.table), definition, SIDE_FILE)
+    return made.versions, made.in_force, made.records
 
 
 class _Versions:
@@ -291,180 +286,107 @@ class _Versions:
     def __init__(self) -> None:
         self.versions: list[Version] = []
         self.in_force: list[InForce] = []
-        self.places: list[tuple[int, int, int]] = []
-        self._by_key: dict[str, list[int]] = {}
+        self.records: list[Location] = []
+        self._by_prefix: defaultdict[str, list[int]] = defaultdict(list)
         self._keys: set[str] = set()
-        self._definitions: list[Definition] = []
         self._lineage: dict[str, dict[str, str]] = {}  # by trail
+        # the last version of an index in a trail file, of a table and index in a trail, and of a table in a trail
+        self._latest: dict[tuple[object, ...], int] = {}
         # every file of a trail repeats its definitions: versions share what is equal, so that a plan has it once
         self._parsed: dict[str, Definition | Database | Reference | None] = {}
-        self._described: dict[int, tuple[list[dict[str, Any]], dict[str, Any]]] = {}
 
     def take(self, one: MetadataText) -> None:
-        """Adds a Metadata record; those of a trail must be in order."""
+        """Adds a Metadata record."""
         if one.text not in self._parsed:
             self._parsed[one.text] = parse_metadata(one.text)
         found, trail = self._parsed[one.text], one.trail
         if isinstance(found, Database):
-            lineage = _lineage(found)
-            if lineage != self._lineage.get(trail.trail):
-                self._lineage[trail.trail] = lineage
+            self._lineage[trail.trail] = found.facts
         elif isinstance(found, Definition):
-            index = _index_of(one)
-            prefix = f"{index}@{last_part(trail.name or one.file_name)}"
-            place = (one.file_index, one.offset, one.length)
-            number = self.add(prefix, found, RECORD, self._lineage.get(trail.trail, {}), place)
-            self._enter(InForce(trail.trail, trail.order, index, one.at, number))
-            self.places.append((one.file_index, one.offset, number))
+            index = one.index if one.index != MISSING else 0
+            self._enter(one, index, self._add_record(one, str(index), found, self._lineage.get(trail.trail, {})))
         elif isinstance(found, Reference):
-            target = self._referred(one, found)
-            if target is None:
-                return
-            index = _index_of(one, found.index)
-            if not self._is(target, found.schema, found.table):
-                index = MISSING if index == found.index else index  # the header may repeat the index referred to
-                target = self._of_another_table(one, found, target, index)
-            self._enter(InForce(trail.trail, trail.order, index, one.at, target))
-            self.places.append((one.file_index, one.offset, target))
+            self._refer(one, found)
+
+    def _refer(self, one: MetadataText, found: Reference) -> None:
+        """Adds a reference to the definition with its index in the same trail file, else to one of its table in an
+        earlier file of its trail, with its index if there is one."""
+        trail, name, index = one.trail, (found.schema, found.table), one.index
+        places = (trail.trail, trail.order, found.index), (trail.trail, name, found.index), (trail.trail, name)
+        number = next((self._latest[place] for place in places if place in self._latest), None)
+        if number is None:
+            return
+        version = self.versions[number]
+        if (version.schema, version.table) == name:
+            index = found.index if index == MISSING else index
+        else:
+            index = MISSING if index == found.index else index  # the header may repeat the index referred to (§5.2)
+            definition = version.definition
+            assert definition is not None
+            text = f"{found.text}\n{definition.text}"
+            lineage = {**version.lineage, "definition of": f"{version.full_name} ({version.key})"}
+            own = full_name(*name) if index == MISSING else str(index)
+            named = replace(definition, schema=found.schema, table=found.table, text=text)
+            number = self._add_record(one, own, named, lineage)
+        self._enter(one, index, number)
+
+    def _add_record(self, one: MetadataText, own: str, definition: Definition, lineage: dict[str, str]) -> int:
+        prefix = f"{own}@{last_part(one.trail.name or one.file_name)}"
+        return self.add(prefix, definition, RECORD, lineage, (one.file_index, one.offset, one.length))
 
     def add(
         self,
         prefix: str,
         definition: Definition,
         origin: str,
-        lineage: dict[str, str],
-        place: tuple[int, int, int],
-        start: int = 0,
+        lineage: dict[str, str] | None = None,
+        location: Location = (-1, -1, -1),
     ) -> int:
-        """The number of the version with this key and these columns, which is created if missing. A second one with the
-        same key gets ``#2`` (or the next number, if keys are numbered from ``start``)."""
-        there = self._by_key.setdefault(prefix, [])
-        for number in there:
-            if self._definitions[number].same_columns(definition):
+        """The number of the version with this prefix of its key and these columns, which is created if missing. Other
+        columns with the same prefix get ``#2``, ``#3``; those of side files ``@1``, ``@2``."""
+        known = self._by_prefix[prefix]
+        for number in known:
+            same = self.versions[number].definition
+            if same is not None and same.same_columns(definition):
                 return number
-        key = unused_name(f"{prefix}{start + len(there)}" if start else prefix, self._keys)
+        key = unused_name(prefix if origin == RECORD else f"{prefix}@{len(known) + 1}", self._keys)
         self._keys.add(key)
-        there.append(len(self.versions))
-        self._definitions.append(definition)
-        if id(definition) not in self._described:
-            named = zip(definition.to_columns(), definition.names, strict=True)
-            self._described[id(definition)] = [{**row, "name": name} for row, name in named], definition.to_dict()
-        columns, described = self._described[id(definition)]
-        self.versions.append(
-            Version(
-                key,
-                definition.schema,
-                definition.table,
-                columns,
-                origin,
-                definition.text,
-                lineage,
-                described,
-                *place,
-            )
-        )
-        return len(self.versions) - 1
+        known.append(len(self.versions))
+        schema, table, names = definition.schema, definition.table, list(definition.names)
+        self.versions.append(Version(key, schema, table, names, origin, definition, lineage or {}, *location))
+        return known[-1]
 
-    def _enter(self, entry: InForce) -> None:
-        last = self._latest(entry.trail, entry.order, entry.index)
-        if last is None or last.number != entry.number:
-            self.in_force.append(entry)
-
-    def _latest(self, trail: str, order: int, index: int) -> InForce | None:
-        """The last entry of an index in the trail file that is being read, whose entries are the last ones."""
-        for entry in reversed(self.in_force):
-            if (entry.trail, entry.order) != (trail, order):
-                return None
-            if entry.index == index:
-                return entry
-        return None
-
-    def _of_another_table(self, one: MetadataText, reference: Reference, target: int, index: int) -> int:
-        """The number of the version with the columns that another table's definition has, for the table of a reference.
-        ``index``: its own, MISSING if only the one it refers to is printed (§5.2)."""
-        columns, referred = self._definitions[target], self.versions[target]
-        own = full_name(reference.schema, reference.table) if index == MISSING else str(index)
-        return self.add(
-            f"{own}@{last_part(one.trail.name or one.file_name)}",
-            replace(columns, schema=reference.schema, table=reference.table, text=f"{reference.text}\n{columns.text}"),
-            RECORD,
-            {**referred.lineage, "definition of": f"{referred.full_name} ({referred.key})"},
-            (one.file_index, one.offset, one.length),
-        )
-
-    def _referred(self, one: MetadataText, reference: Reference) -> int | None:
-        """The version that a reference points to: the one with its index in the same trail file, else the one of its
-        table among the files so far of its trail, with its index or any."""
-        trail = one.trail
-        latest = self._latest(trail.trail, trail.order, reference.index)
-        if latest is not None:
-            return latest.number
-        named = [
-            entry
-            for entry in self.in_force
-            if entry.trail == one.trail.trail and self._is(entry.number, reference.schema, reference.table)
-        ]
-        indexed = [entry for entry in named if entry.index == reference.index]
-        for entry in reversed(indexed or named):
-            return entry.number
-        return None
-
-    def _is(self, number: int, schema: str | None, table: str) -> bool:
-        version = self.versions[number]
-        return (version.schema, version.table) == (schema, table)
-
-
-def _index_of(one: MetadataText, other: int = 0) -> int:
-    return one.index if one.index != MISSING else other
-
-
-def _lineage(database: Database) -> dict[str, str]:
-    """The facts from the database's definition."""
-    facts = {
-        "database name": database.name,
-        "database type": database.type,
-        "character set": database.charset,
-        "national character set": database.national_charset,
-        "locale": database.locale,
-        "time zone": database.time_zone,
-    }
-    return {name: value for name, value in facts.items() if value}
-
-
-def inferred(schema: str | None, table: str, names: Sequence[str], origin: str = INFERRED) -> Version:
-    """The version of a table with known column names only."""
-    columns = [
-        {**dict.fromkeys(one.name for one in COLUMN), "ordinal": at, "name": name} for at, name in enumerate(names, 1)
-    ]
-    return Version(f"{full_name(schema, table)}@1", schema, table, columns, origin)
-
-
-Name = tuple[str | None, str]
+    def _enter(self, one: MetadataText, index: int, number: int) -> None:
+        """A version is in force from a record on."""
+        self.records.append((one.file_index, one.offset, number))
+        trail, order, version = one.trail.trail, one.trail.order, self.versions[number]
+        name = version.schema, version.table
+        if self._latest.get((trail, order, index)) != number:
+            self.in_force.append(InForce(trail, order, index, one.at, number))
+        self._latest |= dict.fromkeys([(trail, order, index), (trail, name, index), (trail, name)], number)
 
 
 class Lookup:
     """Finds the version that is in force at a record."""
 
-    def __init__(
-        self,
-        versions: Sequence[Version],
-        in_force: Sequence[InForce],
-        places: Iterable[tuple[int, int, int]],
-    ) -> None:
+    def __init__(self, versions: Sequence[Version], in_force: Sequence[InForce], places: Iterable[Location]) -> None:
         self.versions, self.entries, self.places = versions, sorted(in_force, key=lambda one: one.at), list(places)
         self._at_place = {(file, offset): number for file, offset, number in self.places}
-        self._by_index: dict[tuple[str, int, int], list[InForce]] = {}
-        self._by_name: dict[Name, list[InForce]] = {}
-        self._other: dict[Name, int] = {}
-        self._loosely: dict[tuple[str, str], int] = {}
+        self._by_index: defaultdict[tuple[str, int, int], list[InForce]] = defaultdict(list)
+        self._by_name: defaultdict[Name, list[InForce]] = defaultdict(list)
+        self._other: dict[Name, int] = {}  # versions that are not of Metadata records, also by name in lower case
         for entry in sorted(in_force, key=lambda one: (one.trail, one.order, one.at)):
-            self._by_index.setdefault((entry.trail, entry.order, entry.index), []).append(entry)
-            version = versions[entry.number]
-            self._by_name.setdefault((version.schema, version.table), []).append(entry)
-        for number, version in enumerate(versions):
-            if version.origin != RECORD:
-                self._other.setdefault((version.schema, version.table), number)
-                self._loosely.setdefault(((version.schema or "").lower(), version.table.lower()), number)
+            self._by_index[entry.trail, entry.order, entry.index].append(entry)
+            self._by_name[self._name(entry)].append(entry)
+        others = [(number, one) for number, one in enumerate(versions) if one.origin != RECORD]
+        for number, one in others:
+            self._other.setdefault((one.schema, one.table), number)
+        for number, one in others:
+            self._other.setdefault(_lower((one.schema, one.table)), number)
+
+    def _name(self, entry: InForce) -> Name:
+        version = self.versions[entry.number]
+        return version.schema, version.table
 
     def at_record(self, file_index: int, offset: int) -> int:
         """The version of the Metadata record at this location; -1 without one."""
@@ -485,61 +407,48 @@ class Lookup:
 
     def digest(self, stop: int) -> str:
         """A hash of all definitions in force before byte ``stop`` of the stream."""
-        number = bisect_left(self.entries, stop, key=lambda one: one.at)
-        return self._digests[number]
+        return self._digests[bisect_left(self.entries, stop, key=lambda one: one.at)]
 
     @cached_property
     def _digests(self) -> list[str]:
         found, hashed = [""], blake2b(digest_size=16)
+        texts = [self._text(number) for number in range(len(self.versions))]
         for one in self.entries:
-            hashed.update(repr((one.trail, one.order, one.index, one.at, self._text(one.number))).encode())
+            hashed.update(repr((one.trail, one.order, one.index, one.at, texts[one.number])).encode())
             found.append(hashed.hexdigest())
         return found
 
     def _text(self, number: int) -> str:
         """A version without its location, which no event has."""
-        one = self.versions[number]
-        return repr((one.key, one.schema, one.table, one.described, one.origin, one.lineage))
+        return repr(replace(self.versions[number], file_index=-1, offset=-1, length=-1))
 
     def _otherwise(self, name: Name) -> int:
-        found = self._other.get(name)
-        return found if found is not None else self._loosely.get(((name[0] or "").lower(), name[1].lower()), -1)
+        return self._other.get(name, self._other.get(_lower(name), -1))
 
     def in_force(self, trail: TrailFile, index: int, name: str | None, at: Ints) -> Ints:
-        """The version of each record of one table in a trail file, -1 without one. ``index``: MISSING if no index of a
-        definition is printed; ``name``: None or empty if no name is."""
-        split = split_name(name) if name else None
-        entries = self._by_index.get((trail.trail, trail.order, index), []) if index != MISSING else []
-        if split is not None:
-            entries = [one for one in entries if self._is(one.number, split)]
-        out = _in_force_at(entries, at)
-        if split is None and entries and (out < 0).any():
-            out = np.where(out < 0, entries[0].number, out)
-        if split is not None and (out < 0).any():
-            out = np.where(out < 0, self._named(trail, split, at), out)
-        return out
-
-    def _is(self, number: int, name: Name) -> bool:
-        version = self.versions[number]
-        return (version.schema, version.table) == name
-
-    def _named(self, trail: TrailFile, name: Name, at: Ints) -> Ints:
-        """By name: the last definition before the record in its trail, else the first one after it, else one of another
-        trail, else one from a DEFGEN file."""
-        entries = self._by_name.get(name, [])
-        if not entries:
-            return np.full(len(at), self._otherwise(name), dtype=np.int64)
-        same = [one for one in entries if one.trail == trail.trail]
+        """The version of each record of one table in a trail file, -1 without one: by its index, else by its name the
+        last definition before the record in its trail, else the first one after it, else one of another trail, else
+        one of a DEFGEN file. ``index``: MISSING if no index of a definition is printed; ``name``: None or empty if no
+        name is; then the first definition of the index is in force before it, too."""
+        indexed = self._by_index.get((trail.trail, trail.order, index), []) if index != MISSING else []
+        if not name:
+            return _latest(indexed, at, np.int64(indexed[0].number if indexed else -1))
+        split = split_name(name)
+        named = self._by_name.get(split, [])
+        same = [one for one in named if one.trail == trail.trail]
         earlier = [one for one in same if one.order < trail.order]
-        fallback = (earlier[-1:] or same[:1] or entries[:1])[0].number
-        out = _in_force_at([one for one in same if one.order == trail.order], at)
-        return np.where(out < 0, fallback, out)
+        other = next((some[0].number for some in (earlier[-1:], same, named) if some), self._otherwise(split))
+        by_name = _latest([one for one in same if one.order == trail.order], at, np.int64(other))
+        return _latest([one for one in indexed if self._name(one) == split], at, by_name)
 
 
-def _in_force_at(entries: Sequence[InForce], at: Ints) -> Ints:
-    """The last of some entries that begins at or before each offset, -1 without one."""
+def _lower(name: Name) -> Name:
+    return (name[0] or "").lower(), name[1].lower()
+
+
+def _latest(entries: Sequence[InForce], at: Ints, otherwise: Ints | np.int64) -> Ints:
+    """The last of some entries that begins at or before each offset, else ``otherwise``."""
     if not entries:
-        return np.full(len(at), -1, dtype=np.int64)
-    starts = np.array([one.at for one in entries])
-    numbers = np.array([-1, *(one.number for one in entries)])
-    return np.asarray(numbers[np.searchsorted(starts, at, side="right")], dtype=np.int64)
+        return np.full(len(at), otherwise)
+    which = np.searchsorted([one.at for one in entries], at, side="right") - 1
+    return np.where(which < 0, otherwise, np.array([one.number for one in entries])[which])
