@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import dropwhile
 from typing import Any, Final
 
 from cdcwb.errors import OptionError
@@ -23,19 +24,9 @@ from cdcwb.model import Problem
 from cdcwb.words import unique_names, unused_name
 
 __all__ = [
-    "GUARDIAN",
-    "NUMBERS",
-    "ColumnDef",
-    "Database",
-    "Definition",
-    "Reference",
-    "full_name",
-    "one_case",
-    "parse_defgen",
-    "parse_metadata",
-    "read_definitions",
-    "split_name",
-]
+    "GUARDIAN", "NUMBERS", "ColumnDef", "Database", "Definition", "Reference", "full_name", "one_case", "parse_defgen",
+    "parse_metadata", "read_definitions", "split_name",
+]  # fmt: skip
 
 
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"|[^."]+|(?<=\.)(?=\.)')
@@ -103,11 +94,6 @@ class ColumnDef:
         """How values are written in a record."""
         return coding_of(self.data_type, self.sub_data_type or 0, self.external_length, self.scale, self.is_lob)
 
-    @property
-    def numbers(self) -> list[int | None]:
-        """The numbers of the row, in the order of :data:`NUMBERS`."""
-        return [getattr(self, name) for name in NUMBERS]
-
 
 NUMBERS: Final = tuple(one.name for one in fields(ColumnDef))[2:-1]
 """The numbers of a row, in order. The first 18 are in every release; missing ones are None."""
@@ -115,14 +101,12 @@ NUMBERS: Final = tuple(one.name for one in fields(ColumnDef))[2:-1]
 
 @dataclass(frozen=True)
 class Definition:
-    """A table's columns. ``version``: of the text's form, as printed (None: not printed). ``text``: the definition's
-    own lines. ``problems``: its errors; valid rows are decoded anyway."""
+    """A table's columns. ``text``: the definition's own lines. ``problems``: its errors; valid rows are decoded
+    anyway."""
 
     schema: str | None
     table: str
     columns: tuple[ColumnDef, ...]
-    record_length: int | None = None
-    version: str | None = None
     text: str = ""
     problems: tuple[tuple[Problem, str], ...] = ()
 
@@ -134,11 +118,6 @@ class Definition:
     def name(self, index: int) -> str:
         """The name of the column with this index, from 0; ``c3`` for one that is not defined, made unique."""
         return self.names[index] if 0 <= index < len(self.names) else unused_name(f"c{index}", self.names)
-
-    @property
-    def keys(self) -> tuple[int, ...]:
-        """The indexes of the key columns, in key order; empty if the table has no key."""
-        return tuple(column.ordinal - 1 for column in self.columns if column.key_position is not None)
 
     def column(self, index: int) -> ColumnDef | None:
         """The column with this index, from 0; None after the last."""
@@ -220,10 +199,10 @@ _WORD: Final = re.compile(r"\S+")
 _RUN: Final = re.compile(f"n{{{_FEWEST},}}")
 _START: Final = re.compile(r"^[^\S\n]*Definition for table[^\S\n]+(\S.*?)[^\S\n]*$", re.MULTILINE)
 _END: Final = re.compile(r"^[^\S\n]*End of definition\b", re.MULTILINE | re.IGNORECASE)
+_STATED: Final = re.compile(r"^\s*Columns\s*:\s*(\d{1,9})\s*$", re.MULTILINE | re.IGNORECASE)
 _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z ]*?)\s*:[ \t]*(.*?)\s*$")
 _TABLE: Final = re.compile(r"^\s*Table Name:\s*(\S.*?)\s*(?:\(Ref TDR Index:\s*(\d+)\)\s*)?$", re.MULTILINE)
 _DATABASE: Final = re.compile(r"^\s*(?:Database Name|DDR Version|Database type)\s*:", re.MULTILINE)
-_VERSION: Final = re.compile(r"^\s*(?:TDR version:\s*|\*\+- Defgen version\s+)([0-9.]+)", re.MULTILINE | re.IGNORECASE)
 _LEGEND: Final = re.compile(r"^\s*\*\s+(\d+)\s+[A-Z]|(?<!\S)(\d+)\)[A-Z]", re.MULTILINE)
 _FACTS: Final = {
     "database name": "database name",
@@ -262,18 +241,12 @@ def _columns(rows: list[str], legend: int) -> tuple[list[ColumnDef], list[int]]:
     return columns, [index for index, run in enumerate(found) if not run]
 
 
-def _definition(name: str, body: str, version: str | None, legend: int) -> Definition:
+def _definition(name: str, body: str, legend: int) -> Definition:
     """A definition from the text that follows its name."""
     end = _END.search(body)
     body = body[: end.start()] if end else body.rstrip("\n")
-    heads: dict[str, str] = {}
-    rows: list[str] = []
-    for line in body.splitlines():
-        pair = None if rows or _numbers(line) else _PAIR.match(line)
-        if pair:
-            heads[pair[1].lower()] = pair[2]
-        elif line.strip() and not line.lstrip().startswith("*"):
-            rows.append(line)
+    lines = [line for line in body.splitlines() if line.strip() and not line.lstrip().startswith("*")]
+    rows = list(dropwhile(lambda line: _PAIR.match(line) and not _numbers(line), lines))  # heads precede them
     columns, invalid = _columns(rows, legend)
     problems = [
         (Problem.SCHEMA_TEXT, f"row {at + 1} of the definition of {name} is not a column: {rows[at].strip()}")
@@ -285,38 +258,26 @@ def _definition(name: str, body: str, version: str | None, legend: int) -> Defin
             problems.append((Problem.UNKNOWN_TYPE, sentence))
     if not end:
         problems.append((Problem.TRUNCATED, f"the definition of {name} has no end"))
-    stated = _whole_number(heads.get("columns"))
-    if stated is not None and stated != len(columns):
-        sentence = f"the definition of {name} has {len(columns)} rows for {stated} columns"
+    stated = _STATED.search(body)
+    if stated and int(stated[1]) != len(columns):
+        sentence = f"the definition of {name} has {len(columns)} rows for {stated[1]} columns"
         problems.append((Problem.SCHEMA_MISMATCH, sentence))
     if not columns:
         problems.append((Problem.SCHEMA_TEXT, f"the definition of {name} has no columns"))
     repeated = next((one for one, count in Counter(column.name for column in columns).items() if count > 1), None)
     if repeated is not None:
         problems.append((Problem.SCHEMA_TEXT, f"the definition of {name} has the column {repeated} more than once"))
-    return Definition(
-        *split_name(name),
-        columns=tuple(columns),
-        record_length=_whole_number(heads.get("record length")),
-        version=version,
-        text=f"Definition for table {name}{body}{'End of definition' if end else ''}",
-        problems=tuple(problems),
-    )
-
-
-def _whole_number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
+    text = f"Definition for table {name}{body}{'End of definition' if end else ''}"
+    return Definition(*split_name(name), tuple(columns), text, tuple(problems))
 
 
 def parse_defgen(text: str) -> list[Definition]:
     """The definitions of a DEFGEN file, in order; empty if it has none."""
     text = "\n".join(text.splitlines())
-    found = _VERSION.search(text)
-    version = found[1] if found else None
     named = (int(one or other) - 1 for one, other in _LEGEND.findall(text))  # the first is the name
     legend = max((number for number in named if number <= len(NUMBERS)), default=0)
     _, *parts = _START.split(text)
-    return [_definition(name, body, version, legend) for name, body in zip(parts[::2], parts[1::2], strict=True)]
+    return [_definition(name, body, legend) for name, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def read_definitions(paths: Iterable[str], charset: str = "utf-8") -> list[Definition]:
@@ -350,5 +311,5 @@ def parse_metadata(text: str) -> Definition | Database | Reference | None:
         return Database({fact: stated[name] for name, fact in _FACTS.items() if stated.get(name)})
     if named:
         sentence = f"the definition of {named[1]} is not shown"
-        return Definition(*split_name(named[1]), (), text=text, problems=((Problem.TRUNCATED, sentence),))
+        return Definition(*split_name(named[1]), (), text, ((Problem.TRUNCATED, sentence),))
     return None

@@ -16,20 +16,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from cdcwb.formats.goldengate.contents import MISSING
-from cdcwb.formats.goldengate.definitions import (
-    Database,
-    Definition,
-    Reference,
-    full_name,
-    parse_metadata,
-    split_name,
-)
+from cdcwb.formats.goldengate.definitions import Database, Definition, Reference, full_name, parse_metadata, split_name
 from cdcwb.model import COLUMN
 from cdcwb.words import unused_name
 
@@ -164,22 +158,15 @@ def shown_offsets(start: Ints, moment: Ints, julian: Ints) -> list[Shown]:
     offset = (raw + _QUARTER // 2) // _QUARTER * _QUARTER
     good = (np.abs(raw - offset) < _MINUTE) & (np.abs(offset) <= _FURTHEST)
     both, offset = both[good], offset[good]
-    if not len(both):
-        return []
-    edge = np.flatnonzero(np.append(True, offset[1:] != offset[:-1]))
-    last = np.append(edge[1:], len(both)) - 1
-    places = start[both]
-    return [Shown(int(places[a]), int(places[b]), int(offset[a])) for a, b in zip(edge, last, strict=True)]
+    first = np.flatnonzero(np.diff(offset, prepend=MISSING))
+    last = np.flatnonzero(np.diff(offset, append=MISSING))
+    return [Shown(*map(int, one)) for one in zip(start[both[first]], start[both[last]], offset[first], strict=True)]
 
 
 def nearest_offsets(start: Ints, shown: Sequence[Shown]) -> Ints:
     """The offset that the nearest record to each byte shows; there must be one."""
-    places = np.array([place for one in shown for place in (one.first, one.last)])
-    offsets = np.array([one.offset for one in shown for _ in range(2)])
-    after = np.clip(np.searchsorted(places, start), 0, len(places) - 1)
-    before = np.maximum(after - 1, 0)
-    nearer = np.abs(start - places[before]) <= np.abs(places[after] - start)
-    found: Ints = offsets[np.where(nearer, before, after)]
+    halfway = [(one.last + other.first) // 2 for one, other in pairwise(shown)]
+    found: Ints = np.array([one.offset for one in shown])[np.searchsorted(halfway, start)]
     return found
 
 
@@ -276,7 +263,7 @@ def build_versions(
     for text in texts:
         made.take(text)
     for definition in beside:
-        made.add(full_name(definition.schema, definition.table), definition, SIDE_FILE)
+        made.add(full_name(definition.schema, definition.table), definition, SIDE_FILE, {}, (-1, -1, -1))
     return made.versions, made.in_force, made.records
 
 
@@ -334,14 +321,7 @@ class _Versions:
         prefix = f"{own}@{last_part(one.trail.name or one.file_name)}"
         return self.add(prefix, definition, RECORD, lineage, (one.file_index, one.offset, one.length))
 
-    def add(
-        self,
-        prefix: str,
-        definition: Definition,
-        origin: str,
-        lineage: dict[str, str] | None = None,
-        location: Location = (-1, -1, -1),
-    ) -> int:
+    def add(self, prefix: str, definition: Definition, origin: str, lineage: dict[str, str], at: Location) -> int:
         """The number of the version with this prefix of its key and these columns, which is created if missing. Other
         columns with the same prefix get ``#2``, ``#3``; those of side files ``@1``, ``@2``."""
         known = self._by_prefix[prefix]
@@ -353,7 +333,7 @@ class _Versions:
         self._keys.add(key)
         known.append(len(self.versions))
         schema, table, names = definition.schema, definition.table, list(definition.names)
-        self.versions.append(Version(key, schema, table, names, origin, definition, lineage or {}, *location))
+        self.versions.append(Version(key, schema, table, names, origin, definition, lineage, *at))
         return known[-1]
 
     def _enter(self, one: MetadataText, index: int, number: int) -> None:
@@ -374,15 +354,12 @@ class Lookup:
         self._at_place = {(file, offset): number for file, offset, number in self.places}
         self._by_index: defaultdict[tuple[str, int, int], list[InForce]] = defaultdict(list)
         self._by_name: defaultdict[Name, list[InForce]] = defaultdict(list)
-        self._other: dict[Name, int] = {}  # versions that are not of Metadata records, also by name in lower case
         for entry in sorted(in_force, key=lambda one: (one.trail, one.order, one.at)):
             self._by_index[entry.trail, entry.order, entry.index].append(entry)
             self._by_name[self._name(entry)].append(entry)
-        others = [(number, one) for number, one in enumerate(versions) if one.origin != RECORD]
-        for number, one in others:
-            self._other.setdefault((one.schema, one.table), number)
-        for number, one in others:
-            self._other.setdefault(_lower((one.schema, one.table)), number)
+        others = [((one.schema, one.table), number) for number, one in enumerate(versions) if one.origin != RECORD]
+        others.reverse()  # the first of a name counts
+        self._other = {_lower(name): number for name, number in others} | dict(others)
 
     def _name(self, entry: InForce) -> Name:
         version = self.versions[entry.number]
@@ -434,12 +411,15 @@ class Lookup:
         if not name:
             return _latest(indexed, at, np.int64(indexed[0].number if indexed else -1))
         split = split_name(name)
+        indexed = [one for one in indexed if self._name(one) == split]
+        if indexed and indexed[0].at <= at.min():
+            return _latest(indexed, at, np.int64(-1))
         named = self._by_name.get(split, [])
         same = [one for one in named if one.trail == trail.trail]
         earlier = [one for one in same if one.order < trail.order]
         other = next((some[0].number for some in (earlier[-1:], same, named) if some), self._otherwise(split))
         by_name = _latest([one for one in same if one.order == trail.order], at, np.int64(other))
-        return _latest([one for one in indexed if self._name(one) == split], at, by_name)
+        return _latest(indexed, at, by_name)
 
 
 def _lower(name: Name) -> Name:
