@@ -20,19 +20,15 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
 from cdcwb.formats.arrays import text_array
 from cdcwb.formats.dissector import EVERYTHING, Field, Recognition, Wanted
-from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.goldengate_export.json import (
-    decode_messages,
-    events_of_messages,
-    has_literals,
-    json_fields,
-    message_counts,
-)
+from cdcwb.formats.files import open_source
+from cdcwb.formats.goldengate_export.json import decode_messages, has_literals, json_fields, message_counts
 from cdcwb.formats.goldengate_export.records import (
+    Batch,
+    Location,
     Names,
     Number,
-    Record,
     ToUtc,
+    events_of,
     names_of,
     position_of,
     times_of,
@@ -46,22 +42,9 @@ from cdcwb.formats.source import is_remote
 from cdcwb.words import plural
 
 __all__ = [
-    "OPTIONS",
-    "ColumnFacts",
-    "ExportFile",
-    "Number",
-    "Summary",
-    "ToUtc",
-    "fields",
-    "parts",
-    "probe",
-    "read",
-    "read_messages",
-    "recognise",
-    "record_at",
-    "scan",
-    "scan_messages",
-]
+    "OPTIONS", "ColumnFacts", "ExportFile", "Number", "Summary", "ToUtc", "fields", "parts", "probe", "read",
+    "read_messages", "recognise", "record_at", "scan", "scan_messages",
+]  # fmt: skip
 
 
 _NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -198,9 +181,15 @@ class Summary:
             self.first = position if self.first is None else min(self.first, position)
             self.last = position if self.last is None else max(self.last, position)
 
-    def take(self, records: Sequence[Record], typed: bool) -> None:
-        """Adds complete records. ``typed``: values are those of JSON, else they are texts."""
+    def take(self, batch: Batch) -> None:
+        """Adds complete records, and the first malformed item."""
+        records = [one.record for one in batch.items if one.record is not None and one.record.complete]
         self.records += len(records)
+        if self.malformed is None:
+            found = next(((at, one.wrong[1]) for at, one in enumerate(batch.items) if one.wrong is not None), None)
+            if found is not None:
+                at, sentence = found
+                self.malformed = batch.offset[at].as_py(), batch.length[at].as_py(), sentence
         images: dict[tuple[Names, tuple[str, ...]], list[Any]] = {}
         for record in records:
             self.see(position_of(record, {}))
@@ -218,7 +207,7 @@ class Summary:
             table = self.tables[names.label or ""]
             for at, name in enumerate(columns):
                 column = values[at :: len(columns)]
-                if typed:
+                if batch.typed:
                     table.column(name).values(column)
                 else:
                     table.column(name).texts(text_array(column))
@@ -400,39 +389,32 @@ def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int
         return list(zip(starts, [*starts[1:], source.length], strict=True))
 
 
-def _view(source: Source, start: int, stop: int) -> memoryview:
-    """The bytes before ``stop``; those before ``start`` must not be used."""
-    return memoryview(source.view(start, stop))  # type: ignore[arg-type,unused-ignore]
+def _batches(file: ExportFile, file_index: int, start: int, stop: int) -> Iterator[Batch]:
+    """The decoded records of a part in its order."""
+    if file.container is not None:
+        for messages in containers.read(file.container, start, stop):
+            yield decode_messages(messages, file.literals)
+        return
+    with open_source(file.path, "binary", size=file.size) as source:
+        view = memoryview(source.view(start, stop))  # type: ignore[arg-type,unused-ignore]
+        yield from XmlReader(view, file_index, file.encoding).batches(start, stop)
 
 
 def scan(file: ExportFile, start: int, stop: int) -> Summary:
     """The summary of a part: tables with their columns, counts and positions."""
-    if file.container is not None:
-        summary = scan_messages(containers.read(file.container, start, stop), file.literals)
-        if file.container.kind == "avro":
-            summary.bounds = containers.bounds_of(file.container, start, stop)
-        return summary
     summary = Summary()
-    with open_source(file.path, "binary", size=file.size) as source:
-        reader = XmlReader(_view(source, start, stop), (file.path, 0, file.unit), file.encoding)
-        for found in reader.batches(start, stop):
-            decoded = reader.decode(found, stop)
-            summary.take([one for one in decoded.records.values() if one.complete], False)
-            if decoded.wrong and summary.malformed is None:
-                piece = found[min(decoded.wrong)]
-                summary.malformed = piece.start, piece.stop - piece.start, decoded.wrong[min(decoded.wrong)][1]
+    for batch in _batches(file, 0, start, stop):
+        summary.take(batch)
+    if file.container is not None and file.container.kind == "avro":
+        summary.bounds = containers.bounds_of(file.container, start, stop)
     return summary
 
 
-def scan_messages(batches: Iterable[Messages], literals: bool = False) -> Summary:
-    """The summary of messages, which may be in bytes ``literals``."""
+def scan_messages(batches: Iterable[Messages]) -> Summary:
+    """The summary of messages."""
     summary = Summary()
     for messages in batches:
-        decoded = decode_messages(messages, literals)
-        summary.take([one for one in decoded.records.values() if one.complete], True)
-        if decoded.wrong and summary.malformed is None:
-            number, messages = min(decoded.wrong), decoded.messages
-            summary.malformed = int(messages.offset[number]), int(messages.length[number]), decoded.wrong[number][1]
+        summary.take(decode_messages(messages, False))
     return summary
 
 
@@ -440,22 +422,15 @@ def read(
     file: ExportFile, file_index: int, start: int, stop: int, to_utc: ToUtc | None, wanted: Wanted = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """The events of a part in its order, as batches of :data:`cdcwb.model.EVENTS`."""
-    place = (file.path, file_index, file.unit)
-    if file.container is not None:
-        for messages in containers.read(file.container, start, stop):
-            yield from read_messages(messages, place, to_utc, wanted, file.literals)
-        return
-    with open_source(file.path, "binary", size=file.size) as source:
-        reader = XmlReader(_view(source, start, stop), place, file.encoding)
-        for found in reader.batches(start, stop):
-            yield from select(reader.events(found, stop, to_utc, wanted), wanted)
+    for batch in _batches(file, file_index, start, stop):
+        yield from select(events_of(batch, (file.path, file_index, file.unit), to_utc, wanted), wanted)
 
 
 def read_messages(
-    messages: Messages, place: tuple[str, int, str], to_utc: ToUtc | None, wanted: Wanted, literals: bool = False
+    messages: Messages, location: Location, to_utc: ToUtc | None, wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
-    """The events of some messages of one file or partition; ``place``: it, its index and the unit of offsets."""
-    return select(events_of_messages(messages, place, to_utc, wanted, literals), wanted)
+    """The events of some messages of one partition."""
+    return select(events_of(decode_messages(messages, False), location, to_utc, wanted), wanted)
 
 
 def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | None) -> tuple[bytes, dict[str, Any]]:
@@ -463,9 +438,8 @@ def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | No
     is longer than a batch may lack facts from later records. Raises CaptureError if the file ends before it.
     """
     if file.container is not None:
-        found = containers.locate(file.container, offset)
-        events = events_of_messages(found, (file.path, file_index, file.unit), to_utc, EVERYTHING, file.literals)
-        rows = events.to_pylist()
+        found = decode_messages(containers.locate(file.container, offset), file.literals)
+        rows = events_of(found, (file.path, file_index, file.unit), to_utc, EVERYTHING).to_pylist()
         row: dict[str, Any] = next(one for one in rows if offset < one["offset"] + max(one["length"], 1))
         return row["raw"] or b"", row
     if not 0 <= offset < file.size:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -24,19 +24,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import columns_of
-from cdcwb.formats.dissector import Field, Wanted
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate_export.records import (
     RESERVED,
-    Event,
+    Batch,
+    Item,
     Number,
     Record,
-    ToUtc,
-    event_of,
-    events_batch,
     field_meaning,
     is_companion,
     is_template,
-    note,
     role_of,
     token_meaning,
 )
@@ -46,7 +43,7 @@ from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED, 
 from cdcwb.formats.messages.connect import is_json, message_tree
 from cdcwb.model import Kind, Problem
 
-__all__ = ["decode_messages", "events_of_messages", "find_literal", "has_literals", "json_fields", "message_counts"]
+__all__ = ["decode_messages", "find_literal", "has_literals", "json_fields", "message_counts"]
 
 
 # --- JSON texts -------------------------------------------------------------------------------------------------------
@@ -203,104 +200,81 @@ def _name(value: Any) -> str | None:
     return value if value is None or value.__class__ is str else as_text(value)
 
 
-@dataclass(slots=True)
-class Decoded:
-    """Messages of a batch, one object each, with what they hold by index: ``records`` (truncated ones with their
-    complete fields), ``wrong``: problem and sentence of undecodable ones, ``tombstones`` that Kafka Connect wrapped,
-    and ``notes``: warnings."""
-
-    messages: Messages
-    records: dict[int, Record] = field(default_factory=dict)
-    wrong: dict[int, tuple[Problem, str]] = field(default_factory=dict)
-    tombstones: set[int] = field(default_factory=set)
-    notes: list[tuple[int, str]] = field(default_factory=list)
+_NO_MESSAGE: Final = {
+    FILLER: (Kind.FILLER, None),
+    NOTE: (Kind.FILLER, Problem.NOTE),
+    MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
+    TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
+}
 
 
-def decode_messages(messages: Messages, literals: bool) -> Decoded:
-    """Decodes a batch; ``literals``: the messages are lines with bytes literals."""
-    if literals:
-        messages = _unfold(messages)
-    decoded = _decode_values(messages)
-    split = _split_joined(messages, decoded.wrong)
-    if split is not messages:
-        messages, decoded = split, _decode_values(split)
-    for state, code in ((MALFORMED, Problem.MALFORMED), (TRUNCATED, Problem.TRUNCATED), (NOTE, Problem.NOTE)):
-        for number in np.flatnonzero(messages.state == state).tolist():
-            decoded.wrong[number] = code, messages.reasons.get(number, "bytes that are not a message")
-    return decoded
+def decode_messages(messages: Messages, literals: bool) -> Batch:
+    """Decodes a batch, an item for each object; ``literals``: the messages are lines with bytes literals."""
+    messages, items = _decoded(messages, literals)
+    facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
+    more = {name: texts.to_pylist() for name, texts in facts.items()}
+    for number, item in enumerate(items):
+        if item.record is not None:
+            item.facts = {name: texts[number] for name, texts in more.items()}
 
+    def raw() -> pa.Array:
+        whole = messages.source
+        return whole if literals else pc.if_else(pa.array(messages.state == MESSAGE), messages.value, whole)
 
-def _decode_values(messages: Messages) -> Decoded:
-    decoded = Decoded(messages)
-    remarks: list[str] = []
-    for number, value in _values(messages):
-        try:
-            complete, text = True, value
-            try:
-                document = _parse(value, remarks)
-            except CutOff:
-                decoded.wrong[number] = Problem.TRUNCATED, messages.cut_off(number)
-                complete = False
-                text, document = _parse_cut(value)
-            decoded.notes.extend((number, remark) for remark in remarks)
-            remarks.clear()
-            record = _record(text, document, complete)
-            if record is None:
-                decoded.tombstones.add(number)
-            else:
-                decoded.records[number] = record
-        except ValueError as reason:
-            decoded.wrong.setdefault(number, (Problem.MALFORMED, str(reason)))
-    return decoded
-
-
-def _values(messages: Messages) -> list[tuple[int, bytes]]:
-    """Index and value of everything that is a message."""
-    index = np.flatnonzero((messages.state == MESSAGE) & np.asarray(pc.is_valid(messages.value)))
-    return list(zip(index.tolist(), messages.value.take(pa.array(index)).to_pylist(), strict=True))
+    return Batch(items, pa.array(messages.offset), pa.array(messages.length), raw, True)
 
 
 def message_counts(messages: Messages, literals: bool) -> tuple[int, int]:
     """The number of messages of GoldenGate, complete or truncated, and of all messages."""
-    decoded = decode_messages(messages, literals)
-    return len(decoded.records), len(_values(decoded.messages))
+    messages, items = _decoded(messages, literals)
+    is_message = (messages.state == MESSAGE) & np.asarray(pc.is_valid(messages.value))
+    return sum(item.record is not None for item in items), int(is_message.sum())
 
 
-# --- events -----------------------------------------------------------------------------------------------------------
+def _decoded(messages: Messages, literals: bool) -> tuple[Messages, list[Item]]:
+    """The messages, one object each, and what they hold."""
+    if literals:
+        messages = _unfold(messages)
+    items = _items(messages)
+    invalid = [at for at in np.flatnonzero(messages.state == MESSAGE).tolist() if items[at].wrong is not None]
+    split = _split_joined(messages, invalid)
+    return (messages, items) if split is messages else (split, _items(split))
 
 
-def events_of_messages(
-    messages: Messages, location: tuple[str, int, str], to_utc: ToUtc | None, wanted: Wanted, literals: bool
-) -> pa.RecordBatch:
-    """The events of one batch of messages. ``location``: file, its index and the unit of offsets; ``literals``: the
-    messages are lines with bytes literals."""
-    decoded = decode_messages(messages, literals)
-    messages = decoded.messages
-    facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
-    more = {name: texts.to_pylist() for name, texts in facts.items()}
-    empty = np.asarray(pc.is_null(messages.value))
-    events: list[Event] = []
-    for number, state in enumerate(messages.state.tolist()):
-        event: Event = {}
-        wrong, record = decoded.wrong.get(number), decoded.records.get(number)
-        if wrong is not None:
-            note(event, *wrong)
-        if record is not None:
-            event_of(record, wanted.images, event, {name: texts[number] for name, texts in more.items()}, False)
-        if state in (FILLER, NOTE):
-            event["kind"] = Kind.FILLER
-        elif wrong is not None:
-            event["kind"] = Kind.MALFORMED
-        elif (state == MESSAGE and empty[number]) or number in decoded.tombstones:
-            event["kind"] = Kind.TOMBSTONE
-        events.append(event)
-    for number, remark in decoded.notes:
-        note(events[number], Problem.JSON_SYNTAX, remark)
-    raw = messages.source
-    if wanted.raw and not literals:
-        raw = pc.if_else(pa.array(messages.state == MESSAGE), messages.value, messages.source)
-    given = {"offset": pa.array(messages.offset), "length": pa.array(messages.length), "raw": raw}
-    return events_batch(events, location, given, to_utc, wanted)
+def _items(messages: Messages) -> list[Item]:
+    items = []
+    for number, (state, value) in enumerate(zip(messages.state.tolist(), messages.value.to_pylist(), strict=True)):
+        if state != MESSAGE:
+            kind, code = _NO_MESSAGE[state]
+            reason = messages.reasons.get(number, "bytes that are not a message")
+            items.append(Item(kind=kind, wrong=None if code is None else (code, reason)))
+        elif value is None:
+            items.append(Item(kind=Kind.TOMBSTONE))
+        else:
+            items.append(_item(value, messages, number))
+    return items
+
+
+def _item(value: bytes, messages: Messages, number: int) -> Item:
+    item = Item()
+    remarks: list[str] = []
+    try:
+        text, complete = value, True
+        try:
+            document = _parse(value, remarks)
+        except CutOff:
+            item.wrong = Problem.TRUNCATED, messages.cut_off(number)
+            complete = False
+            text, document = _parse_cut(value)
+        item.record = _record(text, document, complete)
+    except ValueError as reason:
+        item.wrong = item.wrong or (Problem.MALFORMED, str(reason))
+    if item.wrong is not None:
+        item.kind = Kind.MALFORMED
+    elif item.record is None:
+        item.kind = Kind.TOMBSTONE  # that Kafka Connect wrapped
+    item.notes += [(Problem.JSON_SYNTAX, remark) for remark in remarks]
+    return item
 
 
 def _key_texts(keys: pa.BinaryArray) -> pa.StringArray:

@@ -22,27 +22,10 @@ from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names, unused_name
 
 __all__ = [
-    "FORMAT",
-    "OPERATIONS",
-    "RESERVED",
-    "UNREADABLE",
-    "Event",
-    "Names",
-    "Record",
-    "ToUtc",
-    "event_of",
-    "events_batch",
-    "field_meaning",
-    "is_companion",
-    "is_template",
-    "names_of",
-    "note",
-    "position_of",
-    "role_of",
-    "role_of_token",
-    "times_of",
-    "token_meaning",
-]
+    "FORMAT", "OPERATIONS", "RESERVED", "UNREADABLE", "Batch", "Event", "Item", "Location", "Names", "Record", "ToUtc",
+    "events_of", "field_meaning", "is_companion", "is_template", "names_of", "note", "position_of", "role_of",
+    "role_of_token", "times_of", "token_meaning",
+]  # fmt: skip
 
 
 FORMAT: Final = "goldengate-export"
@@ -216,6 +199,9 @@ def token_meaning(name: str) -> str:
 
 Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS`; a missing column is null. ``time`` is the printed time of the change."""
+
+Location = tuple[str, int, str]
+"""A file, its index, and the unit of its offsets."""
 
 ToUtc = Callable[[Ints], tuple[Ints, Bools]]
 """Converts printed times (microseconds since 1970 as if their zone were UTC) to UTC, and returns which of them are
@@ -430,14 +416,35 @@ def _images(record: Record, event: Event, operation: str | None) -> None:
             break
 
 
-def events_batch(
-    events: Sequence[Event],
-    location: tuple[str, int, str],
-    given: Mapping[str, pa.Array],
-    to_utc: ToUtc | None,
-    wanted: Wanted,
-) -> pa.RecordBatch:
-    """Events as a batch. ``location``: file, its index and the unit of offsets; ``given``: offsets, lengths, bytes."""
+@dataclass(slots=True)
+class Item:
+    """A stretch of an export with a ``record``, or without one. ``wrong``: problem and sentence of bytes that are not a
+    complete record; then ``record`` has their complete fields. ``kind``: that of the event, None for the record's own.
+    ``notes``: further problems; ``facts``: further headers. ``transaction``: the columns of the event that it has from
+    its transaction; None if these are in the record itself."""
+
+    record: Record | None = None
+    wrong: tuple[Problem, str] | None = None
+    kind: Kind | None = None
+    notes: list[tuple[Problem, str]] = field(default_factory=list)
+    facts: Mapping[str, str | None] = field(default_factory=dict)
+    transaction: Event | None = None
+
+
+class Batch(NamedTuple):
+    """Neighbouring items, with offset and length (int64) of each, and a function that returns their bytes. ``typed``:
+    values have the types of JSON; else they are texts."""
+
+    items: list[Item]
+    offset: pa.Array
+    length: pa.Array
+    raw: Callable[[], pa.Array]
+    typed: bool
+
+
+def events_of(batch: Batch, location: Location, to_utc: ToUtc | None, wanted: Wanted) -> pa.RecordBatch:
+    """The events of a batch, columns of :data:`cdcwb.model.EVENTS`."""
+    events = [_event(item, wanted.images) for item in batch.items]
     texts = text_array([event.get("time") for event in events])
     times = times_of(texts, to_utc)
     for at in np.flatnonzero(times.invalid).tolist():
@@ -446,9 +453,29 @@ def events_batch(
         sentence = f"{texts[at].as_py()} is ambiguous or missing in its time zone; the earlier one is used"
         note(events[at], Problem.TIME_ZONE, sentence)
     file, file_index, unit = location
-    constants = {"format": FORMAT, "file": file, "file_index": file_index, "offset_unit": unit}
-    given = {**given, "raw": given["raw"] if wanted.raw else None}
-    return batch_of(events, {**constants, "changed_at": times.values, **given}, wanted)
+    columns = {
+        "format": FORMAT,
+        "file": file,
+        "file_index": file_index,
+        "offset_unit": unit,
+        "changed_at": times.values,
+    }
+    raw = batch.raw() if wanted.raw else None
+    return batch_of(events, {**columns, "offset": batch.offset, "length": batch.length, "raw": raw}, wanted)
+
+
+def _event(item: Item, images: bool) -> Event:
+    event: Event = {}
+    if item.wrong is not None:
+        note(event, *item.wrong)
+    event |= item.transaction or {}
+    if item.record is not None:
+        event_of(item.record, images, event, item.facts, item.transaction is not None)
+    if item.kind is not None:
+        event["kind"] = item.kind
+    for problem in item.notes:
+        note(event, *problem)
+    return event
 
 
 # --- times ------------------------------------------------------------------------------------------------------------

@@ -18,18 +18,16 @@ from xml.parsers import expat
 from xml.sax.saxutils import unescape
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.formats.dissector import Field, Wanted
+from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate_export.records import (
     OPERATIONS,
     UNREADABLE,
-    Event,
+    Batch,
+    Item,
     Record,
-    ToUtc,
-    event_of,
-    events_batch,
     field_meaning,
-    note,
     role_of_token,
     token_meaning,
 )
@@ -452,28 +450,17 @@ class _Ids:
         return self.xid is not None and self.csn is not None
 
 
-@dataclass(slots=True)
-class Decoded:
-    """The pieces of a batch, by index: ``records`` (truncated ones with their complete fields), ``wrong``: problem and
-    sentence of undecodable ones, ``notes``: other problems, ``ids`` of the transaction."""
-
-    records: dict[int, Record] = field(default_factory=dict)
-    wrong: dict[int, tuple[Problem, str]] = field(default_factory=dict)
-    notes: list[tuple[int, Problem, str]] = field(default_factory=list)
-    ids: list[_Ids | None] = field(default_factory=list)
-
-
 class XmlReader:
-    """Reads the records of one file, in order. ``view`` is the decompressed file, ``location`` its path, index and the
-    unit of offsets, ``encoding`` the one it declares (None: none)."""
+    """Reads the records of one file, in order. ``view`` is the decompressed file, ``index`` its index in the capture,
+    ``encoding`` the one it declares (None: none)."""
 
-    def __init__(self, view: memoryview, location: tuple[str, int, str], encoding: str | None) -> None:
-        self.view, self.location, self.encoding = view, location, encoding
+    def __init__(self, view: memoryview, index: int, encoding: str | None) -> None:
+        self.view, self.index, self.encoding = view, index, encoding
         self._before: tuple[int, str | None] | None = None  # transaction and table of the record before: a before image
         self._ids: _Ids | None = None
 
-    def batches(self, start: int, stop: int) -> Iterator[list[Piece]]:
-        """The pieces of ``[start, stop)`` in batches; transactions are kept together up to a limit."""
+    def batches(self, start: int, stop: int) -> Iterator[Batch]:
+        """The records of ``[start, stop)`` in batches; transactions are kept together up to a limit."""
         found: list[Piece] = []
         for piece in pieces(self.view, start, stop):
             found.append(piece)
@@ -481,41 +468,53 @@ class XmlReader:
             if many >= BATCH or size >= _BYTES:
                 inside = piece.transaction is not None and not (piece.ends or piece.unended)
                 if not inside or many >= 4 * BATCH or size >= 4 * _BYTES:
-                    yield found
+                    yield self._batch(found, stop)
                     found = []
         if found:
-            yield found
+            yield self._batch(found, stop)
 
-    def decode(self, found: Sequence[Piece], stop: int) -> Decoded:
+    def _batch(self, found: list[Piece], stop: int) -> Batch:
         """Decodes neighbouring pieces; ``stop`` is the end of the split that they are in."""
-        decoded = Decoded()
-        for at, piece in enumerate(found):
-            ids = self._ids_of(piece)
-            decoded.ids.append(ids)
-            if piece.what is What.FILLER or piece.what is What.EMPTY:
-                continue
-            text, is_undeclared = _decoded(self._bytes(piece), self.encoding)
-            complete = piece.what is What.ELEMENT
-            try:
-                if not complete:
-                    code = Problem.TRUNCATED if piece.cut else Problem.MALFORMED
-                    decoded.wrong[at] = code, piece.reason or "bytes that are not a record"
-                record = parse_element(text, complete)
-            except ValueError as reason:
-                decoded.wrong.setdefault(at, (Problem.MALFORMED, str(reason)))
-            else:
-                decoded.records[at] = self._in_transaction(decoded, at, record, ids)
-                if complete and is_undeclared:
-                    sentence = f"the text is not in {self.encoding}, which the file declares; it is read as ISO 8859-1"
-                    decoded.notes.append((at, Problem.CHARSET, sentence))
-            if at in decoded.wrong:
-                self._before = None
-                if piece.transaction is not None:
-                    decoded.notes.append((at, Problem.GAP, UNREADABLE))
-        last = found[-1] if found else None
-        if last is not None and last.transaction is not None and not (last.ends or last.unended):
-            self._look_ahead(last, stop)
-        return decoded
+        decoded = [self._item(piece) for piece in found]
+        last, ids = found[-1], decoded[-1][1]
+        if ids is not None and not (last.ends or last.unended):
+            self._look_ahead(last, ids, stop)
+        items = [
+            item if ids is None else self._in_transaction(item, piece, ids)
+            for piece, (item, ids) in zip(found, decoded, strict=True)
+        ]
+        start, end = (pa.array([getattr(piece, name) for piece in found], pa.int64()) for name in ("start", "stop"))
+
+        def raw() -> pa.Array:
+            return pa.array([bytes(self.view[piece.start : piece.stop]) for piece in found], pa.binary())
+
+        return Batch(items, start, pc.subtract(end, start), raw, False)
+
+    def _item(self, piece: Piece) -> tuple[Item, _Ids | None]:
+        ids, item = self._ids_of(piece), Item()
+        if piece.what is What.FILLER or piece.what is What.EMPTY:
+            item.kind = Kind.FILLER if piece.what is What.FILLER else Kind.CONTROL
+            return item, ids
+        text, is_undeclared = _decoded(self._bytes(piece), self.encoding)
+        complete = piece.what is What.ELEMENT
+        if not complete:
+            item.wrong = Problem.TRUNCATED if piece.cut else Problem.MALFORMED, piece.reason or ""
+        try:
+            item.record = record = parse_element(text, complete)
+        except ValueError as reason:
+            item.wrong = item.wrong or (Problem.MALFORMED, str(reason))
+        else:
+            if ids is not None:
+                self._complete(item, record, ids)
+            if complete and is_undeclared:
+                sentence = f"the text is not in {self.encoding}, which the file declares; it is read as ISO 8859-1"
+                item.notes.append((Problem.CHARSET, sentence))
+        if item.wrong is not None:
+            item.kind = Kind.MALFORMED
+            self._before = None
+            if ids is not None:
+                item.notes.append((Problem.GAP, UNREADABLE))
+        return item, ids
 
     def _bytes(self, piece: Piece) -> bytes:
         """The element of a piece; for a truncated one everything up to the end of its last tag; else nothing."""
@@ -537,10 +536,9 @@ class XmlReader:
             self._ids = _Ids(one, attributes)
         return self._ids
 
-    def _look_ahead(self, last: Piece, stop: int) -> None:
+    def _look_ahead(self, last: Piece, ids: _Ids, stop: int) -> None:
         """Reads on for the ids of a transaction that continues after the batch."""
-        ids = self._ids
-        if ids is None or ids.complete or ids.is_known:
+        if ids.complete or ids.is_known:
             return
         ids.complete = True
         for piece in pieces(self.view, last.stop, stop, replace(ids.transaction)):
@@ -553,10 +551,8 @@ class XmlReader:
             if piece.ends or ids.is_known:
                 return
 
-    def _in_transaction(self, decoded: Decoded, at: int, record: Record, ids: _Ids | None) -> Record:
-        """The record with the attributes of its transaction; finds out whether it is half of an update."""
-        if ids is None:
-            return record
+    def _complete(self, item: Item, record: Record, ids: _Ids) -> None:
+        """Adds the attributes of its transaction to a record; finds out whether it is half of an update."""
         is_update = OPERATIONS.get((record.operation or "").upper()) == Operation.UPDATE
         here = ids.transaction.offset, record.table
         if is_update and record.headers.get("image", "").lower() == "before":
@@ -567,57 +563,25 @@ class XmlReader:
         record.headers = {**record.headers, **{n: v for n, v in ids.attributes.items() if n not in record.headers}}
         wrong = ids.take(record.tokens)
         if wrong is not None:
-            decoded.notes.append((at, Problem.CONFLICT, wrong))
-        return record
+            item.notes.append((Problem.CONFLICT, wrong))
 
-    # --- events
-
-    def events(self, found: Sequence[Piece], stop: int, to_utc: ToUtc | None, wanted: Wanted) -> pa.RecordBatch:
-        """The events of neighbouring pieces; ``stop`` is the end of the split that they are in."""
-        decoded = self.decode(found, stop)
-        events: list[Event] = []
-        for at, piece in enumerate(found):
-            event: Event = {}
-            wrong, record, ids = decoded.wrong.get(at), decoded.records.get(at), decoded.ids[at]
-            if wrong is not None:
-                note(event, *wrong)
-            facts = {} if ids is None else self._transaction(event, piece, ids)
-            if record is not None:
-                event_of(record, wanted.images, event, facts, ids is not None)
-            if wrong is not None:
-                event["kind"] = Kind.MALFORMED
-            elif piece.what is What.FILLER:
-                event["kind"] = Kind.FILLER
-            elif piece.what is What.EMPTY:
-                event.update(
-                    kind=Kind.CONTROL, record_type="transaction", headers={} if ids is None else ids.attributes
-                )
-            events.append(event)
-        for at, code, sentence in decoded.notes:
-            note(events[at], code, sentence)
-        given = {
-            "offset": pa.array([piece.start for piece in found]),
-            "length": pa.array([piece.stop - piece.start for piece in found]),
-        }
-        if wanted.raw:
-            given["raw"] = pa.array([bytes(self.view[piece.start : piece.stop]) for piece in found], pa.binary())
-        return events_batch(events, self.location, given, to_utc, wanted)
-
-    def _transaction(self, event: Event, piece: Piece, ids: _Ids) -> dict[str, str | None]:
-        """Sets id, order and end of the transaction; returns the headers that name them in every record."""
-        event["transaction_id"] = ids.xid or f"~{self.location[1]}:{ids.transaction.offset}"
-        facts = {"csn": ids.csn, "xid": ids.xid, "TransInd": None}
+    def _in_transaction(self, item: Item, piece: Piece, ids: _Ids) -> Item:
+        """Adds id, order and end of the transaction, and the headers that name them in every record."""
+        item.transaction = {"transaction_id": ids.xid or f"~{self.index}:{ids.transaction.offset}"}
+        item.facts = facts = {"csn": ids.csn, "xid": ids.xid, "TransInd": None}
+        if piece.what is What.EMPTY:
+            item.transaction |= {"record_type": "transaction", "headers": ids.attributes}
         if piece.what is What.MALFORMED:
-            return facts
-        event["event_no"], event["last_in_transaction"] = piece.number or None, piece.ends
+            return item
+        item.transaction |= {"event_no": piece.number or None, "last_in_transaction": piece.ends}
         has_tag = ids.transaction.tag is not None
         if piece.number == 1 and not has_tag:
-            note(event, Problem.NO_BEGIN, "the tag that opens the transaction is missing")
+            item.notes.append((Problem.NO_BEGIN, "the tag that opens the transaction is missing"))
         if piece.unended:
-            note(event, Problem.OPEN_TRANSACTION, "the tag that ends the transaction is missing")
+            item.notes.append((Problem.OPEN_TRANSACTION, "the tag that ends the transaction is missing"))
         is_first = piece.number <= 1 and has_tag
         facts["TransInd"] = ("3" if piece.ends else "0") if is_first else ("2" if piece.ends else "1")
-        return facts
+        return item
 
 
 _MOST: Final = 100_000
