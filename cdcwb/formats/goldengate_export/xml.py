@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import islice
 from typing import Any, Final
+from xml.etree import ElementTree
 from xml.parsers import expat
-from xml.sax.saxutils import unescape
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -584,20 +585,21 @@ class XmlReader:
         return item
 
 
+# --- field tree -------------------------------------------------------------------------------------------------------
+
 _MOST: Final = 100_000
 """Maximum tags and texts of a record; the rest is not dissected."""
 
 _DEEPEST: Final = 200
 # `|(?!)` in a possessive group: see tests/possessive.py
-_SECTION: Final = re.compile(rb"<!\[CDATA\[[^\]]*+(?:\](?!\]>)[^\]]*+|(?!))*+\]\]>")
-_PIECE: Final = re.compile(
-    rb"(?P<comment><!--(?:[^-]++|-(?!-)|(?!))*+-->|<[?!][^<>]*+>)"
+_PART: Final = re.compile(
+    rb"<!\[CDATA\[(?P<section>.*?)(?:\]\]>|\Z)"
+    rb"|(?P<aside><!--.*?(?:-->|\Z)|<[?!][^<>]*+>)"
     rb"|<(?P<slash>/?)(?P<name>[A-Za-z_:\x80-\xff][^\s<>/=\"']*+)(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+>"
-    rb"|(?P<text>[^<]++)|<"
+    rb"|(?P<text>[^<]++)|<",
+    re.DOTALL,
 )
 _ATTRIBUTE: Final = re.compile(rb"([^\s=<>\"'/]+)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)')")
-_ENTITIES: Final = {"&quot;": '"', "&apos;": "'"}
-_NUMBER: Final = re.compile(r"&#(?:x([0-9A-Fa-f]{1,6})|([0-9]{1,7}));")
 _MEANINGS: Final = {
     "transaction": "a transaction; its timestamp is that of its commit and has no zone",
     "dbupdate": "one change of a row",
@@ -624,136 +626,116 @@ class _Open:
 
 def xml_fields(record: bytes) -> Field:
     """The tree of one record of an XML export. Every byte is in one leaf, whatever the bytes are. Never raises."""
-    return _Tree(record).run()
+    tree, end = _Tree(record), 0
+    for found in islice(_PART.finditer(record), _MOST):
+        tree.add(found)
+        end = found.end()
+    if end < len(record):
+        tree.put("rest", end, len(record), None, "the rest, which is not dissected")
+    while len(tree.stack) > 1:
+        tree.close(len(record), Problem.MALFORMED)
+    return tree.made("record", 0, len(record), None, "a record of an XML export", tuple(tree.stack[0].parts))
 
 
 class _Tree:
+    """The elements of a record, of which some are still open."""
+
     def __init__(self, record: bytes) -> None:
         self.record = record
         self.stack = [_Open("record", 0, {})]
-        self.sections = record.rfind(b"]]>")  # after it no section has an end
-
-    def run(self) -> Field:
-        at, count = 0, 0
-        record = self.record
-        while at < len(record) and count < _MOST:
-            at = self.piece(at)
-            count += 1
-        if at < len(record):
-            self.leaf("rest", at, len(record), "the rest, which is not dissected")
-        while len(self.stack) > 1:
-            self.close(len(record), Problem.MALFORMED)
-        whole = self.stack[0]
-        return Field("record", 0, len(record), record, None, "a record of an XML export", tuple(whole.parts))
-
-    def piece(self, at: int) -> int:
-        """Processes the text at an offset; returns the next offset."""
-        section = _SECTION.match(self.record, at) if at < self.sections else None
-        if section is not None:
-            text = section[0][9:-3].decode("utf-8", "replace")
-            self.text(at, section.end(), text, "text in a CDATA section")
-            return section.end()
-        found = _PIECE.match(self.record, at)
-        end = at + 1 if found is None else found.end()
-        if found is not None and found["text"] is not None:
-            raw = found["text"]
-            self.text(at, end, _plain(raw), "blank space" if not raw.strip() else "text")
-        elif found is not None and found["comment"] is not None:
-            self.leaf("declaration", at, end, "a declaration or a comment, not part of a change")
-        elif found is not None and found["name"] is not None:
-            self.tag(found, found["name"].decode("utf-8", "replace"), bool(found["slash"]))
-        else:
-            self.leaf(
-                "unreadable", at, end, "expected a tag, found a bracket that does not begin one", Problem.MALFORMED
-            )
-        return end
-
-    def tag(self, found: re.Match[bytes], name: str, closing: bool) -> None:
-        start, end = found.span()
-        if closing:
-            if name not in [one.name for one in self.stack[1:]]:
-                said = f"the closing tag of an element {name} that is not open"
-                self.leaf("closing", start, end, said, None if name == "transaction" else Problem.MALFORMED)
-                return
-            while self.stack[-1].name != name:
-                self.close(start, Problem.MALFORMED)
-            self.leaf("closing", start, end, "closing tag")
-            self.close(end)
-            return
-        attributes = {_plain(key): _plain(one or other) for key, one, other in _ATTRIBUTE.findall(found[0])}
-        whole = found[0].endswith(b"/>") or len(self.stack) > _DEEPEST
-        if name == "transaction" and len(self.stack) == 1:
-            whole = True  # its end belongs to another record
-        self.stack.append(_Open(name, start, attributes))
-        self.opening(start, found)
-        if whole:
-            self.close(end)
-
-    def opening(self, start: int, found: re.Match[bytes]) -> None:
-        """The opening tag, with a leaf for each attribute."""
-        end = found.end()
-        parts: list[Field] = []
-        at = start
-        for attribute in _ATTRIBUTE.finditer(self.record, start, end):
-            first, last = attribute.span()
-            if first > at:
-                parts.append(self.made("tag", at, first, None, "tag"))
-            name, one, other = attribute.groups()
-            value = _plain(one if one is not None else other)
-            parts.append(self.made(_plain(name), first, last, value, field_meaning(_plain(name), value)))
-            at = last
-        if at < end:
-            parts.append(self.made("tag", at, end, None, "tag"))
-        raw = self.record[start:end]
-        children = tuple(parts) if len(parts) > 1 else ()
-        self.stack[-1].parts.append(Field("opening", start, end - start, raw, None, "opening tag", children))
-
-    def text(self, start: int, end: int, value: str, meaning: str) -> None:
-        self.stack[-1].texts.append(value)
-        self.stack[-1].parts.append(self.made("text", start, end, value, meaning))
-
-    def leaf(self, name: str, start: int, end: int, meaning: str, problem: Problem | None = None) -> None:
-        self.stack[-1].parts.append(self.made(name, start, end, None, meaning, problem))
 
     def made(
-        self, name: str, start: int, end: int, value: str | None, meaning: str, problem: Problem | None = None
-    ) -> Field:
-        return Field(name, start, end - start, self.record[start:end], value, meaning, (), problem)
+        self, name: str, start: int, end: int, value: str | None, meaning: str,
+        children: tuple[Field, ...] = (), problem: Problem | None = None,
+    ) -> Field:  # fmt: skip
+        return Field(name, start, end - start, self.record[start:end], value, meaning, children, problem)
+
+    def put(self, name: str, start: int, end: int, value: str | None, meaning: str, **more: Any) -> None:
+        """Adds a field to the innermost open element."""
+        self.stack[-1].parts.append(self.made(name, start, end, value, meaning, **more))
+
+    def add(self, found: re.Match[bytes]) -> None:
+        """Adds a part of the text."""
+        start, end = found.span()
+        match found.lastgroup:
+            case "section" | "text" as kind:
+                section, raw = kind == "section", found[kind]
+                value = raw.decode("utf-8", "replace") if section else _plain(raw)
+                self.stack[-1].texts.append(value)
+                meaning = "text in a CDATA section" if section else "text" if raw.strip() else "blank space"
+                self.put("text", start, end, value, meaning)
+            case "aside":
+                self.put("declaration", start, end, None, "a declaration or a comment, not part of a change")
+            case "name":
+                name = found["name"].decode("utf-8", "replace")
+                if found["slash"]:
+                    self.closing(name, start, end)
+                else:
+                    self.opening(name, start, end)
+            case _:
+                meaning = "expected a tag, found a bracket that does not begin one"
+                self.put("unreadable", start, end, None, meaning, problem=Problem.MALFORMED)
+
+    def opening(self, name: str, start: int, end: int) -> None:
+        """Opens an element; its tag has a leaf for each attribute."""
+        attributes: dict[str, str] = {}
+        parts: list[Field] = []
+        at = start
+        for found in _ATTRIBUTE.finditer(self.record, start, end):
+            key, value = _plain(found[1]), _plain(found[found.lastindex or 0])
+            attributes[key] = value
+            if found.start() > at:
+                parts.append(self.made("tag", at, found.start(), None, "tag"))
+            parts.append(self.made(key, *found.span(), value, field_meaning(key, value)))
+            at = found.end()
+        parts.append(self.made("tag", at, end, None, "tag"))
+        of_other = name == "transaction" and len(self.stack) == 1  # its end belongs to another record
+        self.stack.append(_Open(name, start, attributes))
+        self.put("opening", start, end, None, "opening tag", children=tuple(parts) if len(parts) > 1 else ())
+        if of_other or self.record[end - 2] == _SLASH or len(self.stack) > _DEEPEST + 1:
+            self.close(end)
+
+    def closing(self, name: str, start: int, end: int) -> None:
+        if all(one.name != name for one in self.stack[1:]):
+            meaning = f"the closing tag of an element {name} that is not open"
+            problem = None if name == "transaction" else Problem.MALFORMED
+            self.put("closing", start, end, None, meaning, problem=problem)
+            return
+        while self.stack[-1].name != name:
+            self.close(start, Problem.MALFORMED)
+        self.put("closing", start, end, None, "closing tag")
+        self.close(end)
 
     def close(self, end: int, problem: Problem | None = None) -> None:
         """Ends the innermost element."""
         one = self.stack.pop()
-        name, value = one.name, None
-        meaning = _MEANINGS.get(name, "")
-        attributes = one.attributes
+        name, value, meaning = one.name, None, _MEANINGS.get(one.name, "")
+        stated = one.attributes.get("name")
         if name in ("col", "column"):
-            meaning = f"the column {attributes.get('name', '')}"
-            if attributes.get("key", "").lower() == "true":
-                meaning += ", part of the key"
+            is_key = one.attributes.get("key", "").lower() == "true"
+            meaning = f"the column {stated or ''}{', part of the key' if is_key else ''}"
         elif name == "token":
-            meaning = token_meaning(attributes["name"]) if "name" in attributes else "a token of the trail record"
+            meaning = "a token of the trail record" if stated is None else token_meaning(stated)
         if problem is not None:
             meaning = f"expected the closing tag of {name}, found none"
         elif not any(part.children and part.name != "opening" for part in one.parts):
-            value = self.value(one)
-        raw = self.record[one.start : end]
-        shown = attributes.get("name", name) if name in ("col", "column", "token") else name
-        made = Field(shown, one.start, end - one.start, raw, value, meaning, tuple(one.parts), problem)
-        self.stack[-1].parts.append(made)
+            value = _value(one)
+        label = stated if stated is not None and name in ("col", "column", "token") else name
+        self.put(label, one.start, end, value, meaning, children=tuple(one.parts), problem=problem)
 
-    def value(self, one: _Open) -> str | None:
-        """The text of an element without children; None for NULL and for a missing element."""
-        said = {name.lower(): value.lower() for name, value in one.attributes.items()}
-        if said.get("status") == "null" or "true" in (said.get("missing"), said.get("isnull")):
-            return None
-        return "".join(one.texts) if one.texts or one.name in ("column", "before", "after", "Value") else None
+
+def _value(one: _Open) -> str | None:
+    """The text of an element without children; None for NULL and for a missing element."""
+    stated = {name.lower(): value.lower() for name, value in one.attributes.items()}
+    if stated.get("status") == "null" or "true" in (stated.get("missing"), stated.get("isnull")):
+        return None
+    return "".join(one.texts) if one.texts or one.name in ("column", "before", "after", "Value") else None
 
 
 def _plain(raw: bytes) -> str:
+    """A text without its entities; as it is if it is not XML."""
     text = raw.decode("utf-8", "backslashreplace")
-    return unescape(_NUMBER.sub(_character, text), _ENTITIES) if "&" in text else text
-
-
-def _character(found: re.Match[str]) -> str:
-    code = int(found[1], 16) if found[1] else int(found[2])
-    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else found[0]
+    if "&" in text:
+        with suppress(ElementTree.ParseError):
+            return ElementTree.fromstring(f"<a>{text}</a>").text or ""
+    return text
