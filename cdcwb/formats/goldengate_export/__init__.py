@@ -20,6 +20,7 @@ from cdcwb.formats.goldengate_export.plan import (
 )
 from cdcwb.formats.goldengate_export.records import FORMAT
 from cdcwb.formats.goldengate_export.table import column_types, typed_rows, wanted_for
+from cdcwb.formats.messages.reading import file_rows
 from cdcwb.formats.messages.rows import OF_TABLES, by_partition
 from cdcwb.formats.requests import request_schema
 
@@ -70,18 +71,8 @@ class GoldenGateExport(BaseFormat):
         return make_row_plan(name, schema, run, Options.parse(options))
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem."""
-        return [
-            {
-                "file": one.path,
-                "file_index": index,
-                "size": one.size,
-                "shape": one.shape,
-                "compression": one.compression,
-                "problem": one.problem,
-            }
-            for index, one in enumerate(plan.files)
-        ]
+        """See :func:`cdcwb.formats.messages.reading.file_rows`."""
+        return file_rows(plan.files)
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split."""

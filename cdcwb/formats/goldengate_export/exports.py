@@ -42,7 +42,7 @@ from cdcwb.formats.source import is_remote
 from cdcwb.words import plural
 
 __all__ = [
-    "OPTIONS", "ColumnFacts", "ExportFile", "Number", "Summary", "ToUtc", "fields", "parts", "probe", "read",
+    "OPTIONS", "ColumnFacts", "Number", "Summary", "ToUtc", "fields", "parts", "probe", "read",
     "read_messages", "recognise", "record_at", "scan", "scan_messages",
 ]  # fmt: skip
 
@@ -225,34 +225,8 @@ _BATCHES: Final = 64  # of so many messages, until one has a message
 _ENOUGH: Final = 1 << 20  # bytes that are unpacked to recognise a compressed file
 _NEAR: Final = 1 << 20  # bytes before a record that are read to find it
 _DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
+_LITERALS: Final = "literals"  # setting: the messages are in Python bytes literals
 _SEAM: Final = re.compile(rb"\}[ \t]*\{")
-
-
-@dataclass(frozen=True, slots=True)
-class ExportFile:
-    """One file with an export.
-
-    ``kind`` is json or xml. ``unit`` of offsets: ``byte`` of the decompressed file, or ``row``. ``size``: bytes of the
-    decompressed file; ``problem``: the problem of the file itself; ``evidence``: why it is an export, in a sentence.
-    JSON: ``container`` of the messages; ``literals``: they are in Python bytes literals. XML: ``encoding`` is that
-    declared in the file, None without one.
-    """
-
-    path: str
-    kind: str
-    size: int
-    unit: str = "byte"
-    compression: str | None = None
-    problem: str | None = None
-    evidence: str = ""
-    container: Container | None = None
-    literals: bool = False
-    encoding: str | None = None
-
-    @property
-    def shape(self) -> str:
-        """The container of the records, in a word."""
-        return self.container.kind if self.container is not None else "xml"
 
 
 # --- what a file is ---------------------------------------------------------------------------------------------------
@@ -261,19 +235,40 @@ class ExportFile:
 def recognise(path: str, options: Mapping[str, Any]) -> Recognition:
     """The confidence that a file is an export, from its beginning. Never raises for its content."""
     try:
-        with open_source(path, "binary", _ENOUGH) as source:
-            head = source.read(0, _HEAD).tobytes()
-        found = _xml(head)
-        if found is not None:
-            return Recognition(0.98, [f"{path}: {found}"], "xml")
-        container, literals = _container(path, options, head, _ENOUGH)
-        good, looked = _first(container, literals)
+        file = probe(path, options, _ENOUGH)
+        if file.kind == "xml":
+            return Recognition(0.98, [f"{path}: {file.evidence}"], "xml")
+        good, looked = _first(file)
     except CaptureError as reason:
         return Recognition(0.0, [str(reason)])
     if not good:
         return Recognition(0.0, ["no message of GoldenGate's was found"])
     evidence = f"{path}: {good} of the first {looked} messages are GoldenGate's"
-    return Recognition(0.97 if 2 * good >= looked else 0.7, [container.evidence, evidence], container.kind)
+    return Recognition(0.97 if 2 * good >= looked else 0.7, [file.evidence, evidence], file.kind)
+
+
+def probe(path: str, options: Mapping[str, Any], limit: int | None = None) -> Container:
+    """Detects what a file is; ``limit``: bytes of a compressed file that are unpacked, None: all. An XML file is a
+    container of the kind ``xml``, whose setting ``encoding`` is the one that it declares. Raises CaptureError for a
+    file that cannot be read, OptionError for an unusable option."""
+    with open_source(path, "binary", limit) as source:
+        head = source.read(0, _HEAD).tobytes()
+        found = _xml(head)
+        if found is not None:
+            declared = _DECLARED.search(head)
+            settings = {} if declared is None else {"encoding": declared[1].decode("ascii")}
+            return Container(
+                path, "xml", "byte", source.size, compression=source.compression, problem=source.problem,
+                settings=settings, evidence=found,
+            )  # fmt: skip
+    given = {name: value for name, value in options.items() if name in OPTIONS}
+    kind = str(given.get("container") or "auto")
+    if kind in ("auto", "lines") and _in_literals(head):
+        one = containers.probe(path, {"container": "lines", "encoding": "text"}, limit)
+        evidence = "lines of Python bytes literals with JSON objects"
+        return replace(one, settings={"encoding": "text", _LITERALS: "true"}, evidence=evidence)
+    one = containers.probe(path, given, limit)
+    return one if kind != "auto" or not _SEAM.search(head) else _with_joined(one, given, head, limit)
 
 
 def _xml(head: bytes) -> str | None:
@@ -293,30 +288,17 @@ def _xml(head: bytes) -> str | None:
     return None
 
 
-def _container(path: str, options: Mapping[str, Any], head: bytes, limit: int | None = None) -> tuple[Container, bool]:
-    """The container of the messages of a file, and whether they are in bytes literals."""
-    given = {name: value for name, value in options.items() if name in OPTIONS}
-    if str(given.get("container", "auto")) in ("auto", "lines", "") and _in_literals(head):
-        found = containers.probe(path, {"container": "lines", "encoding": "text"}, limit)
-        evidence = "lines of Python bytes literals with JSON objects"
-        return replace(found, settings={"encoding": "text"}, evidence=evidence), True
-    found = containers.probe(path, given, limit)
-    if str(given.get("container", "auto")) in ("auto", "") and _SEAM.search(head):
-        return _with_joined(found, given, head, limit), False
-    return found, False
-
-
 def _with_joined(found: Container, given: Mapping[str, Any], head: bytes, limit: int | None) -> Container:
     """The container of a file with several objects per line: the first of them may have been mistaken for a key, or the
     text before them for no part of the lines."""
     if found.kind == "lines" and "fields" in found.settings:
         evidence = "lines of consecutive JSON objects"
         bare = replace(found, settings={"encoding": "text"}, evidence=evidence)
-        good, looked = _first(bare, False)
+        good, looked = _first(bare)
         return bare if good == looked > 0 else found
     if found.kind == "documents" and head.removeprefix(MARK).lstrip()[:1] != b"{":
         lines = containers.probe(found.path, {**given, "container": "lines"}, limit)
-        good, looked = _first(lines, False)
+        good, looked = _first(lines)
         return lines if 2 * good > looked else found
     return found
 
@@ -330,58 +312,25 @@ def _in_literals(head: bytes) -> bool:
     return sum(map(has_literals, lines)) > plain
 
 
-def _first(container: Container, literals: bool) -> tuple[int, int]:
+def _first(file: Container) -> tuple[int, int]:
     """The number of GoldenGate messages among a file's first messages, and the number of examined ones."""
-    for start, stop in containers.parts(container)[:1]:
-        for messages in islice(containers.read(container, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
-            valid, count = message_counts(messages, literals)
+    for start, stop in containers.parts(file)[:1]:
+        for messages in islice(containers.read(file, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
+            valid, count = message_counts(messages, _LITERALS in file.settings)
             if count:
                 return valid, count
     return 0, 0
 
 
-def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
-    """Detects the kind of a file. Raises CaptureError for a file that cannot be read, OptionError for an unusable
-    option."""
-    with open_source(path, "binary") as source:
-        head = source.read(0, _HEAD).tobytes()
-        found = _xml(head)
-        if found is not None:
-            declared = _DECLARED.search(head)
-            encoding = None if declared is None else declared[1].decode("ascii")
-            evidence = f"{found}; its encoding is {encoding or 'not declared'}"
-            return ExportFile(
-                path,
-                "xml",
-                source.size,
-                compression=source.compression,
-                problem=source.problem,
-                evidence=evidence,
-                encoding=encoding,
-            )
-    container, literals = _container(path, options, head)
-    return ExportFile(
-        path,
-        "json",
-        container.size,
-        container.unit,
-        container.compression,
-        container.problem,
-        container.evidence,
-        container,
-        literals,
-    )
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
+def parts(file: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
     """Ranges ``[start, stop)`` of a file, in its unit, that can be read separately; together they are the complete
     file. XML is split at the start of an operation or a transaction, which needs a pass over the complete file; a
     remote file is not split."""
-    if file.container is not None:
-        return containers.parts(file.container, split_size)
+    if file.kind != "xml":
+        return containers.parts(file, split_size)
     if file.compression is not None or file.size <= split_size or is_remote(file.path):
         return [(0, file.size)] if file.size else []
     with open_source(file.path, "binary", size=file.size) as source:
@@ -389,24 +338,24 @@ def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int
         return list(zip(starts, [*starts[1:], source.length], strict=True))
 
 
-def _batches(file: ExportFile, file_index: int, start: int, stop: int) -> Iterator[Batch]:
+def _batches(file: Container, file_index: int, start: int, stop: int) -> Iterator[Batch]:
     """The decoded records of a part in its order."""
-    if file.container is not None:
-        for messages in containers.read(file.container, start, stop):
-            yield decode_messages(messages, file.literals)
+    if file.kind != "xml":
+        for messages in containers.read(file, start, stop):
+            yield decode_messages(messages, _LITERALS in file.settings)
         return
     with open_source(file.path, "binary", size=file.size) as source:
         view = memoryview(source.view(start, stop))  # type: ignore[arg-type,unused-ignore]
-        yield from XmlReader(view, file_index, file.encoding).batches(start, stop)
+        yield from XmlReader(view, file_index, file.settings.get("encoding")).batches(start, stop)
 
 
-def scan(file: ExportFile, start: int, stop: int) -> Summary:
+def scan(file: Container, start: int, stop: int) -> Summary:
     """The summary of a part: tables with their columns, counts and positions."""
     summary = Summary()
     for batch in _batches(file, 0, start, stop):
         summary.take(batch)
-    if file.container is not None and file.container.kind == "avro":
-        summary.bounds = containers.bounds_of(file.container, start, stop)
+    if file.kind == "avro":
+        summary.bounds = containers.bounds_of(file, start, stop)
     return summary
 
 
@@ -419,7 +368,7 @@ def scan_messages(batches: Iterable[Messages]) -> Summary:
 
 
 def read(
-    file: ExportFile, file_index: int, start: int, stop: int, to_utc: ToUtc | None, wanted: Wanted = EVERYTHING
+    file: Container, file_index: int, start: int, stop: int, to_utc: ToUtc | None, wanted: Wanted = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """The events of a part in its order, as batches of :data:`cdcwb.model.EVENTS`."""
     for batch in _batches(file, file_index, start, stop):
@@ -433,12 +382,12 @@ def read_messages(
     return select(events_of(decode_messages(messages, False), location, to_utc, wanted), wanted)
 
 
-def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | None) -> tuple[bytes, dict[str, Any]]:
+def record_at(file: Container, file_index: int, offset: int, to_utc: ToUtc | None) -> tuple[bytes, dict[str, Any]]:
     """The record at ``offset`` (in the file's unit): its bytes, and its event as a row. An event of a transaction that
     is longer than a batch may lack facts from later records. Raises CaptureError if the file ends before it.
     """
-    if file.container is not None:
-        found = decode_messages(containers.locate(file.container, offset), file.literals)
+    if file.kind != "xml":
+        found = decode_messages(containers.locate(file, offset), _LITERALS in file.settings)
         rows = events_of(found, (file.path, file_index, file.unit), to_utc, EVERYTHING).to_pylist()
         row: dict[str, Any] = next(one for one in rows if offset < one["offset"] + max(one["length"], 1))
         return row["raw"] or b"", row
@@ -458,5 +407,5 @@ def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | No
 
 
 def fields(record: bytes, kind: str) -> Field:
-    """The tree of one record's bytes; ``kind`` is that of its file (json, xml)."""
+    """The tree of one record's bytes; ``kind`` is that of its file."""
     return xml_fields(record) if kind == "xml" else json_fields(record)

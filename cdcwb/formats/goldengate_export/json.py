@@ -39,7 +39,8 @@ from cdcwb.formats.goldengate_export.records import (
 )
 from cdcwb.formats.json_text import Parts, complete_part
 from cdcwb.formats.json_values import MARK, CutOff, JsonReader, as_text, is_cut_off, without_trailing_commas
-from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED, Messages
+from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, Messages
+from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
 from cdcwb.formats.messages.connect import is_json, message_tree
 from cdcwb.model import Kind, Problem
 
@@ -200,18 +201,10 @@ def _name(value: Any) -> str | None:
     return value if value is None or value.__class__ is str else as_text(value)
 
 
-_NO_MESSAGE: Final = {
-    FILLER: (Kind.FILLER, None),
-    NOTE: (Kind.FILLER, Problem.NOTE),
-    MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
-    TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
-}
-
-
 def decode_messages(messages: Messages, literals: bool) -> Batch:
     """Decodes a batch, an item for each object; ``literals``: the messages are lines with bytes literals."""
     messages, items = _decoded(messages, literals)
-    facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
+    facts = columns_of({**messages.facts, "key": key_texts(messages.key)})
     more = {name: texts.to_pylist() for name, texts in facts.items()}
     for number, item in enumerate(items):
         if item.record is not None:
@@ -245,7 +238,7 @@ def _items(messages: Messages) -> list[Item]:
     items = []
     for number, (state, value) in enumerate(zip(messages.state.tolist(), messages.value.to_pylist(), strict=True)):
         if state != MESSAGE:
-            kind, code = _NO_MESSAGE[state]
+            kind, code = NOT_MESSAGES[state]
             reason = messages.reasons.get(number, "bytes that are not a message")
             items.append(Item(kind=kind, wrong=None if code is None else (code, reason)))
         elif value is None:
@@ -275,15 +268,6 @@ def _item(value: bytes, messages: Messages, number: int) -> Item:
         item.kind = Kind.TOMBSTONE  # that Kafka Connect wrapped
     item.notes += [(Problem.JSON_SYNTAX, remark) for remark in remarks]
     return item
-
-
-def _key_texts(keys: pa.BinaryArray) -> pa.StringArray:
-    if keys.null_count == len(keys):
-        return pa.nulls(len(keys), pa.string())
-    try:
-        return keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([None if key is None else key.decode("utf-8", "backslashreplace") for key in keys.to_pylist()])
 
 
 # --- several objects in a message -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,10 +20,11 @@ from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import Piece, PlanText, Run, RunRows, detected_row, problem_row
 from cdcwb.formats.goldengate.definitions import Definition, read_definitions
-from cdcwb.formats.goldengate_export.exports import ExportFile, Summary, parts, probe, scan, scan_messages
+from cdcwb.formats.goldengate_export.exports import Summary, parts, probe, scan, scan_messages
 from cdcwb.formats.goldengate_export.records import FORMAT, Names, ToUtc
 from cdcwb.formats.goldengate_export.table import Version, defined_versions, inferred_versions
 from cdcwb.formats.messages import Bounds, Container
+from cdcwb.formats.messages.format import given_options
 from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.formats.moments import parse_zone, to_utc
 from cdcwb.model import Problem
@@ -64,23 +65,19 @@ class Options:
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
         """Checked options from names and values. Raises OptionError, which names the error and the known options."""
-        opt.check_names(given, OPTIONS, FORMAT)
-        values = {name: value for name, value in given.items() if value is not None and value != ""}
+        shared, values = given_options(given, OPTIONS, FORMAT)
         zone = str(values.get("time_zone", "auto"))
         if zone.lower() != "auto":
             parse_zone(zone)
         definitions = values.get("definitions", ())
         opt.as_bool("images", values.get("images", "true"))
         split_size = opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64)
-        container = {name: value for name, value in values.items() if name in containers.OPTIONS}
-        container["split_size"] = split_size
-        containers.Options.parse(container)
         return cls(
             time_zone=None if zone.lower() == "auto" else zone,
             definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
             split_size=split_size,
-            mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
-            container=container,
+            mode=shared["mode"],
+            container={**shared["container"], "split_size": split_size},
         )
 
     def side_definitions(self) -> list[Definition]:
@@ -104,7 +101,7 @@ class Part:
 class Plan(PlanText):
     """How a capture is read. ``name``: of a table of rows; None for files."""
 
-    files: list[ExportFile]
+    files: list[Container]
     splits: list[Part]
     time_zone: str | None
     versions: list[Version] = field(default_factory=list)
@@ -155,19 +152,17 @@ class _RowScan:
         return pickle.dumps(scan_messages(found))
 
 
-def _probed(task: tuple[Sequence[str], Mapping[str, Any]]) -> list[ExportFile]:
+def _probed(task: tuple[Sequence[str], Mapping[str, Any]]) -> list[Container]:
     paths, options = task
     return [probe(path, options) for path in paths]
 
 
-def _scanned(task: tuple[ExportFile, Part]) -> Summary:
+def _scanned(task: tuple[Container, Part]) -> Summary:
     file, part = task
     return scan(file, part.start, part.stop)
 
 
-def _first_pass(
-    files: list[ExportFile], split_size: int, run: Run
-) -> tuple[list[ExportFile], list[Part], list[Summary]]:
+def _first_pass(files: list[Container], split_size: int, run: Run) -> tuple[list[Container], list[Part], list[Summary]]:
     """The files and their parts as they are read from now on, and the summary of each part. Avro containers get the row
     numbers that the scans found; one whose parts do not join is scanned again in one part."""
     splits = [Part(at, *bounds) for at, one in enumerate(files) for bounds in parts(one, split_size)]
@@ -176,26 +171,18 @@ def _first_pass(
     for split, one in zip(splits, scans, strict=True):
         if one.bounds is not None:
             found.setdefault(split.file, []).append(one.bounds)
-    exact = {at: containers.settled(_container_of(files[at]), bounds) for at, bounds in found.items()}
+    exact = {at: containers.settled(files[at], bounds) for at, bounds in found.items()}
     if None in exact.values():
-        again = [
-            replace(one, container=_container_of(one).in_one_part()) if exact.get(at, one) is None else one
-            for at, one in enumerate(files)
-        ]
+        again = [one.in_one_part() if exact.get(at, one) is None else one for at, one in enumerate(files)]
         return _first_pass(again, split_size, run)
-    files = [replace(one, container=exact.get(at, one.container)) for at, one in enumerate(files)]
+    files = [exact.get(at) or one for at, one in enumerate(files)]
     rows = {at: iter(parts(files[at])) for at in exact}
     for number, (split, one) in enumerate(zip(splits, scans, strict=True)):
         if split.file in rows:
             splits[number] = Part(split.file, *next(rows[split.file]))
             if one.malformed is not None:
-                one.malformed = (_container_of(files[split.file]).row(one.malformed[0]), *one.malformed[1:])
+                one.malformed = (files[split.file].row(one.malformed[0]), *one.malformed[1:])
     return files, splits, scans
-
-
-def _container_of(file: ExportFile) -> Container:
-    assert file.container is not None
-    return file.container
 
 
 def _conclude(plan: Plan, scans: Sequence[tuple[str, Summary]], definitions: Sequence[Definition], mode: str) -> None:
@@ -217,9 +204,9 @@ def _conclude(plan: Plan, scans: Sequence[tuple[str, Summary]], definitions: Seq
     if plan.versions:
         evidence = f"{plural(len(plan.versions), 'table version')} of the option definitions"
         plan.detected.append(detected_row("definitions", "known", evidence, True))
-    defined = {version.key for version in plan.versions}
+    defined = {version.table_version for version in plan.versions}
     tables = [one for one in whole.tables.values() if one.names.table is not None]
-    plan.versions += [version for version in inferred_versions(tables) if version.key not in defined]
+    plan.versions += [version for version in inferred_versions(tables) if version.table_version not in defined]
     plan.facts = {
         "bytes": sum(one.size for one in plan.files),
         "records": whole.records,

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Bools, Ints, batch_of, text_array
 from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.goldengate.definitions import split_name
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.moments import MICROSECONDS, moments
 from cdcwb.model import Kind, Operation, Problem
@@ -79,7 +80,6 @@ RESERVED: Final = frozenset({"table", "op_type", "op_ts", "current_ts", "pos", "
 first column."""
 
 _TEMPLATE: Final = re.compile(r"\$\{(\w+)(?:\[(\w+)\])?[^}]*\}\Z")
-_PART: Final = re.compile(r'"((?:[^"]|"")*)"|([^.]+)')
 _XID: Final = re.compile(r"(?i)(?:\A6|TRANID|XID|TRANSACTION_?ID)\Z")
 _CSN: Final = re.compile(r"(?i)(?:\AL|CSN)\Z")
 _TRANS_IND: Final = {"B": "0", "M": "1", "E": "2", "W": "3", "0": "0", "1": "1", "2": "2", "3": "3"}
@@ -133,14 +133,7 @@ class Names(NamedTuple):
 @lru_cache(maxsize=4096)
 def names_of(text: str | None) -> Names:
     """``SCHEMA.TABLE`` split at the last dot (``PDB.SCHEMA.TABLE``: the schema is ``PDB.SCHEMA``), without quotes."""
-    if not text:
-        return Names(None, None)
-    if '"' not in text:
-        schema, dot, table = text.rpartition(".")
-        return Names(schema if dot and schema else None, table or text)
-    parts = [quoted.replace('""', '"') or bare for quoted, bare in _PART.findall(text)]
-    parts = [part for part in parts if part]
-    return Names(".".join(parts[:-1]) or None, parts[-1]) if parts else Names(None, text)
+    return Names(*split_name(text)) if text else Names(None, None)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -15,36 +14,17 @@ from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.typed import arrow_type, typed_rows, wanted_for
 from cdcwb.formats.goldengate_export.exports import TableFacts
 from cdcwb.formats.goldengate_export.records import Names
+from cdcwb.formats.messages.format import TableColumn, TableVersion
 from cdcwb.formats.requests import chosen_columns, no_table, versions_of
-from cdcwb.model import COLUMN
 
 __all__ = ["Version", "column_types", "defined_versions", "inferred_versions", "typed_rows", "wanted_for"]
 
 
 @dataclass(slots=True)
-class Version:
-    """One version of a table. ``key`` is its table_version, ``columns`` are rows of :data:`cdcwb.model.COLUMN`,
-    ``types`` the types of the values of each column, ``text`` its definition in a DEFGEN file."""
+class Version(TableVersion):
+    """One version of a table. ``types``: the types of the values of each column."""
 
-    key: str
-    names: Names
-    columns: list[dict[str, Any]]
     types: dict[str, pa.DataType] = field(default_factory=dict)
-    origin: str = "inferred"
-    text: str | None = None
-
-    def to_row(self) -> dict[str, Any]:
-        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
-        return {
-            "table_version": self.key,
-            "schema_name": self.names.schema,
-            "table_name": self.names.table,
-            "first_event": None,
-            "columns": self.columns,
-            "origin": self.origin,
-            "schema_text": self.text,
-            "lineage": {},
-        }
 
 
 def defined_versions(definitions: Sequence[Definition]) -> list[Version]:
@@ -58,9 +38,9 @@ def defined_versions(definitions: Sequence[Definition]) -> list[Version]:
         if any(map(one.same_columns, others)):
             continue
         others.append(one)
-        columns = [{**row, "name": name} for row, name in zip(one.to_columns(), one.names, strict=True)]
+        columns = [TableColumn(**row) for row in one.to_columns()]
         types = {name: arrow_type(column) for name, column in zip(one.names, one.columns, strict=True)}
-        made.append(Version(f"{names.label}@{len(others)}", names, columns, types, "side file", one.text))
+        made.append(Version(f"{names.label}@{len(others)}", *names, columns, "side file", one.text, types=types))
     return made
 
 
@@ -70,26 +50,20 @@ def inferred_versions(tables: Iterable[TableFacts]) -> list[Version]:
     for one in tables:
         keys = {name: at for at, name in enumerate(one.keys or (), 1)}
         columns = [
-            {
-                **dict.fromkeys(column.name for column in COLUMN),
-                "ordinal": at,
-                "name": name,
-                "type": facts.kind,
-                "key_position": keys.get(name),
-            }
+            TableColumn(at, name, facts.kind, key_position=keys.get(name))
             for at, (name, facts) in enumerate(one.columns.items(), 1)
         ]
         types = {name: facts.arrow_type for name, facts in one.columns.items()}
-        made.append(Version(f"{one.names.label}@1", one.names, columns, types))
+        made.append(Version(f"{one.names.label}@1", *one.names, columns, "inferred", types=types))
     return made
 
 
 def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
     """The requested columns. One whose type differs between versions is text. Raises CaptureError, which lists the
     known ones, for an unknown table or column."""
-    of_table = [one for one in versions if request.name in (one.names.table, one.names.label)]
+    of_table = [one for one in versions if request.name in (one.table_name, one.full_name)]
     if not of_table:
-        raise no_table(request, (one.names.label or "" for one in versions))
+        raise no_table(request, (one.full_name or "" for one in versions))
     types: dict[str, pa.DataType] = {}
     for version in versions_of(of_table, request):
         for name, kind in version.types.items():

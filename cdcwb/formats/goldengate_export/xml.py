@@ -145,39 +145,40 @@ class _Framer:
         self.ready: list[Piece] = []
 
     def run(self) -> Iterator[Piece]:
-        ready = self.ready
         for token in TOKEN.finditer(self.view, self.mark, self.stop):
             if token.lastindex is None:
                 continue
             slash, name = token.group(1, 2)
             first, last, stop = token.start(), token.end(3), token.end()
-            if name == b"transaction":
-                if slash:
-                    self.transaction_ends(first, stop)
+            if not slash:
+                self.begin(name, first, last)
+            if slash or self.view[last - 2] == _SLASH:
+                if name == b"transaction":
+                    self.transaction_ends(first if slash else last, stop)
                 else:
-                    self.transaction_begins(first, last, stop)
-            elif slash:
-                self.element_ends(name, last, stop)
-            else:
-                self.element_begins(name, first, last, stop)
-            if ready:
-                yield from ready
-                ready.clear()
-        self.finish()
-        yield from ready
+                    self.element_ends(name, last, stop)
+            yield from self.ready
+            self.ready.clear()
+        self.cut(self.stop)
+        self.leave(self.stop)
+        self.between(self.stop)
+        if self.mark < self.stop:
+            self.add(Piece(What.FILLER, self.mark, self.stop))
+        if self.held is not None:
+            self.ready.append(self.held)
+        yield from self.ready
 
     # --- tokens
 
-    def element_begins(self, name: bytes, first: int, last: int, stop: int) -> None:
-        if self.open is not None:
-            self.cut(first)
-        if name == b"operation" and self.transaction is not None:
+    def begin(self, name: bytes, first: int, last: int) -> None:
+        self.cut(first)
+        if name != b"dbupdate":
             self.leave(first)
-        if self.mark < first:
-            self.between(first)
-        self.open = name, first
-        if self.view[last - 2] == _SLASH:
-            self.element_ends(name, last, stop)
+        self.between(first)
+        if name == b"transaction":
+            self.transaction = Transaction(first, (first, last))
+        else:
+            self.open = name, first
 
     def element_ends(self, name: bytes, last: int, stop: int) -> None:
         if self.open is None or self.open[0] != name:
@@ -193,20 +194,8 @@ class _Framer:
             piece.transaction, piece.number = self.transaction, self.transaction.count
         self.add(piece)
 
-    def transaction_begins(self, first: int, last: int, stop: int) -> None:
-        if self.open is not None:
-            self.cut(first)
-        if self.transaction is not None:
-            self.leave(first)
-        if self.mark < first:
-            self.between(first)
-        self.transaction = Transaction(first, (first, last))
-        if self.view[last - 2] == _SLASH:
-            self.transaction_ends(last, stop)
-
     def transaction_ends(self, first: int, stop: int) -> None:
-        if self.open is not None:
-            self.cut(first)
+        self.cut(first)
         one, self.transaction = self.transaction, None
         if one is None:
             self.malformed(stop, "the end of a transaction whose begin is missing")
@@ -269,22 +258,6 @@ class _Framer:
             self.add(Piece(What.FILLER, self.mark, stop))
         elif not aside:
             self.malformed(stop, f"expected the begin of a record, found {_shown(text)}")
-
-    def finish(self) -> None:
-        self.cut(self.stop)
-        one = self.transaction
-        if one is not None:
-            blank = _blank(self.view[self.mark : self.stop])
-            self.leave(self.stop)
-            if not blank and self.mark < self.stop and self.held is not None and self.held.unended:
-                self.transaction = None
-        if self.mark < self.stop:
-            self.between(self.stop)
-        if self.mark < self.stop:
-            self.add(Piece(What.FILLER, self.mark, self.stop))
-        if self.held is not None:
-            self.ready.append(self.held)
-            self.held = None
 
 
 def _is_note(text: memoryview) -> bool:
