@@ -47,8 +47,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-_NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-_POINT: Final = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?\Z")
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?([eE][+-]?[0-9]+)?\Z")
+_KINDS: Final = {bool: "boolean", int: "number", Number: "number"}
 _LONG: Final = 18
 _MOST: Final = 38  # digits of a decimal
 
@@ -88,41 +88,26 @@ class ColumnFacts:
         digits = self.whole + self.fraction
         return pa.decimal128(digits, self.fraction) if digits <= _MOST else pa.string()
 
-    def texts(self, values: pa.StringArray) -> None:
-        """Adds values without a type: numbers if all of them are."""
-        there = values.drop_null()
-        if not len(there):
-            return
-        if self.kinds == {"text"}:
-            return
-        if pc.all(pc.match_substring_regex(there, _NUMBER)).as_py():
-            self.numbers(there.to_pylist())
-        else:
-            self.kinds.add("text")
-
-    def numbers(self, texts: Iterable[str]) -> None:
-        """Adds numbers by their digits."""
-        self.kinds.add("number")
-        for text in set(texts):
-            found = _POINT.match(text)
-            if found is None:
-                self.exponent = True
-            else:
-                self.whole = max(self.whole, len(found[1]))
-                self.fraction = max(self.fraction, len(found[2] or ""))
-
-    def values(self, values: Sequence[Any]) -> None:
-        """Adds the values of a JSON text."""
-        for kind in set(map(type, values)):
-            if kind is bool:
-                self.kinds.add("boolean")
-            elif kind is int:
-                numbers = [value for value in values if value.__class__ is int]
-                self.numbers([str(min(numbers)), str(max(numbers))])
-            elif kind is Number:
-                self.numbers(value for value in values if value.__class__ is Number)
-            elif kind is not type(None):
-                self.kinds.add("text")
+    def take(self, values: Sequence[Any], typed: bool) -> None:
+        """Adds values. Those of JSON are ``typed``; texts of XML are numbers if all of them are."""
+        present = [value for value in values if value is not None]
+        numbers: set[str] = set()
+        if typed:
+            types = set(map(type, present))
+            self.kinds |= {_KINDS.get(one, "text") for one in types}
+            if int in types:
+                integers = [value for value in present if value.__class__ is int]
+                numbers = {str(min(integers)), str(max(integers))}
+            if Number in types:
+                numbers |= {value for value in present if value.__class__ is Number}
+        elif present and self.kinds != {"text"}:
+            numbers = set(present)
+            if not all(map(_NUMBER.match, numbers)):
+                numbers = set()
+            self.kinds.add("number" if numbers else "text")
+        for whole, fraction, exponent in (found.groups("") for found in map(_NUMBER.match, numbers) if found):
+            self.whole, self.fraction = max(self.whole, len(whole)), max(self.fraction, len(fraction))
+            self.exponent |= exponent != ""
 
 
 @dataclass(slots=True)
@@ -200,17 +185,13 @@ class Summary:
             table.records += 1
             table.keys = table.keys or (tuple(record.keys) if record.keys else None)
             for part in ("after", "before"):
-                image = record.columns(part)
+                image = record.image(part, with_missing=True)
                 if image:
                     images.setdefault((names, tuple(image)), []).extend(image.values())
         for (names, columns), values in images.items():
             table = self.tables[names.label or ""]
             for at, name in enumerate(columns):
-                column = values[at :: len(columns)]
-                if batch.typed:
-                    table.column(name).values(column)
-                else:
-                    table.column(name).texts(text_array(column))
+                table.column(name).take(values[at :: len(columns)], batch.typed)
         times = times_of(text_array([record.text("time") for record in records]), None)
         self.timed += times.printed
         self.zoned += times.zoned

@@ -9,6 +9,7 @@ message (§8.1). Nothing is evaluated.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -340,15 +341,13 @@ def _cuts(messages: Messages, number: int, value: bytes, starts: list[int]) -> l
 
 # --- bytes literals ---------------------------------------------------------------------------------------------------
 
-_BEGIN: Final = re.compile(rb"""(?<![0-9A-Za-z_])[bB](['"])(?=\s*+(?:\\n|\\t|\\r)*+\s*+\{)""")
-_END: Final = {
-    b"'": re.compile(rb"(?:[^'\\\n]++|\\.)*+", re.DOTALL),
-    b'"': re.compile(rb'(?:[^"\\\n]++|\\.)*+', re.DOTALL),
-}
-_ESCAPE: Final = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|([0-7]{1,3})|(\n|\r\n)|(.))", re.DOTALL)
-_ESCAPED: Final = dict(
-    zip(b"abfnrtv\\'\"", [b"\a", b"\b", b"\f", b"\n", b"\r", b"\t", b"\v", b"\\", b"'", b'"'], strict=True)
+# `|(?!)` in a possessive group: see tests/possessive.py
+_LITERAL: Final = re.compile(
+    rb"""(?<![0-9A-Za-z_])[bB](['"])(?=\s*+(?:\\n|\\t|\\r)*+\s*+\{)"""
+    rb"""((?:[^'"\\\n]++|\\.|(?!\1)['"]|(?!))*+)(\1?)""",
+    re.DOTALL,
 )
+_ESCAPE: Final = re.compile(rb"""\\(?:x[0-9A-Fa-f]{2}|[0-3]?[0-7]{1,2}|[abfnrtv\\'"])""")
 
 
 class Literal(NamedTuple):
@@ -368,35 +367,26 @@ class Literal(NamedTuple):
         at = self.first
         for escape in _ESCAPE.finditer(self.line, self.first, self.last):
             offsets += range(at, escape.start())
-            offsets += [escape.start()] * len(_escaped(escape))
+            offsets += [escape.start()]
             at = escape.end()
         return [*offsets, *range(at, self.last + 1)]
 
 
 def has_literals(text: bytes) -> bool:
     """Whether a line in this text has a literal that begins like a JSON object."""
-    return _BEGIN.search(text) is not None
+    return _LITERAL.search(text) is not None
 
 
 def find_literal(line: bytes) -> Literal | None:
     """The first literal of a line that begins like a JSON object, or None."""
-    begin = _BEGIN.search(line)
-    if begin is None:
+    found = _LITERAL.search(line)
+    if found is None:
         return None
-    first = begin.end()
-    end = _END[begin[1]].match(line, first)
-    last = first if end is None else end.end()
-    closed = line[last : last + 1] == begin[1]
-    if not closed:
+    first, last = found.span(2)
+    if not found[3]:
         last = len(line.rstrip(b"\r\n"))
-    return Literal(line, first, last, _ESCAPE.sub(_escaped, line[first:last]), closed)
-
-
-def _escaped(escape: re.Match[bytes]) -> bytes:
-    digits, octal, newline, letter = escape.groups()
-    if digits is not None or octal is not None:
-        return bytes([int(digits, 16) if octal is None else int(octal, 8) & 0xFF])
-    return b"" if newline is not None else _ESCAPED.get(letter[0], escape[0])
+    value = _ESCAPE.sub(lambda escape: codecs.escape_decode(escape[0])[0], line[first:last])
+    return Literal(line, first, last, value, bool(found[3]))
 
 
 def _unfold(messages: Messages) -> Messages:

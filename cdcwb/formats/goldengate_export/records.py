@@ -250,19 +250,14 @@ class Record:
         part, name = self.layout.roles.get(role, ("", ""))
         return self._text(part, name, getattr(self, part)[name]) or None if part else None
 
-    def columns(self, part: str) -> Mapping[str, Any] | None:
-        """The before or after image without the companions that mark missing columns."""
-        image: Mapping[str, Any] | None = getattr(self, part)
-        pairs = () if image is None else _companions(tuple(image))
-        return {name: image[name] for name, _ in pairs} if image and pairs else image
-
-    def image(self, part: str) -> Mapping[str, Any] | None:
-        """The same without the columns that are missing from the record."""
+    def image(self, part: str, with_missing: bool = False) -> Mapping[str, Any] | None:
+        """The before or after image without companions, and without the columns that they mark as missing from the
+        record unless ``with_missing``."""
         image: Mapping[str, Any] | None = getattr(self, part)
         pairs = () if image is None else _companions(tuple(image))
         if image is None or not pairs:
             return image
-        return {name: image[name] for name, flag in pairs if not flag or not _is_true(image[flag])}
+        return {name: image[name] for name, flag in pairs if with_missing or not flag or not _is_true(image[flag])}
 
     def texts(self, part: str, values: Mapping[str, Any]) -> dict[str, str | None]:
         """Values of a part as text."""
