@@ -90,18 +90,17 @@ class ColumnFacts:
 
     def take(self, values: Sequence[Any], typed: bool) -> None:
         """Adds values. Those of JSON are ``typed``; texts of XML are numbers if all of them are."""
-        present = [value for value in values if value is not None]
+        types = set(map(type, values)) - {type(None)}
         numbers: set[str] = set()
         if typed:
-            types = set(map(type, present))
             self.kinds |= {_KINDS.get(one, "text") for one in types}
             if int in types:
-                integers = [value for value in present if value.__class__ is int]
+                integers = [value for value in values if value.__class__ is int]
                 numbers = {str(min(integers)), str(max(integers))}
             if Number in types:
-                numbers |= {value for value in present if value.__class__ is Number}
-        elif present and self.kinds != {"text"}:
-            numbers = set(present)
+                numbers |= {value for value in values if value.__class__ is Number}
+        elif types and self.kinds != {"text"}:
+            numbers = set(values) - {None}
             if not all(map(_NUMBER.match, numbers)):
                 numbers = set()
             self.kinds.add("number" if numbers else "text")

@@ -207,7 +207,7 @@ def decode_messages(messages: Messages, literals: bool) -> Batch:
     messages, items = _decoded(messages, literals)
     facts = columns_of({**messages.facts, "key": key_texts(messages.key)})
     more = {name: texts.to_pylist() for name, texts in facts.items()}
-    for number, item in enumerate(items):
+    for number, item in enumerate(items if more else ()):
         if item.record is not None:
             item.facts = {name: texts[number] for name, texts in more.items()}
 
@@ -267,7 +267,7 @@ def _item(value: bytes, messages: Messages, number: int) -> Item:
         item.kind = Kind.MALFORMED
     elif item.record is None:
         item.kind = Kind.TOMBSTONE  # that Kafka Connect wrapped
-    item.notes += [(Problem.JSON_SYNTAX, remark) for remark in remarks]
+    item.notes = tuple((Problem.JSON_SYNTAX, remark) for remark in remarks)
     return item
 
 

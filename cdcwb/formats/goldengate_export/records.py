@@ -414,8 +414,8 @@ class Item:
     record: Record | None = None
     wrong: tuple[Problem, str] | None = None
     kind: Kind | None = None
-    notes: list[tuple[Problem, str]] = field(default_factory=list)
-    facts: Mapping[str, str | None] = field(default_factory=dict)
+    notes: tuple[tuple[Problem, str], ...] = ()
+    facts: Mapping[str, str | None] | None = None
     transaction: Event | None = None
 
 
@@ -453,12 +453,11 @@ def events_of(batch: Batch, location: Location, to_utc: ToUtc | None, wanted: Wa
 
 
 def _event(item: Item, images: bool) -> Event:
-    event: Event = {}
+    event: Event = {**(item.transaction or {})}
     if item.wrong is not None:
         note(event, *item.wrong)
-    event |= item.transaction or {}
     if item.record is not None:
-        event_of(item.record, images, event, item.facts, item.transaction is not None)
+        event_of(item.record, images, event, item.facts or {}, item.transaction is not None)
     if item.kind is not None:
         event["kind"] = item.kind
     for problem in item.notes:

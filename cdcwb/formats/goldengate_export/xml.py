@@ -26,6 +26,7 @@ from cdcwb.formats.goldengate_export.records import (
     OPERATIONS,
     UNREADABLE,
     Batch,
+    Event,
     Item,
     Record,
     field_meaning,
@@ -482,12 +483,12 @@ class XmlReader:
                 self._complete(item, record, ids)
             if complete and is_undeclared:
                 sentence = f"the text is not in {self.encoding}, which the file declares; it is read as ISO 8859-1"
-                item.notes.append((Problem.CHARSET, sentence))
+                item.notes += ((Problem.CHARSET, sentence),)
         if item.wrong is not None:
             item.kind = Kind.MALFORMED
             self._before = None
             if ids is not None:
-                item.notes.append((Problem.GAP, UNREADABLE))
+                item.notes += ((Problem.GAP, UNREADABLE),)
         return item, ids
 
     def _bytes(self, piece: Piece) -> bytes:
@@ -537,24 +538,23 @@ class XmlReader:
         record.headers = {**record.headers, **{n: v for n, v in ids.attributes.items() if n not in record.headers}}
         wrong = ids.take(record.tokens)
         if wrong is not None:
-            item.notes.append((Problem.CONFLICT, wrong))
+            item.notes += ((Problem.CONFLICT, wrong),)
 
     def _in_transaction(self, item: Item, piece: Piece, ids: _Ids) -> Item:
         """Adds id, order and end of the transaction, and the headers that name them in every record."""
-        item.transaction = {"transaction_id": ids.xid or f"~{self.index}:{ids.transaction.offset}"}
-        item.facts = facts = {"csn": ids.csn, "xid": ids.xid, "TransInd": None}
+        event: Event = {"transaction_id": ids.xid or f"~{self.index}:{ids.transaction.offset}"}
+        item.transaction, has_tag, indicator = event, ids.transaction.tag is not None, None
+        if piece.what is not What.MALFORMED:
+            event["event_no"], event["last_in_transaction"] = piece.number or None, piece.ends
+            is_first = piece.number <= 1 and has_tag
+            indicator = ("3" if piece.ends else "0") if is_first else ("2" if piece.ends else "1")
+            if piece.number == 1 and not has_tag:
+                item.notes += ((Problem.NO_BEGIN, "the tag that opens the transaction is missing"),)
+            if piece.unended:
+                item.notes += ((Problem.OPEN_TRANSACTION, "the tag that ends the transaction is missing"),)
         if piece.what is What.EMPTY:
-            item.transaction |= {"record_type": "transaction", "headers": ids.attributes}
-        if piece.what is What.MALFORMED:
-            return item
-        item.transaction |= {"event_no": piece.number or None, "last_in_transaction": piece.ends}
-        has_tag = ids.transaction.tag is not None
-        if piece.number == 1 and not has_tag:
-            item.notes.append((Problem.NO_BEGIN, "the tag that opens the transaction is missing"))
-        if piece.unended:
-            item.notes.append((Problem.OPEN_TRANSACTION, "the tag that ends the transaction is missing"))
-        is_first = piece.number <= 1 and has_tag
-        facts["TransInd"] = ("3" if piece.ends else "0") if is_first else ("2" if piece.ends else "1")
+            event["record_type"], event["headers"] = "transaction", ids.attributes
+        item.facts = {"csn": ids.csn, "xid": ids.xid, "TransInd": indicator}
         return item
 
 
