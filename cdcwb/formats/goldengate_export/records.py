@@ -32,46 +32,33 @@ __all__ = [
 FORMAT: Final = "goldengate-export"
 
 OPERATIONS: Final = {
-    "I": "INSERT",
-    "U": "UPDATE",
-    "D": "DELETE",
-    "T": "TRUNCATE",
-    "INSERT": "INSERT",
-    "UPDATE": "UPDATE",
-    "PKUPDATE": "UPDATE",
-    "DELETE": "DELETE",
-    "TRUNCATE": "TRUNCATE",
-    "DDL": "DDL",
+    spelling: operation
+    for operation, spellings in {
+        "INSERT": ("I", "INSERT"),
+        "UPDATE": ("U", "UPDATE", "PKUPDATE"),
+        "DELETE": ("D", "DELETE"),
+        "TRUNCATE": ("T", "TRUNCATE"),
+        "DDL": ("DDL",),
+    }.items()
+    for spelling in spellings
 }
 """Operations in the spelling of exports, in capitals; others are ``UNKNOWN(x)``."""
 
 _ROLES: Final = {
-    "table": "table",
-    "objectname": "table",
-    "op_type": "operation",
-    "optype": "operation",
-    "op_ts": "time",
-    "timestamp": "time",
-    "current_ts": "current",
-    "currenttimestamp": "current",
-    "pos": "position",
-    "position": "position",
-    "primary_keys": "keys",
-    "primarykeys": "keys",
-    "primarykeycolumns": "keys",
-    "tokens": "tokens",
-    "alltokens": "tokens",
-    "xid": "xid",
-    "csn": "csn",
-    "txind": "txind",
-    "tx_ind": "txind",
-    "seqno": "seqno",
-    "rba": "rba",
-    "rowid": "rowid",
-    "opseqno": "opseqno",
-    "op_seqno": "opseqno",
-    "before": "before",
-    "after": "after",
+    name: role
+    for role, names in {
+        "table": ("table", "objectname"),
+        "operation": ("op_type", "optype"),
+        "time": ("op_ts", "timestamp"),
+        "current": ("current_ts", "currenttimestamp"),
+        "position": ("pos", "position"),
+        "keys": ("primary_keys", "primarykeys", "primarykeycolumns"),
+        "tokens": ("tokens", "alltokens"),
+        "txind": ("txind", "tx_ind"),
+        "opseqno": ("opseqno", "op_seqno"),
+        **{name: (name,) for name in ("xid", "csn", "seqno", "rba", "rowid", "before", "after")},
+    }.items()
+    for name in names
 }
 _XML_ROLES: Final = {"type": "operation", "ts": "time"}
 

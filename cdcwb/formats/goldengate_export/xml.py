@@ -113,27 +113,14 @@ def pieces(
 
 def boundaries(view: memoryview, size: int) -> list[int]:
     """The offsets at which the file may be split: at operations and transactions, at least ``size`` bytes apart, from 0
-    on. White space alone is not a part: it belongs to the next one."""
+    on."""
     found = [0]
-    inside: bytes | None = None
-    for token in TOKEN.finditer(view):
-        slash, name = token.group(1, 2)
-        if name is None:
-            continue
-        if slash:
-            inside = None if name == inside else inside
-        elif name == b"dbupdate" or inside is not None:
-            inside = None if _closed(token) else name
-        else:
-            if token.start() >= found[-1] + size and not _blank(view[found[-1] : token.start()]):
-                found.append(token.start())
-            if name == b"operation" and not _closed(token):
-                inside = name
+    for piece in pieces(view, 0, len(view)):
+        one = piece.transaction
+        begins = piece.first if one is None else one.offset if one.tag is not None else -1
+        if begins == piece.start >= found[-1] + size:
+            found.append(piece.start)
     return found
-
-
-def _closed(token: re.Match[bytes]) -> bool:
-    return token[0].rstrip().endswith(b"/>")
 
 
 class _Framer:
