@@ -24,10 +24,9 @@ from cdcwb.formats.goldengate_export.exports import Summary, parts, probe, scan,
 from cdcwb.formats.goldengate_export.records import FORMAT, Names, ToUtc
 from cdcwb.formats.goldengate_export.table import Version, defined_versions, inferred_versions
 from cdcwb.formats.messages import Bounds, Container
-from cdcwb.formats.messages.format import given_options
+from cdcwb.formats.messages.format import file_notes, given_options
 from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.formats.moments import parse_zone, to_utc
-from cdcwb.model import Problem
 from cdcwb.words import plural
 
 __all__ = ["OPTIONS", "Options", "Part", "Plan", "make_plan", "make_row_plan", "pieces_of"]
@@ -126,7 +125,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run) -> Plan:
     plan = Plan(files, splits, options.time_zone)
     found = [(files[split.file].path, one) for split, one in zip(splits, scans, strict=True)]
     _conclude(plan, found, definitions, options.mode)
-    plan.notes += [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in files if one.problem]
+    plan.notes += file_notes(files)
     return plan
 
 

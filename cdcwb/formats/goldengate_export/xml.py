@@ -275,6 +275,7 @@ BATCH: Final = 4096
 """Records of a batch, unless a transaction is longer; of such a one four times as many."""
 
 _BYTES: Final = 16 << 20
+_BOTH: Final = 2  # ids of a transaction
 _LATIN: Final = "iso-8859-1"
 _TRUE: Final = frozenset({"true", "1", "yes"})
 _NULLS: Final = ("isNull", "isnull", "is_null", "null", "nil", "xsi:nil")
@@ -308,12 +309,8 @@ def parse_element(text: bytes, complete: bool = True) -> Record:
     return Record(table, operation, builder.attributes, builder.tokens, before, after, builder.keys, complete=complete)
 
 
-class _Refused(ValueError):  # noqa: N818  (its message becomes part of the sentence of the problem)
-    pass
-
-
 def _refuse(*_: Any) -> None:
-    raise _Refused("a document type or an entity is declared, which exports do not do")
+    raise ValueError("a document type or an entity is declared, which exports do not do")
 
 
 class _Builder:
@@ -382,13 +379,12 @@ def _decoded(text: bytes, encoding: str | None) -> tuple[bytes, bool]:
 
 @dataclass(slots=True)
 class _Ids:
-    """The attributes of a transaction's tag, and the ids in the tokens of its records. ``complete``: the tokens of all
-    of its records were read."""
+    """The attributes of a transaction's tag, and the ids (``xid``, ``csn``) in the tokens of its records. ``complete``:
+    the tokens of all of its records were read."""
 
     transaction: Transaction
     attributes: Mapping[str, str]
-    xid: str | None = None
-    csn: str | None = None
+    known: dict[str, str] = field(default_factory=dict)
     complete: bool = False
 
     def take(self, tokens: Mapping[str, str | None]) -> str | None:
@@ -396,20 +392,10 @@ class _Ids:
         wrong = None
         for name, value in tokens.items():
             role = role_of_token(name)
-            if not value or role is None:
-                continue
-            known = getattr(self, role)
-            if known is None:
-                setattr(self, role, value)
-            elif known != value:
+            if value and role is not None and (known := self.known.setdefault(role, value)) != value:
                 what = "id" if role == "xid" else "commit sequence number"
                 wrong = f"{name} is {value}, but the transaction's {what} is {known}"
         return wrong
-
-    @property
-    def is_known(self) -> bool:
-        """Whether both ids are known."""
-        return self.xid is not None and self.csn is not None
 
 
 class XmlReader:
@@ -500,7 +486,7 @@ class XmlReader:
 
     def _look_ahead(self, last: Piece, ids: _Ids, stop: int) -> None:
         """Reads on for the ids of a transaction that continues after the batch."""
-        if ids.complete or ids.is_known:
+        if ids.complete or len(ids.known) == _BOTH:
             return
         ids.complete = True
         for piece in pieces(self.view, last.stop, stop, replace(ids.transaction)):
@@ -510,7 +496,7 @@ class XmlReader:
             if b"<token" in text:
                 with suppress(ValueError):
                     ids.take(parse_element(_decoded(text, self.encoding)[0]).tokens)
-            if piece.ends or ids.is_known:
+            if piece.ends or len(ids.known) == _BOTH:
                 return
 
     def _complete(self, item: Item, record: Record, ids: _Ids) -> None:
@@ -529,7 +515,8 @@ class XmlReader:
 
     def _in_transaction(self, item: Item, piece: Piece, ids: _Ids) -> Item:
         """Adds id, order and end of the transaction, and the headers that name them in every record."""
-        event: Event = {"transaction_id": ids.xid or f"~{self.index}:{ids.transaction.offset}"}
+        xid = ids.known.get("xid")
+        event: Event = {"transaction_id": xid or f"~{self.index}:{ids.transaction.offset}"}
         item.transaction, has_tag, indicator = event, ids.transaction.tag is not None, None
         if piece.what is not What.MALFORMED:
             event["event_no"], event["last_in_transaction"] = piece.number or None, piece.ends
@@ -541,7 +528,7 @@ class XmlReader:
                 item.notes += ((Problem.OPEN_TRANSACTION, "the tag that ends the transaction is missing"),)
         if piece.what is What.EMPTY:
             event["record_type"], event["headers"] = "transaction", ids.attributes
-        item.facts = {"csn": ids.csn, "xid": ids.xid, "TransInd": indicator}
+        item.facts = {"csn": ids.known.get("csn"), "xid": xid, "TransInd": indicator}
         return item
 
 
