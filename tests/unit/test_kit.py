@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,20 @@ def test_gbase8s_passes_at_twenty_sizes_of_splits(tmp_path: Path) -> None:
     options = {"files": 3, "cut_records": True, "schema_changes": 3, "undo_share": 0.3}
     found = check_format("gbase8s", capture("gbase8s", tmp_path, 150, **options), sizes=TWENTY, mutations=20)
     assert found.transactions > 10
+
+
+def test_goldengate_passes_at_twenty_sizes_of_splits_with_lines_lost_and_doubled(tmp_path: Path) -> None:
+    paths = capture(
+        "goldengate", tmp_path, 25, trail_files=2, capture_files="trail", transaction_size=4, all_types_share=0.2
+    )
+    chance = random.Random(5)
+    for path in map(Path, paths):
+        lines = path.read_bytes().splitlines(keepends=True)
+        for at in sorted(chance.sample(range(len(lines)), 12), reverse=True):
+            lines[at : at + 1] = [] if chance.random() < 0.5 else lines[at : at + 2]
+        path.write_bytes(b"".join(lines))
+    found = check_format("goldengate", paths, sizes=[8 * size for size in TWENTY], mutations=20)
+    assert found.transactions > 5
 
 
 @pytest.mark.full
