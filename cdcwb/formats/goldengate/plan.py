@@ -259,8 +259,11 @@ def scan(found: Found, stream: Stream, window: TextWindow) -> int:
     place = window.base + records.start
     file = np.searchsorted(np.array(stream.starts), place, side="right") - 1
     _transactions(found, window, some)
-    _sections(found, stream, window, file)
-    _times(found, window, file)
+    headers = {
+        record: file_header(records.data(record)) for record in chosen[records.shape[chosen] == FILE_HEADER].tolist()
+    }
+    _sections(found, stream, window, file, headers)
+    _times(found, window, file, headers)
     for record in chosen[facts.io[chosen] == METADATA].tolist():
         if record in records.definition:
             index, offset, length = stream.location(int(place[record]), window.base + int(records.stop[record]))
@@ -318,17 +321,20 @@ def _add_tokens(one: Open, facts: RecordFacts, some: Bools) -> None:
             setattr(one, name, values[0].as_py())
 
 
-def _sections(found: Found, stream: Stream, window: TextWindow, file: Ints) -> None:
+FileHeaders = Mapping[int, Mapping[str, str]]
+"""The fields of the file headers of a window, by the number of the record."""
+
+
+def _sections(found: Found, stream: Stream, window: TextWindow, file: Ints, headers: FileHeaders) -> None:
     records, chosen, base = window.records, window.chosen, window.base
     end = base + int(window.end[-1])
     marks: dict[int, Section] = {at: Section(at, stream.file_at(at)) for at in stream.starts[:-1] if base <= at < end}
     for at, path in _named_trails(window):
         one = marks.setdefault(base + at, Section(base + at, stream.file_at(base + at)))
         one.name, one.sequence = path, split_path(path)[1]
-    for record in chosen[records.shape[chosen] == FILE_HEADER].tolist():
+    for record, fields in headers.items():
         place = base + int(records.start[record])
         one = marks.setdefault(place, Section(place, int(file[record])))
-        fields = file_header(records.data(record))
         sequence, name = fields.get("FileSeqno", ""), fields.get("FileName") or None
         one.header = f"{int(records.moment[record])} {int(records.length[record])}"
         one.name = one.name or name
@@ -380,12 +386,12 @@ def _extend(section: Section, records: Records, facts: RecordFacts, some: Ints) 
     section.next = MISSING if total == MISSING else section.last + total
 
 
-def _times(found: Found, window: TextWindow, file: Ints) -> None:
+def _times(found: Found, window: TextWindow, file: Ints, headers: FileHeaders) -> None:
     records, chosen = window.records, window.chosen
     julian = records.julian.copy()
-    for record in chosen[records.shape[chosen] == FILE_HEADER].tolist():
+    for record, fields in headers.items():
         if julian[record] == MISSING:
-            created = from_iso(file_header(records.data(record)).get("CreationTime"))
+            created = from_iso(fields.get("CreationTime"))
             julian[record] = MISSING if created is None else created
     for one in np.unique(file[chosen]).tolist():
         mine = chosen[file[chosen] == one]
