@@ -9,7 +9,7 @@ columns (Base64 in FORMATXML) cannot be distinguished from text and remain text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -278,8 +278,8 @@ _BYTES: Final = 16 << 20
 _BOTH: Final = 2  # ids of a transaction
 _LATIN: Final = "iso-8859-1"
 _TRUE: Final = frozenset({"true", "1", "yes"})
-_NULLS: Final = ("isNull", "isnull", "is_null", "null", "nil", "xsi:nil")
-_MISSING: Final = ("missing", "isMissing", "ismissing")
+_NULLS: Final = frozenset({"isNull", "isnull", "is_null", "null", "nil", "xsi:nil"})
+_MISSING: Final = frozenset({"missing", "isMissing", "ismissing"})
 
 
 # --- elements ---------------------------------------------------------------------------------------------------------
@@ -330,8 +330,8 @@ class _Builder:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.data.clear()
         if name in ("before", "after"):
-            self.null = bool(attributes) and _is_flagged(attributes, _NULLS)
-            self.missing = bool(attributes) and _is_flagged(attributes, _MISSING)
+            self.null = _is_flagged(attributes, _NULLS)
+            self.missing = _is_flagged(attributes, _MISSING)
         elif name in ("col", "column"):
             self.column = attributes.get("name", "")
             status = attributes.get("status", "").lower()
@@ -358,9 +358,9 @@ class _Builder:
         self.data.clear()
 
 
-def _is_flagged(attributes: Mapping[str, str], flags: Sequence[str]) -> bool:
+def _is_flagged(attributes: Mapping[str, str], flags: frozenset[str]) -> bool:
     """Whether one of the flags is true."""
-    return any(attributes.get(flag, "").lower() in _TRUE for flag in flags)
+    return any(value.lower() in _TRUE for name, value in attributes.items() if name in flags)
 
 
 def _decoded(text: bytes, encoding: str | None) -> tuple[bytes, bool]:
