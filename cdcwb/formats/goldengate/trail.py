@@ -7,7 +7,7 @@ Logdump prints: no complete real trail was available.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -120,7 +120,8 @@ def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, 
     rows: list[int] = []
     reach: list[int] = []
     gaps: dict[int, Reason] = {}
-    firsts = frozenset(begins.tolist())
+    firsts, edges = frozenset(begins.tolist()), [*begins.tolist(), len(data)]
+    good = [*found.start[found.whole].tolist(), len(data)]
     at, row, is_big = 0, 0, True
     while at < (len(data) if is_end else size):
         is_first = at in firsts
@@ -139,12 +140,12 @@ def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, 
             gaps[at] = _overrun(data, found, row)
             at = ends[row]
         else:
-            stop = int(np.append(begins, len(data))[np.searchsorted(begins, at, side="right")])
-            then = next((starts[one] for one in range(row, len(starts)) if whole[one]), stop)
-            if not is_end and min(then, stop) >= size:
+            stop = edges[bisect_right(edges, at)]
+            then = min(good[bisect_left(good, at)], stop)
+            if not is_end and then >= size:
                 break
             gaps[at] = _wrong(data[at:stop], is_big and not is_first, is_first)
-            at = min(then, stop)
+            at = then
     return found.of(np.array(rows, np.int64)), np.array(reach, np.int64), gaps
 
 
