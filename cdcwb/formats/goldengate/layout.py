@@ -5,63 +5,28 @@ codes of their columns (§4.6), and the signature of a raw trail (§1.2).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from cdcwb.model import Kind, Operation
 
 __all__ = [
-    "BINARY_SUBTYPE",
-    "BY_INDEX",
-    "CHARACTERS",
-    "COMPRESSED",
-    "DDL_ITEMS",
-    "DDL_STATEMENT",
-    "DELETE",
-    "FIELDS",
-    "FILE_HEADER_GROUPS",
-    "FILE_HEADER_TOKENS",
-    "GHDR",
-    "GHDR_FIXED",
-    "GHDR_TIME",
-    "GUESS",
-    "GUESS_FIXED",
-    "HALVES",
-    "HEADER_TOKENS",
-    "IMAGE_LETTERS",
-    "IO_TYPES",
-    "JULIAN_EPOCH_US",
-    "KEYED",
-    "LISTED",
-    "PARTITION",
-    "SIGNATURE",
-    "TOKENS",
-    "TOKEN_MEANINGS",
-    "TRANS_IND",
-    "UNIFIED",
-    "Coding",
-    "How",
-    "IoType",
-    "coding_of",
-    "field_meaning",
-    "io_type_of",
-    "is_before_image",
-    "is_known",
-    "is_raw_trail",
-    "logdump_script",
-    "shown",
-    "token_name",
-    "type_name",
-]
+    "BINARY_SUBTYPE", "BY_INDEX", "CHARACTERS", "COMPRESSED", "DDL_ITEMS", "DDL_STATEMENT", "DELETE", "FIELDS",
+    "FILE_HEADER_GROUPS", "FILE_HEADER_TOKENS", "GHDR", "GHDR_FIXED", "GHDR_TIME", "GUESS", "GUESS_FIXED", "HALVES",
+    "HEADER", "HEADER_TOKENS", "IMAGE_LETTERS", "IO_TYPES", "JULIAN_EPOCH_US", "KEYED", "LISTED", "PARTITION",
+    "SIGNATURE", "TOKENS", "TOKEN_MEANINGS", "TRANS_IND", "UNIFIED", "Coding", "How", "IoType", "coding_of",
+    "field_meaning", "io_type_of", "is_before_image", "is_known", "is_raw_trail", "logdump_script", "shown",
+    "token_name", "type_name",
+]  # fmt: skip
 
 
 JULIAN_EPOCH_US: Final = 210866760000000000
 """1970-01-01 00:00 UTC in a trail's own time: microseconds since noon of Julian day 0."""
 
+# --- record types -----------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True, slots=True)
-class IoType:
+
+class IoType(NamedTuple):
     """A type of record. ``kind`` and ``operation`` are those of its events; ``aliases`` are other names in Logdump or
     its manuals. ``certain``: number and name were observed together, or are documented together."""
 
@@ -73,25 +38,23 @@ class IoType:
     certain: bool = True
 
 
-_C: Final = Kind.CHANGE
+_UPDATE: Final = (Kind.CHANGE, Operation.UPDATE)
 IO_TYPES: Final[dict[int, IoType]] = {
     1: IoType("Abort", "transaction aborted (NonStop)"),
     2: IoType("Commit", "transaction committed (NonStop)"),
-    3: IoType("Delete", "row deleted: the deleted row, or its key only", _C, Operation.DELETE),
+    3: IoType("Delete", "row deleted: the deleted row, or its key only", Kind.CHANGE, Operation.DELETE),
     4: IoType("EndRollBack", "database rollback ended (NonStop)"),
-    5: IoType("Insert", "row inserted", _C, Operation.INSERT),
+    5: IoType("Insert", "row inserted", Kind.CHANGE, Operation.INSERT),
     6: IoType("Prepared", "networked transaction prepared to commit (NonStop)"),
     7: IoType("TMF-Shutdown", "transaction facility shut down (NonStop)", aliases=("TMFShutdown",)),
     8: IoType("TransBegin", "begin of a transaction; not in use"),
     9: IoType("TransRelease", "transaction released; not in use"),
-    10: IoType(
-        "Update", "row updated: the full image, or with Partition 4 key and changed columns", _C, Operation.UPDATE
-    ),
-    11: IoType("UpdateComp", "row updated, compressed by the audit facility (NonStop)", _C, Operation.UPDATE),
+    10: IoType("Update", "row updated: the full image, or with Partition 4 key and changed columns", *_UPDATE),
+    11: IoType("UpdateComp", "row updated, compressed by the audit facility (NonStop)", *_UPDATE),
     12: IoType("FileAlter", "attributes of a file altered (NonStop)"),
     13: IoType("FileCreate", "file created (NonStop)"),
     14: IoType("FilePurge", "file purged (NonStop)"),
-    15: IoType("FieldComp", "row updated: key and changed columns only", _C, Operation.UPDATE),
+    15: IoType("FieldComp", "row updated: key and changed columns only", *_UPDATE),
     16: IoType("FileRename", "file renamed (NonStop)"),
     17: IoType("AuxPointer", "pointer to an auxiliary audit trail (NonStop)"),
     18: IoType("NetworkCommit", "networked transaction committed (NonStop)"),
@@ -99,7 +62,7 @@ IO_TYPES: Final[dict[int, IoType]] = {
     20: IoType("CurrentPos", "recorded position in the audit trail"),
     89: IoType("SQL/MX DDL OP", "DDL of SQL/MX (NonStop)"),
     90: IoType("GGSSQLCol", "SQL table columns were added or changed"),
-    100: IoType("GGSPurgedata", "table truncated: all of its rows were deleted", _C, Operation.TRUNCATE),
+    100: IoType("GGSPurgedata", "table truncated: all of its rows were deleted", Kind.CHANGE, Operation.TRUNCATE),
     101: IoType("GGSPurge", "file purged (NonStop)", aliases=("GGSPurgeFile", "GGSPurge(File)")),
     102: IoType("GGSCreate", "file created (NonStop)", aliases=("GGSCreateFile", "GGSCreate(File)")),
     103: IoType("GGSAlter", "file altered (NonStop)", aliases=("GGSAlterFile", "GGSAlter(File)")),
@@ -107,21 +70,12 @@ IO_TYPES: Final[dict[int, IoType]] = {
     105: IoType("GGSSetMode", "file mode set (NonStop)", certain=False),
     106: IoType("GGSChangeLabel", "file label changed (NonStop)", certain=False),
     107: IoType("GGSControl", "file control operation (NonStop)", certain=False),
-    115: IoType("GGSPKUpdate", "key updated: the old key, then the new columns", _C, Operation.UPDATE),
+    115: IoType("GGSPKUpdate", "key updated: the old key, then the new columns", *_UPDATE),
     116: IoType("LargeObject", "a segment of a large object of the preceding record", Kind.FRAGMENT),
     132: IoType("GGSSequence", "number of a sequence", aliases=("Sequence",), certain=False),
-    134: IoType(
-        "GGSUnifiedUpdate", "row updated: before and after image in one record", _C, Operation.UPDATE, certain=False
-    ),
-    135: IoType("GGSUnifiedPKUpdate", "key updated: before and after image in one record", _C, Operation.UPDATE),
-    140: IoType(
-        "Upsert",
-        "row updated, or inserted if it did not exist",
-        _C,
-        Operation.UPDATE,
-        aliases=("GGSUpsert",),
-        certain=False,
-    ),
+    134: IoType("GGSUnifiedUpdate", "row updated: before and after image in one record", *_UPDATE, certain=False),
+    135: IoType("GGSUnifiedPKUpdate", "key updated: before and after image in one record", *_UPDATE),
+    140: IoType("Upsert", "row updated, or inserted if it did not exist", *_UPDATE, ("GGSUpsert",), False),
     150: IoType(
         "RestartAbend",
         "Extract restarted after an abend: the open transaction is rolled back",
@@ -130,7 +84,7 @@ IO_TYPES: Final[dict[int, IoType]] = {
     ),
     151: IoType("RestartOK", "Extract restarted after a clean stop"),
     152: IoType("RecoveryEnd", "Extract's recovery ended", certain=False),
-    160: IoType("DDLOP", "DDL statement", _C, Operation.DDL, aliases=("DDL",)),
+    160: IoType("DDLOP", "DDL statement", Kind.CHANGE, Operation.DDL, aliases=("DDL",)),
     161: IoType("RecordFragment", "the continuation of a record that did not fit", Kind.FRAGMENT, certain=False),
     170: IoType("Metadata", "definition of a database or of a table", Kind.SCHEMA),
     200: IoType("GGSBulkIO", "block of many rows (NonStop)", aliases=("BulkIO",), certain=False),
@@ -179,6 +133,150 @@ def io_type_of(name: str) -> int | None:
     return _BY_NAME.get(_plain(name))
 
 
+# --- the record header ------------------------------------------------------------------------------------------------
+
+TRANS_IND: Final[dict[int, str]] = {
+    0: "first record of its transaction",
+    1: "neither first nor last record of its transaction",
+    2: "last record of its transaction",
+    3: "only record of its transaction",
+}
+"""Position of a record in its transaction."""
+
+IMAGE_LETTERS: Final = b"bmes"
+"""The text of the image line for each TransInd (§2.3)."""
+
+PARTITION: Final[dict[int, str]] = {
+    0x00: "not a compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",
+    0x04: "the row is in FieldComp format, the table's name is in the record; NonStop: FieldComp format too",
+    0x0C: "the row is in FieldComp format, the table is given by its TDR index",
+    0x4C: "as x0c, with the unknown bit x40",
+}
+"""The meaning of Partition on systems other than NonStop (§3.4); of a NonStop BulkIO record it is the source
+partition's number, 0 to 15."""
+
+
+_FIELDS: Final[dict[str, tuple[int, int, str]]] = {
+    "Hdr-Ind": (0, 1, "always E: the record was made by Extract; anything else is invalid data"),
+    "Partition": (1, 1, "form of the data; NonStop BulkIO: the source partition, 0 to 15"),
+    "UndoFlag": (2, 1, "NonStop: 1 if the record undoes an operation of an aborted transaction"),
+    "BeforeAfter": (3, 1, "B: before image, A: after image (also of unified records)"),
+    "RecLength": (4, 2, "bytes of the record's data"),
+    "IOType": (6, 1, "type of the operation"),
+    "OrigNode": (7, 1, "NonStop: number (0 to 255) of the cluster node that the data came from; elsewhere unused"),
+    "TransInd": (28, 1, "first, middle, last or only record of its transaction"),
+    "FormatType": (29, 1, "R: read from the transaction log, F: fetched from the database"),
+    "SyskeyLen": (
+        30,
+        1,
+        "NonStop: length of the system key (4 or 8 bytes) at the beginning of the data; 0: no system key",
+    ),
+    "Incomplete": (31, 1, "not in use"),
+    "AuditRBA": (24, 4, "names the transaction log (Oracle: redo sequence number; MySQL: offset in the binary log)"),
+    "AuditPos": (
+        16,
+        4,
+        "offset in the transaction log (Oracle: byte of the redo log; MySQL: number of the binary log)",
+    ),
+    "DDR index": (24, 2, "number of the database definition"),
+    "TDR index": (26, 2, "number of the table definition; 0: none"),
+    "Continued": (
+        32,
+        1,
+        "Y: a segment that continues in a following record; N: the last segment, or an unsegmented record",
+    ),
+    "RecCount": (33, 1, "number of segments of a large value"),
+}
+_VALUES: Final[dict[tuple[str, int], str]] = {
+    ("Hdr-Ind", 0x45): "the record was made by Extract",
+    ("UndoFlag", 0): "no undo",
+    ("UndoFlag", 1): "NonStop: undoes an operation of an aborted transaction; what the disk process undoes for a "
+    "violated constraint is not flagged",
+    ("BeforeAfter", 0x41): "after image; a unified record has both images and this value",
+    ("BeforeAfter", 0x42): "before image",
+    **{("TransInd", value): meaning for value, meaning in TRANS_IND.items()},
+    ("FormatType", 0x52): "read from the transaction log",
+    ("FormatType", 0x46): "fetched from the database",
+    ("SyskeyLen", 0): "the data does not begin with a system key",
+    ("Continued", 0): "the data does not continue in another record: the last segment, or an unsegmented record",
+    ("Continued", 1): "a segment: the data continues in a following record",
+}
+
+HEADER: Final = tuple(_FIELDS)
+"""The numbers of a record header, in the order of the columns of
+:attr:`~cdcwb.formats.goldengate.records.Records.values`.
+
+Characters (Hdr-Ind, BeforeAfter, FormatType, Continued) are their codes: ``E`` is 0x45; Continued is 1 (Y) or 0 (N).
+"""
+
+GHDR: Final = tuple(sorted(((name, at, size) for name, (at, size, _) in _FIELDS.items()), key=lambda one: one[1]))
+"""Name, offset and size of the numbers in a header token; IO Time is at 8, a 64-bit Julian time (§3.3). A Metadata
+record has DDR and TDR index, any other AuditRBA."""
+
+GHDR_TIME: Final = (8, 8)
+"""Offset and size of IO Time in a header token: microseconds since Julian day 0, UTC."""
+
+GHDR_FIXED: Final = 34
+"""Bytes of a header token before the table's name or index, which Logdump blanks."""
+
+FIELDS: Final = {
+    **{name: meaning for name, (_, _, meaning) in _FIELDS.items()},
+    "IO Time": "time of the operation, in the time zone of the viewer; the trail has UTC",
+}
+"""One sentence for each header field (§3.2)."""
+
+BY_INDEX: Final = 0x08
+"""Bit of Partition: a header ends with the index of the table's definition, not with the table's name (§3.4)."""
+
+CHARACTERS: Final = frozenset({"Hdr-Ind", "BeforeAfter", "FormatType", "Continued"})
+"""Header fields that are a character."""
+
+_DEFINITIONS: Final = {
+    1: "definition of the database",
+    2: "definition of a table",
+    3: "reference to an earlier definition of a table",
+}
+
+
+def shown(name: str, value: int) -> str:
+    """A header value as text: the character for the four that are one, decimal for the others."""
+    if name == "Continued" and value in (0, 1):
+        return "NY"[value]
+    return chr(value) if name in CHARACTERS and 0x20 < value < 0x7F else str(value)
+
+
+def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
+    """The meaning of a header field with this value, in a record whose other fields are ``values``."""
+    io_type = IO_TYPES.get(values.get("IOType", -1))
+    known = _VALUES.get((name, value), FIELDS[name])
+    match name:
+        case "IOType":
+            kind = IO_TYPES.get(value)
+            return "an unknown operation" if kind is None else f"{kind.name}: {kind.meaning}"
+        case "OrigNode" if io_type and io_type.kind is Kind.SCHEMA and value in _DEFINITIONS:
+            return _DEFINITIONS[value]
+        case "OrigNode" if value in (0, 255):
+            return f"no node: the data does not come from NonStop (or, there, from node {value})"
+        case "OrigNode":
+            return f"NonStop: the data came from node {value} of the cluster"
+        case "Partition" if io_type and io_type.name == "GGSBulkIO":
+            return f"NonStop: the bulk operation was on source partition {value}"
+        case "Partition" if value in PARTITION:
+            return PARTITION[value]
+        case "Partition":
+            parts = ["the row is in FieldComp format"] if value & 4 else []
+            parts += ["the table is given by its TDR index"] if value & 8 else []
+            parts += [f"unknown bits x{value & ~0x0C:02x}"] if value & ~0x0C else []
+            return ", ".join(parts) or known
+        case "SyskeyLen" if value:
+            return f"NonStop: the first {value} bytes of the data are the system key"
+        case "RecCount" if value > 1:
+            return f"the value has {value} segments"
+    return known
+
+
+# --- tokens, file headers, DDL ----------------------------------------------------------------------------------------
+
 TOKENS: Final[dict[int, str]] = {
     0x36: "TRANID",
     0x44: "DDL",
@@ -213,34 +311,6 @@ HEADER_TOKENS: Final[dict[str, str]] = {
     "Z": "the record's trailer, which repeats the length of G",
 }
 """The tokens that a record consists of, by letter (§3.7)."""
-
-GHDR: Final[tuple[tuple[str, int, int], ...]] = (
-    ("Hdr-Ind", 0, 1),
-    ("Partition", 1, 1),
-    ("UndoFlag", 2, 1),
-    ("BeforeAfter", 3, 1),
-    ("RecLength", 4, 2),
-    ("IOType", 6, 1),
-    ("OrigNode", 7, 1),
-    ("AuditPos", 16, 4),
-    ("AuditRBA", 24, 4),
-    ("DDR index", 24, 2),
-    ("TDR index", 26, 2),
-    ("TransInd", 28, 1),
-    ("FormatType", 29, 1),
-    ("SyskeyLen", 30, 1),
-    ("Incomplete", 31, 1),
-    ("Continued", 32, 1),
-    ("RecCount", 33, 1),
-)
-"""Name, offset and size of the numbers in a header token; IO Time is at 8, a 64-bit Julian time (§3.3). A Metadata
-record has DDR and TDR index, any other AuditRBA."""
-
-GHDR_TIME: Final = (8, 8)
-"""Offset and size of IO Time in a header token: microseconds since Julian day 0, UTC."""
-
-GHDR_FIXED: Final = 34
-"""Bytes of a header token before the table's name or index, which Logdump blanks."""
 
 FILE_HEADER_GROUPS: Final[dict[int, str]] = {
     0x30: "TrailInfo",
@@ -303,152 +373,36 @@ DDL_ITEMS: Final[dict[str, str]] = {
 }
 """The items of a DDL record, by their codes (§5.3)."""
 
-TRANS_IND: Final[dict[int, str]] = {
-    0: "first record of its transaction",
-    1: "neither first nor last record of its transaction",
-    2: "last record of its transaction",
-    3: "only record of its transaction",
-}
-"""Position of a record in its transaction."""
-
-IMAGE_LETTERS: Final = b"bmes"
-"""The text of the image line for each TransInd (§2.3)."""
-
-PARTITION: Final[dict[int, str]] = {
-    0x00: "not a compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",
-    0x04: "the row is in FieldComp format, the table's name is in the record; NonStop: FieldComp format too",
-    0x0C: "the row is in FieldComp format, the table is given by its TDR index",
-    0x4C: "as x0c, with the unknown bit x40",
-}
-"""The meaning of Partition on systems other than NonStop (§3.4); of a NonStop BulkIO record it is the source
-partition's number, 0 to 15."""
-
-BY_INDEX: Final = 0x08
-"""Bit of Partition: a header ends with the index of the table's definition, not with the table's name (§3.4)."""
-
-CHARACTERS: Final = frozenset({"Hdr-Ind", "BeforeAfter", "FormatType", "Continued"})
-"""Header fields that are a character."""
-
-FIELDS: Final[dict[str, str]] = {
-    "Hdr-Ind": "always E: the record was made by Extract; anything else is invalid data",
-    "Partition": "form of the data; NonStop BulkIO: the source partition, 0 to 15",
-    "UndoFlag": "NonStop: 1 if the record undoes an operation of an aborted transaction",
-    "BeforeAfter": "B: before image, A: after image (also of unified records)",
-    "RecLength": "bytes of the record's data",
-    "IO Time": "time of the operation, in the time zone of the viewer; the trail has UTC",
-    "IOType": "type of the operation",
-    "OrigNode": "NonStop: number (0 to 255) of the cluster node that the data came from; elsewhere unused",
-    "TransInd": "first, middle, last or only record of its transaction",
-    "FormatType": "R: read from the transaction log, F: fetched from the database",
-    "SyskeyLen": "NonStop: length of the system key (4 or 8 bytes) at the beginning of the data; 0: no system key",
-    "Incomplete": "not in use",
-    "AuditRBA": "names the transaction log (Oracle: redo sequence number; MySQL: offset in the binary log)",
-    "AuditPos": "offset in the transaction log (Oracle: byte of the redo log; MySQL: number of the binary log)",
-    "DDR index": "number of the database definition",
-    "TDR index": "number of the table definition; 0: none",
-    "Continued": "Y: a segment that continues in a following record; N: the last segment, or an unsegmented record",
-    "RecCount": "number of segments of a large value",
-}
-"""One sentence for each header field (§3.2)."""
-
-_VALUES: Final[dict[str, dict[int, str]]] = {
-    "Hdr-Ind": {0x45: "the record was made by Extract"},
-    "UndoFlag": {
-        0: "no undo",
-        1: "NonStop: undoes an operation of an aborted transaction; what the disk process undoes for a violated "
-        "constraint is not flagged",
-    },
-    "BeforeAfter": {
-        0x41: "after image; a unified record has both images and this value",
-        0x42: "before image",
-    },
-    "TransInd": TRANS_IND,
-    "FormatType": {0x52: "read from the transaction log", 0x46: "fetched from the database"},
-    "SyskeyLen": {0: "the data does not begin with a system key"},
-    "Incomplete": {0: "not in use"},
-    "Continued": {
-        0: "the data does not continue in another record: the last segment, or an unsegmented record",
-        1: "a segment: the data continues in a following record",
-    },
-}
-_DEFINITIONS: Final = {
-    1: "definition of the database",
-    2: "definition of a table",
-    3: "reference to an earlier definition of a table",
-}
-
-
-def shown(name: str, value: int) -> str:
-    """A header value as text: the character for the four that are one, decimal for the others."""
-    if name == "Continued" and value in (0, 1):
-        return "NY"[value]
-    return chr(value) if name in CHARACTERS and 0x20 < value < 0x7F else str(value)
-
-
-def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
-    """The meaning of a header field with this value, in a record whose other fields are ``values``."""
-    if name == "IOType":
-        kind = IO_TYPES.get(value)
-        return f"{kind.name}: {kind.meaning}" if kind is not None else "an unknown operation"
-    if name == "OrigNode":
-        return _node(value, values.get("IOType"))
-    if name == "Partition":
-        return _partition(value, values.get("IOType"))
-    if name == "SyskeyLen" and value:
-        return f"NonStop: the first {value} bytes of the data are the system key"
-    if name == "RecCount" and value > 1:
-        return f"the value has {value} segments"
-    return _VALUES.get(name, {}).get(value) or FIELDS.get(name, "")
-
-
-def _node(value: int, io_type: int | None) -> str:
-    if io_type == 170 and value in _DEFINITIONS:
-        return _DEFINITIONS[value]
-    if value == 255:
-        return "no node: the data does not come from NonStop (or, there, from node 255)"
-    if value == 0:
-        return "no node: the data does not come from NonStop (or, there, from node 0)"
-    return f"NonStop: the data came from node {value} of the cluster"
-
-
-def _partition(value: int, io_type: int | None) -> str:
-    kind = IO_TYPES.get(io_type) if io_type is not None else None
-    if kind is not None and kind.name == "GGSBulkIO":
-        return f"NonStop: the bulk operation was on source partition {value}"
-    if value in PARTITION:
-        return PARTITION[value]
-    parts = ["the row is in FieldComp format"] if value & 4 else []
-    parts += ["the table is given by its TDR index"] if value & 8 else []
-    unknown = value & ~0x0C
-    parts += [f"unknown bits x{unknown:02x}"] if unknown else []
-    return ", ".join(parts) or FIELDS["Partition"]
+# --- data types -------------------------------------------------------------------------------------------------------
 
 
 class How(IntEnum):
-    """The encoding of a value after its null indicator."""
+    """The encoding of a value after its null indicator.
+
+    * GUESS: unknown, inferred from the bytes
+    * TEXT: two bytes of length in the record's byte order, then as many bytes of text
+    * FIXED_TEXT: the same, padded with blanks at the right. The length may be missing if the text fills the column
+    * INTEGER: big-endian two's complement (or unsigned), with the scale's number of digits after the point
+    * FLOAT: IEEE 754 big-endian of 4 or 8 bytes (assumed)
+    * DECIMAL: zoned or packed decimals, which are not decoded; a number in text form with a length is read
+    * MOMENT: a date, time or interval as text without a length; one with a length is read as well
+    * BINARY: two bytes of length, then bytes that are no text
+    * LOB: a large object's entry in its record; the value is in separate records
+    * UNKNOWN: a code that no public source explains
+    * GUESS_FIXED: unknown, and text may be padded with blanks and without a length, as in the columns of a NonStop
+    """
 
     GUESS = 0
-    """Unknown: inferred from the bytes."""
     TEXT = 1
-    """Two bytes of length in the record's byte order, then as many bytes of text."""
     FIXED_TEXT = 2
-    """The same, padded with blanks at the right. The length may be missing if the text fills the column."""
     INTEGER = 3
-    """Big-endian two's complement (or unsigned), with the scale's number of digits after the point."""
     FLOAT = 4
-    """IEEE 754 big-endian of 4 or 8 bytes (assumed)."""
     DECIMAL = 5
-    """Zoned or packed decimals, which are not decoded; a number in text form with a length is read."""
     MOMENT = 6
-    """A date, time or interval as text without a length; one with a length is read as well."""
     BINARY = 7
-    """Two bytes of length, then bytes that are no text."""
     LOB = 8
-    """A large object's entry in its record; the value is in separate records."""
     UNKNOWN = 9
-    """A code that no public source explains."""
     GUESS_FIXED = 10
-    """Unknown, and text may be padded with blanks and without a length, as in the columns of a NonStop."""
 
 
 class Coding(NamedTuple):
@@ -468,107 +422,75 @@ GUESS: Final = Coding(How.GUESS)
 GUESS_FIXED: Final = Coding(How.GUESS_FIXED)
 """For columns without a definition in records of a NonStop."""
 
-UTF16_SUBTYPE: Final = 1
 BINARY_SUBTYPE: Final = 4
-UTF8_SUBTYPES: Final = frozenset({7, 27, 37})
-
-_TEXT: Final = {
-    0: "CHAR",
-    1: "CHAR UPSHIFT",
-    2: "DOUBLE CHAR",
-    64: "VARCHAR",
-    65: "VARCHAR UPSHIFT",
-    66: "DOUBLE VARCHAR",
+_CHARSETS: Final = {1: "utf-16-be", 7: "utf-8", 27: "utf-8", 37: "utf-8"}  # by sub type
+_INTERVALS: Final = (
+    "YEAR", "MONTH", "YEAR TO MONTH", "DAY", "HOUR", "DAY TO HOUR", "MINUTE", "HOUR TO MINUTE", "DAY TO MINUTE",
+    "SECOND", "MINUTE TO SECOND", "HOUR TO SECOND", "DAY TO SECOND", "FRACTION", "SECOND TO FRACTION",
+    "MINUTE TO FRACTION", "HOUR TO FRACTION", "DAY TO FRACTION",
+)  # fmt: skip
+_DATA_TYPES: Final[dict[int, tuple[str, Coding]]] = {
+    0: ("CHAR", Coding(How.FIXED_TEXT)),
+    1: ("CHAR UPSHIFT", Coding(How.FIXED_TEXT)),
+    2: ("DOUBLE CHAR", Coding(How.FIXED_TEXT)),
+    64: ("VARCHAR", Coding(How.TEXT)),
+    65: ("VARCHAR UPSHIFT", Coding(How.TEXT)),
+    66: ("DOUBLE VARCHAR", Coding(How.TEXT)),
+    130: ("INT16", Coding(How.INTEGER, 2)),
+    131: ("UNSIGNED INT16", Coding(How.INTEGER, 2, signed=False)),
+    132: ("INT32", Coding(How.INTEGER, 4)),
+    133: ("UNSIGNED INT32", Coding(How.INTEGER, 4, signed=False)),
+    134: ("INT64", Coding(How.INTEGER, 8)),
+    135: ("UNSIGNED INT64", Coding(How.INTEGER, 8, signed=False)),
+    140: ("TANDEM REAL", Coding(How.FLOAT, 4)),
+    141: ("TANDEM DOUBLE", Coding(How.FLOAT, 8)),
+    142: ("REAL", Coding(How.FLOAT, 4)),
+    143: ("DOUBLE", Coding(How.FLOAT, 8)),
+    150: ("DECIMAL UNSIGNED", Coding(How.DECIMAL)),
+    151: ("DECIMAL LEADING SIGN SEPARATE", Coding(How.DECIMAL)),
+    152: ("DECIMAL LEADING SIGN EMBEDDED", Coding(How.DECIMAL)),
+    153: ("DECIMAL TRAILING SIGN SEPARATE", Coding(How.DECIMAL)),
+    154: ("DECIMAL TRAILING SIGN EMBEDDED", Coding(How.DECIMAL)),
+    155: ("BIG NUMERIC UNSIGNED", Coding(How.UNKNOWN)),
+    156: ("BIG NUMERIC", Coding(How.UNKNOWN)),
+    189: ("PACKED DECIMAL", Coding(How.DECIMAL)),
+    191: ("DATETIME VARYING", Coding(How.MOMENT)),
+    192: ("DATETIME", Coding(How.MOMENT)),
+    **{code: (f"INTERVAL {unit}", Coding(How.MOMENT)) for code, unit in enumerate(_INTERVALS, 195)},
 }
-_INTEGERS: Final = {
-    130: ("INT16", 2, True),
-    131: ("UNSIGNED INT16", 2, False),
-    132: ("INT32", 4, True),
-    133: ("UNSIGNED INT32", 4, False),
-    134: ("INT64", 8, True),
-    135: ("UNSIGNED INT64", 8, False),
-}
-_FLOATS: Final = {
-    140: ("TANDEM REAL", 4),
-    141: ("TANDEM DOUBLE", 8),
-    142: ("REAL", 4),
-    143: ("DOUBLE", 8),
-}
-_DECIMALS: Final = {
-    150: "DECIMAL UNSIGNED",
-    151: "DECIMAL LEADING SIGN SEPARATE",
-    152: "DECIMAL LEADING SIGN EMBEDDED",
-    153: "DECIMAL TRAILING SIGN SEPARATE",
-    154: "DECIMAL TRAILING SIGN EMBEDDED",
-}
-_BIG: Final = {155: "BIG NUMERIC UNSIGNED", 156: "BIG NUMERIC"}
-_PACKED: Final = 189
-_MOMENTS: Final = {
-    191: "DATETIME VARYING",
-    192: "DATETIME",
-    195: "INTERVAL YEAR",
-    196: "INTERVAL MONTH",
-    197: "INTERVAL YEAR TO MONTH",
-    198: "INTERVAL DAY",
-    199: "INTERVAL HOUR",
-    200: "INTERVAL DAY TO HOUR",
-    201: "INTERVAL MINUTE",
-    202: "INTERVAL HOUR TO MINUTE",
-    203: "INTERVAL DAY TO MINUTE",
-    204: "INTERVAL SECOND",
-    205: "INTERVAL MINUTE TO SECOND",
-    206: "INTERVAL HOUR TO SECOND",
-    207: "INTERVAL DAY TO SECOND",
-    208: "INTERVAL FRACTION",
-    209: "INTERVAL SECOND TO FRACTION",
-    210: "INTERVAL MINUTE TO FRACTION",
-    211: "INTERVAL HOUR TO FRACTION",
-    212: "INTERVAL DAY TO FRACTION",
-}
-_NAMES: Final[dict[int, str]] = {
-    **_TEXT,
-    **{code: facts[0] for code, facts in _INTEGERS.items()},
-    **{code: facts[0] for code, facts in _FLOATS.items()},
-    **_DECIMALS,
-    **_BIG,
-    _PACKED: "PACKED DECIMAL",
-    **_MOMENTS,
-}
+_NO_TYPE: Final = ("", Coding(How.UNKNOWN))
 
 
 def is_known(data_type: int) -> bool:
     """Whether a public source gives the encoding of this type code, if only by its name."""
-    return data_type in _NAMES and data_type not in _BIG
+    return _DATA_TYPES.get(data_type, _NO_TYPE)[1].how is not How.UNKNOWN
 
 
 def type_name(data_type: int, sub_type: int = 0) -> str:
     """The type code and its name: ``134 INT64``; the code alone without a known name."""
-    name = _NAMES.get(data_type)
-    if name is not None and sub_type == BINARY_SUBTYPE and data_type in _TEXT:
+    name, coding = _DATA_TYPES.get(data_type, _NO_TYPE)
+    if sub_type == BINARY_SUBTYPE and coding.how in (How.TEXT, How.FIXED_TEXT):
         name = name.replace("CHAR", "BINARY")
-    return str(data_type) if name is None else f"{data_type} {name}"
+    return f"{data_type} {name}".rstrip()
 
 
 def coding_of(data_type: int, sub_type: int = 0, length: int = 0, scale: int = 0, lob: bool = False) -> Coding:
     """How values are written in a column with this type code and sub type, length in bytes, scale and LOB flag."""
-    charset = "utf-16-be" if sub_type == UTF16_SUBTYPE else "utf-8" if sub_type in UTF8_SUBTYPES else ""
+    name, coding = _DATA_TYPES.get(data_type, _NO_TYPE)
+    charset = _CHARSETS.get(sub_type, "")
     if lob:
         return Coding(How.LOB, charset=charset)
-    if data_type in _TEXT:
-        if sub_type == BINARY_SUBTYPE:
-            return Coding(How.BINARY)
-        if data_type in (2, 66):
-            charset = "utf-16-be"
-        return Coding(How.FIXED_TEXT, length, 0, True, charset) if data_type < 64 else Coding(How.TEXT, charset=charset)
-    if data_type in _INTEGERS:
-        _, size, signed = _INTEGERS[data_type]
-        return Coding(How.INTEGER, size, scale, signed)
-    if data_type in _FLOATS:
-        return Coding(How.FLOAT, _FLOATS[data_type][1])
-    if data_type in _DECIMALS or data_type == _PACKED:
-        return Coding(How.DECIMAL)
-    return Coding(How.MOMENT) if data_type in _MOMENTS else Coding(How.UNKNOWN)
+    if coding.how is How.INTEGER:
+        return coding._replace(scale=scale)
+    if coding.how not in (How.TEXT, How.FIXED_TEXT):
+        return coding
+    if sub_type == BINARY_SUBTYPE:
+        return Coding(How.BINARY)
+    size = length if coding.how is How.FIXED_TEXT else 0
+    return coding._replace(size=size, charset="utf-16-be" if name.startswith("DOUBLE") else charset)
 
+
+# --- raw trails -------------------------------------------------------------------------------------------------------
 
 SIGNATURE: Final = b"GG\r\nTL\n\r"
 """Bytes at the beginning of a trail's file header (docs/formats/goldengate.md §1.2)."""
