@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdcwb.formats.goldengate.bodies import Cell, Form, columns_of
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, Token
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Form, Half, Order, Token, walk
 from cdcwb.formats.goldengate.lines import Role, parse
 from cdcwb.formats.goldengate.records import NO_RECORD, Records, decode, moments, text_of
 from tests.reference.logdump.printed_record import Printed, PrintedColumn, Shape
@@ -118,6 +117,29 @@ TokenID x31 '1' Compatibility    Info x00  Length    2
  0007                                              | ..
 TokenID x32 '2' Charset          Info x00  Length    0
 """
+
+
+class Cell(NamedTuple):
+    """One column of one body, with the offsets of its value."""
+
+    index: int
+    start: int
+    stop: int
+    indicator: int
+    half: Half
+    bare: bool = False
+
+
+def columns_of(
+    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
+) -> tuple[list[Cell], int]:
+    """The complete columns of one body, and their end if it is before that of the body (else -1)."""
+    start, size, forms, skips = np.array([[0], [len(body)], [form], [skip]])
+    before, bares = np.array([[half is Half.BEFORE], [bare]])
+    cells = walk(np.frombuffer(body, dtype=np.uint8), start, size, order, forms, skips, before, bares)
+    columns = np.stack([cells.index, cells.start, cells.stop, cells.indicator, cells.half], axis=1).tolist()
+    found = [Cell(index, first, last, null, Half(part), bare) for index, first, last, null, part in columns]
+    return found, int(cells.bad[0])
 
 
 def walk_one(

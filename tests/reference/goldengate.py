@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Final
+from enum import IntEnum
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.goldengate.contents import Order
 from cdcwb.formats.goldengate.layout import Coding, How
-from cdcwb.formats.goldengate.values import Kind, Value
 from cdcwb.model import Problem
 
 __all__ = ["value_of"]
+
+
+class Kind(IntEnum):
+    """The kinds of values."""
+
+    TEXT = 1
+    NUMBER = 2
+    MOMENT = 3
+    BINARY = 4
+    HEX = 5
+
+
+class Value(NamedTuple):
+    """One value."""
+
+    text: str
+    kind: Kind
+    problem: Problem | None = None
+    sentence: str = ""
+
 
 INT16: Final = 2
 """Bytes of a short integer."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,18 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.bodies import (
-    Cell,
-    Cells,
-    Form,
-    Half,
-    columns_of,
-    detect_order,
-    detect_unified,
-    walk,
-)
-from cdcwb.formats.goldengate.contents import Order
-from tests.goldengate_text import walk_one
+from cdcwb.formats.goldengate.contents import Cells, Form, Half, Order, detect_order, detect_unified, walk
+from tests.goldengate_text import Cell, columns_of, walk_one
 
 PRESENT: Final = b"\0\0"
 NULL: Final = b"\xff\xff"
@@ -58,7 +47,7 @@ def of_body(cells: Cells, body: int, start: int) -> list[Cell]:
 
 
 def as_told(cells: list[Cell]) -> list[Cell]:
-    return [replace(one, indicator=one.indicator if one.indicator in (0, 0xFFFF) else 1) for one in cells]
+    return [one._replace(indicator=one.indicator if one.indicator in (0, 0xFFFF) else 1) for one in cells]
 
 
 @pytest.mark.parametrize("order", ORDERS)

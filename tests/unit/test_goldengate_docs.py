@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcwb.formats.goldengate import layout as facts
-from cdcwb.formats.goldengate.bodies import Form, Half
-from cdcwb.formats.goldengate.contents import ddl_items, file_header
+from cdcwb.formats.goldengate.contents import Form, Half, ddl_items, file_header
 from cdcwb.formats.goldengate.definitions import Database, Definition, parse_metadata
 from cdcwb.formats.goldengate.layout import is_raw_trail, logdump_script
 from tests.goldengate_text import split_text, walk_one

@@ -11,7 +11,7 @@ from cdcwb.formats.goldengate.contents import (
     MISSING,
     ddl_items,
     file_header,
-    header_tokens,
+    header_groups,
     items_of,
     julian_iso,
     statement,
@@ -215,9 +215,10 @@ def test_any_bytes_are_no_error_as_a_file_header(body: bytes) -> None:
     file_header(body)
     file_header(b"\x30\0\1\0" + body)
     at = 0
-    for one in header_tokens(body):
-        assert at <= one.start < one.stop <= len(body)
-        at = one.start
+    for group, tokens in header_groups(body):
+        for one in (group, *(token for token, _ in tokens)):
+            assert at <= one.start < one.stop <= len(body)
+            at = one.start
 
 
 def test_times_outside_the_calendar_are_none() -> None:

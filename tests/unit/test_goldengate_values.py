@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.bodies import Form, Half, walk
+from cdcwb.formats.goldengate.contents import Form, Half, walk
 from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
-from cdcwb.formats.goldengate.table import Images, Put, Tables, read_images
-from cdcwb.formats.goldengate.typed import arrow_type, typed_texts
-from cdcwb.formats.goldengate.values import Kind, Texts, texts, value_of
+from cdcwb.formats.goldengate.table import Images, Put, read_images
+from cdcwb.formats.goldengate.values import Texts, arrow_type, texts, typed_texts, value_of
 from cdcwb.model import Problem
 from tests.reference import goldengate as reference
 
@@ -71,47 +70,43 @@ def read(values: list[bytes | None], how: Coding, **more: Any) -> Texts:
 
 
 @pytest.mark.parametrize(
-    ("raw", "how", "text", "kind"),
+    ("raw", "how", "text"),
     [
-        (varying("insert"), Coding(How.TEXT), "insert", Kind.TEXT),
-        (varying(""), Coding(How.TEXT), "", Kind.TEXT),
-        (varying("ab    "), Coding(How.TEXT), "ab    ", Kind.TEXT),
-        (varying("ab    "), Coding(How.FIXED_TEXT, 6), "ab", Kind.TEXT),
-        (b"ab    ", Coding(How.FIXED_TEXT, 6), "ab", Kind.TEXT),
-        (varying("ä".encode("utf-16-be")), Coding(How.TEXT, charset="utf-16-be"), "ä", Kind.TEXT),
-        (b"\xff\xfe", Coding(How.INTEGER, 2), "-2", Kind.NUMBER),
-        (b"\0\0\0\1", Coding(How.INTEGER, 4), "1", Kind.NUMBER),
-        (b"\xff" * 8, Coding(How.INTEGER, 8), "-1", Kind.NUMBER),
-        (b"\xff" * 8, Coding(How.INTEGER, 8, 2), "-0.01", Kind.NUMBER),
-        (b"\0" * 7 + b"\x0a", Coding(How.INTEGER, 8, 2), "0.10", Kind.NUMBER),
-        (b"\0\0\0\5", Coding(How.INTEGER, 4, -2), "500", Kind.NUMBER),
-        (b"\xff" * 8, Coding(How.INTEGER, 8, 0, signed=False), "18446744073709551615", Kind.NUMBER),
-        (varying("12.5"), Coding(How.INTEGER, 8), "12.5", Kind.NUMBER),
-        (b"\x80" + b"\0" * 7, Coding(How.INTEGER, 8), "-9223372036854775808", Kind.NUMBER),
-        (b"\x80" + b"\0" * 7, Coding(How.INTEGER, 8, 20), "-0.09223372036854775808", Kind.NUMBER),
-        (b"\xff" * 8, Coding(How.INTEGER, 8, 19, signed=False), "1.8446744073709551615", Kind.NUMBER),
-        (b"\0\0\0\0", Coding(How.INTEGER, 4, -2), "0", Kind.NUMBER),
-        (b"\x3f\xc0\0\0", Coding(How.FLOAT, 4), "1.5", Kind.NUMBER),
-        (b"\xbf\xf8" + b"\0" * 6, Coding(How.FLOAT, 8), "-1.5", Kind.NUMBER),
-        (varying("-12.5"), Coding(How.DECIMAL), "-12.5", Kind.NUMBER),
-        (MOMENT.encode(), Coding(How.MOMENT), MOMENT, Kind.MOMENT),
-        (varying(MOMENT), Coding(How.MOMENT), MOMENT, Kind.MOMENT),
-        (b"-001 02:03:04", Coding(How.MOMENT), "-001 02:03:04", Kind.MOMENT),
-        (varying(b"\1\xff"), Coding(How.BINARY), "01ff", Kind.BINARY),
-        (b"\1\2\3\4", Coding(How.LOB), "01020304", Kind.BINARY),
-        (varying("short"), Coding(How.LOB), "short", Kind.TEXT),
-        (varying("text"), Coding(How.UNKNOWN), "text", Kind.TEXT),
-        (b"\1\2", Coding(How.UNKNOWN), "0102", Kind.BINARY),
+        (varying("insert"), Coding(How.TEXT), "insert"),
+        (varying(""), Coding(How.TEXT), ""),
+        (varying("ab    "), Coding(How.TEXT), "ab    "),
+        (varying("ab    "), Coding(How.FIXED_TEXT, 6), "ab"),
+        (b"ab    ", Coding(How.FIXED_TEXT, 6), "ab"),
+        (varying("ä".encode("utf-16-be")), Coding(How.TEXT, charset="utf-16-be"), "ä"),
+        (b"\xff\xfe", Coding(How.INTEGER, 2), "-2"),
+        (b"\0\0\0\1", Coding(How.INTEGER, 4), "1"),
+        (b"\xff" * 8, Coding(How.INTEGER, 8), "-1"),
+        (b"\xff" * 8, Coding(How.INTEGER, 8, 2), "-0.01"),
+        (b"\0" * 7 + b"\x0a", Coding(How.INTEGER, 8, 2), "0.10"),
+        (b"\0\0\0\5", Coding(How.INTEGER, 4, -2), "500"),
+        (b"\xff" * 8, Coding(How.INTEGER, 8, 0, signed=False), "18446744073709551615"),
+        (varying("12.5"), Coding(How.INTEGER, 8), "12.5"),
+        (b"\x80" + b"\0" * 7, Coding(How.INTEGER, 8), "-9223372036854775808"),
+        (b"\x80" + b"\0" * 7, Coding(How.INTEGER, 8, 20), "-0.09223372036854775808"),
+        (b"\xff" * 8, Coding(How.INTEGER, 8, 19, signed=False), "1.8446744073709551615"),
+        (b"\0\0\0\0", Coding(How.INTEGER, 4, -2), "0"),
+        (b"\x3f\xc0\0\0", Coding(How.FLOAT, 4), "1.5"),
+        (b"\xbf\xf8" + b"\0" * 6, Coding(How.FLOAT, 8), "-1.5"),
+        (varying("-12.5"), Coding(How.DECIMAL), "-12.5"),
+        (MOMENT.encode(), Coding(How.MOMENT), MOMENT),
+        (varying(MOMENT), Coding(How.MOMENT), MOMENT),
+        (b"-001 02:03:04", Coding(How.MOMENT), "-001 02:03:04"),
+        (varying(b"\1\xff"), Coding(How.BINARY), "01ff"),
+        (b"\1\2\3\4", Coding(How.LOB), "01020304"),
+        (varying("short"), Coding(How.LOB), "short"),
+        (varying("text"), Coding(How.UNKNOWN), "text"),
+        (b"\1\2", Coding(How.UNKNOWN), "0102"),
     ],
 )
-def test_a_value_is_read_as_its_type_says(raw: bytes, how: Coding, text: str, kind: Kind) -> None:
-    assert value_of(raw, how, "little") == (text, kind, None, "")
+def test_a_value_is_read_as_its_type_says(raw: bytes, how: Coding, text: str) -> None:
+    assert value_of(raw, how, "little") == (text, None, "")
     found = read([raw, None, raw], how)
-    assert (found.array.to_pylist(), found.kinds.tolist(), found.problems) == (
-        [text, None, text],
-        [kind, Kind.NULL, kind],
-        [],
-    )
+    assert (found.array.to_pylist(), found.problems) == ([text, None, text], [])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +127,7 @@ def test_a_value_is_read_as_its_type_says(raw: bytes, how: Coding, text: str, ki
 def test_bytes_that_are_no_value_are_hex_with_a_problem(
     raw: bytes, how: Coding, problem: Problem, sentence: str
 ) -> None:
-    text, _, code, said = value_of(raw, how, "little")
+    text, code, said = value_of(raw, how, "little")
     assert (code, said) == (problem, sentence)
     assert text in (raw.hex(), raw[2:].hex())
     found = read([None, raw], how)
@@ -140,30 +135,29 @@ def test_bytes_that_are_no_value_are_hex_with_a_problem(
 
 
 @pytest.mark.parametrize(
-    ("raw", "text", "kind"),
+    ("raw", "text"),
     [
-        (varying("2248570110"), "2248570110", Kind.TEXT),
-        (varying("b"), "b", Kind.TEXT),
-        (b"\0\0", "", Kind.TEXT),
-        (b"", "", Kind.TEXT),
-        (b"2022-12-22", "2022-12-22", Kind.MOMENT),
-        (b"2022-12-22:01:02:03", "2022-12-22:01:02:03", Kind.MOMENT),
-        (MOMENT.encode(), MOMENT, Kind.MOMENT),
-        (b"\0\0\0\x0a", "10", Kind.NUMBER),
-        (b"\2\0\0\1", "33554433", Kind.NUMBER),
-        (varying("ab"), "ab", Kind.TEXT),
-        (b"\0" * 7 + b"\3", "3", Kind.NUMBER),
-        (b"\xff" * 8, "-1", Kind.NUMBER),
-        (b"\1\2\3", "010203", Kind.HEX),
-        (varying(b"\xff\xfe\xfd"), varying(b"\xff\xfe\xfd").hex(), Kind.HEX),
-        (b"2022/12/22", b"2022/12/22".hex(), Kind.HEX),
+        (varying("2248570110"), "2248570110"),
+        (varying("b"), "b"),
+        (b"\0\0", ""),
+        (b"", ""),
+        (b"2022-12-22", "2022-12-22"),
+        (b"2022-12-22:01:02:03", "2022-12-22:01:02:03"),
+        (MOMENT.encode(), MOMENT),
+        (b"\0\0\0\x0a", "10"),
+        (b"\2\0\0\1", "33554433"),
+        (varying("ab"), "ab"),
+        (b"\0" * 7 + b"\3", "3"),
+        (b"\xff" * 8, "-1"),
+        (b"\1\2\3", "010203"),
+        (varying(b"\xff\xfe\xfd"), varying(b"\xff\xfe\xfd").hex()),
+        (b"2022/12/22", b"2022/12/22".hex()),
     ],
 )
-def test_a_value_without_a_definition_is_guessed_by_its_bytes(raw: bytes, text: str, kind: Kind) -> None:
-    assert value_of(raw, GUESS, "little") == (text, kind, None, "")
+def test_a_value_without_a_definition_is_guessed_by_its_bytes(raw: bytes, text: str) -> None:
+    assert value_of(raw, GUESS, "little") == (text, None, "")
     found = read([raw, None, varying("other")], GUESS)
     assert found.array.to_pylist() == [text, None, "other"]
-    assert found.kinds.tolist() == [kind, Kind.NULL, Kind.TEXT]
 
 
 PIECES = st.one_of(
@@ -188,34 +182,33 @@ def test_a_column_reads_as_its_values_do_one_by_one(
     alone = [None if value is None else reference.value_of(value, how, order, charset) for value in values]
     assert found.array.type == pa.string()
     assert found.array.to_pylist() == [one and one.text for one in alone]
-    assert found.kinds.tolist() == [one.kind if one else Kind.NULL for one in alone]
     assert found.problems == [(k, one.problem, one.sentence) for k, one in enumerate(alone) if one and one.problem]
     found.array.validate(full=True)
 
 
 @pytest.mark.parametrize(
-    ("raw", "text", "kind"),
+    ("raw", "text"),
     [
-        (b"ANN ", "ANN", Kind.TEXT),
-        (b"WA", "WA", Kind.TEXT),
-        (b"", "", Kind.TEXT),
-        (b"    ", "", Kind.TEXT),
-        (b"\0\0\0\x2a", "42", Kind.NUMBER),
-        (b"\0\x2a", "42", Kind.NUMBER),
-        (b"\0" * 7 + b"\x2a", "42", Kind.NUMBER),
-        (b"2022-12-22", "2022-12-22", Kind.MOMENT),
-        (b"Z\xc3\xbcrich", "Z\u00fcrich", Kind.TEXT),
-        (varying("pebble", "big"), "pebble", Kind.TEXT),
+        (b"ANN ", "ANN"),
+        (b"WA", "WA"),
+        (b"", ""),
+        (b"    ", ""),
+        (b"\0\0\0\x2a", "42"),
+        (b"\0\x2a", "42"),
+        (b"\0" * 7 + b"\x2a", "42"),
+        (b"2022-12-22", "2022-12-22"),
+        (b"Z\xc3\xbcrich", "Z\u00fcrich"),
+        (varying("pebble", "big"), "pebble"),
     ],
 )
-def test_a_value_of_a_nonstop_may_be_text_without_a_length(raw: bytes, text: str, kind: Kind) -> None:
-    assert value_of(raw, GUESS_FIXED, "big") == (text, kind, None, "")
+def test_a_value_of_a_nonstop_may_be_text_without_a_length(raw: bytes, text: str) -> None:
+    assert value_of(raw, GUESS_FIXED, "big") == (text, None, "")
 
 
 @pytest.mark.parametrize("raw", [b"\1\2\3", b"\0\0SEATTLE  ", b"\0\0\0\0\0\x2a", b"Z\xfcrich"])
 def test_bytes_of_a_nonstop_that_look_like_nothing_are_a_problem(raw: bytes) -> None:
     sentence = f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex()}"
-    assert value_of(raw, GUESS_FIXED, "big") == (raw.hex(), Kind.HEX, Problem.VALUE, sentence)
+    assert value_of(raw, GUESS_FIXED, "big") == (raw.hex(), Problem.VALUE, sentence)
 
 
 def test_values_may_lie_in_another_order_than_the_column() -> None:
@@ -309,9 +302,7 @@ def images(
         None,
         None if before is None else np.array(before),
     )
-    tables = Tables(definitions)
-    groups = np.array(group, dtype=np.int64)
-    found = read_images(buffer, cells, groups, tables, put=put)
+    found = read_images(buffer, cells, np.array(group, dtype=np.int64), definitions, put=put)
     return found, found.problems
 
 

@@ -31,7 +31,7 @@ from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, 
 from cdcwb.formats.goldengate.plan import OPTIONS, Found, Options, Shared, State
 from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
 from cdcwb.formats.goldengate.tree import decoding, dissect
-from cdcwb.formats.goldengate.typed import column_types, typed_rows, wanted_for
+from cdcwb.formats.goldengate.values import column_types, typed_rows, wanted_for
 from cdcwb.formats.goldengate.versions import Lookup, inferred
 from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Split, Stream
 from cdcwb.formats.requests import request_schema
@@ -212,7 +212,7 @@ class GoldenGate(TrailFormat):
         return request_schema(column_types(plan.shared.versions, request), request)
 
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
-        """See :func:`~cdcwb.formats.goldengate.typed.typed_rows`."""
+        """See :func:`~cdcwb.formats.goldengate.values.typed_rows`."""
         types = column_types(plan.shared.versions, request)
         return typed_rows(self.read(plan, split, wanted_for(request)), request, types)
 

@@ -422,7 +422,7 @@ def _split(name: str) -> tuple[str | None, str | None]:
 
 def _images(known: Assigned) -> RowImages:
     before = (known.kind == _KIND[Kind.BEFORE]) | (known.operation == _DELETE)
-    return RowImages.of(
+    return RowImages(
         known.records, known.facts, known.heads, bodies=known.shared.bodies, file=known.file, version=known.version,
         versions=known.shared.versions, imaged=_IMAGED[known.kind], before=before, charset=known.shared.options.charset,
     )  # fmt: skip

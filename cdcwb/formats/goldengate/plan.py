@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import detected_row
-from cdcwb.formats.goldengate.bodies import Form, detect_order, detect_unified
-from cdcwb.formats.goldengate.contents import MISSING, Order, file_header
+from cdcwb.formats.goldengate.contents import MISSING, Form, Order, detect_order, detect_unified, file_header
 from cdcwb.formats.goldengate.definitions import Definition, read_definitions
 from cdcwb.formats.goldengate.facts import (
     FRAGMENT,
@@ -412,7 +411,7 @@ def _add_shown(known: list[Shown], more: Sequence[Shown]) -> None:
 
 
 def forms_of(io: Ints, prefix: int | Ints) -> Ints:
-    """The layouts of the data of records of some types, values of :class:`cdcwb.formats.goldengate.bodies.Form`."""
+    """The layouts of the data of records of some types, values of :class:`cdcwb.formats.goldengate.contents.Form`."""
     forms = np.full(len(io), int(Form.OPAQUE), dtype=np.int64)
     forms[np.isin(io, LISTED)] = Form.COLUMNS
     forms[io == KEYED] = Form.KEYED

@@ -1,12 +1,14 @@
-"""Decodes column values to text without loss (docs/formats/goldengate.md §4.6), all values of one coding at once with
-NumPy and Arrow. Bytes that are not a value of their type become lower-case hex with a problem; the type of a column
-without a definition is inferred from its bytes, without a problem (§4.7).
+"""Values of columns (docs/formats/goldengate.md §4.6): as text, decoded without loss, all values of one coding at once
+with NumPy and Arrow; and as values of Arrow types in typed tables.
+
+Bytes that are not a value of their type become lower-case hex with a problem; the type of a column without a definition
+is inferred from its bytes, without a problem (§4.7).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,42 +16,43 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, bytes_of, content_of, from_matrix, gather, hex_digits, integers, text_array
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_digits, integers, text_array
+from cdcwb.formats.bitmask import parse
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate.contents import Bools, Bytes, Ints, Order
+from cdcwb.formats.goldengate.definitions import ColumnDef
 from cdcwb.formats.goldengate.layout import Coding, How
-from cdcwb.model import Problem
+from cdcwb.formats.goldengate.versions import Version
+from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
+from cdcwb.formats.text_values import cast_each
+from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["Kind", "Texts", "Value", "texts", "value_of"]
-
-
-class Kind(IntEnum):
-    """The kinds of decoded values."""
-
-    NULL = 0
-    TEXT = 1
-    NUMBER = 2
-    MOMENT = 3
-    BINARY = 4
-    """Hex of bytes that are no text by their type."""
-    HEX = 5
-    """Hex of bytes that could not be read."""
+__all__ = [
+    "Texts",
+    "Value",
+    "arrow_type",
+    "column_types",
+    "texts",
+    "typed_rows",
+    "typed_texts",
+    "value_of",
+    "wanted_for",
+]
 
 
 class Value(NamedTuple):
     """One value. ``problem``: its error, or None."""
 
     text: str
-    kind: Kind
     problem: Problem | None = None
     sentence: str = ""
 
 
 class Texts(NamedTuple):
-    """The values of a column: ``array`` of strings, null for SQL NULL; ``kinds``, int8, one of :class:`Kind` for each;
-    ``problems`` as (index in the array, code, sentence)."""
+    """The values of a column: ``array`` of strings, null for SQL NULL; ``problems`` as (index in the array, code,
+    sentence)."""
 
     array: pa.Array
-    kinds: npt.NDArray[np.int8]
     problems: list[tuple[int, Problem, str]]
 
 
@@ -62,38 +65,27 @@ def texts(
     if abs(how.scale) > _MOST_SCALE:  # no type has so many digits
         how = Coding(How.UNKNOWN)
     values = _Values(np.ascontiguousarray(buffer), start, stop, ~is_null, how, how.charset or charset, order)
-    parts = values.parts() or [(Kind.NULL, pa.nulls(len(start), pa.string()))]
-    array = parts[0][1] if len(parts) == 1 else pc.coalesce(*(part for _, part in parts))
-    kinds = np.zeros(len(start), dtype=np.int8)
-    for kind, part in parts:
-        kinds[as_array(part.is_valid()) if part.null_count else slice(None)] = kind
-    is_unread = values.there & (kinds == Kind.NULL)
-    if not is_unread.any():
-        return Texts(array, kinds, [])
-    unread = np.flatnonzero(is_unread)
-    others = [values.fallback(row) for row in unread.tolist()]
-    kinds[unread] = [one.kind for one in others]
-    array = pc.replace_with_mask(array, pa.array(is_unread), text_array([one.text for one in others]))
-    found = [(row, one.problem, one.sentence) for row, one in zip(unread.tolist(), others, strict=True) if one.problem]
-    return Texts(array, kinds, found)
+    parts = values.parts() or [pa.nulls(len(start), pa.string())]
+    array = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
+    if array.null_count == np.count_nonzero(is_null):
+        return Texts(array, [])
+    is_unread = values.there & as_array(array.is_null())
+    others = {row: values.fallback(row) for row in np.flatnonzero(is_unread).tolist()}
+    array = pc.replace_with_mask(array, pa.array(is_unread), text_array([one.text for one in others.values()]))
+    return Texts(array, [(row, one.problem, one.sentence) for row, one in others.items() if one.problem])
 
 
 def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> Value:
     """One value that is not NULL, from its bytes after the null indicator; see :func:`texts`. Never raises."""
     at = np.zeros(1, dtype=np.int64)
     found = texts(np.frombuffer(raw, np.uint8), at, at + len(raw), at > 0, how, charset, order)
-    (problem, sentence), *_ = *((code, said) for _, code, said in found.problems), (None, "")
-    return Value(found.array[0].as_py(), Kind(found.kinds[0]), problem, sentence)
+    return Value(found.array[0].as_py(), *(found.problems[0][1:] if found.problems else ()))
 
 
 _MOST_SCALE: Final = 4096
-_UTF_8: Final = ("utf-8", "utf8", "utf_8")
-_SPACE, _TILDE, _ZERO, _DASH = b" ~0-"
-_DATE: Final = 10  # characters of a date
-_DASHES: Final = [4, 7]  # where it has a dash
-_CLOCK: Final = (19, 40)  # least and most characters of a date with its time
+_SPACE, _TILDE = b" ~"
+_MOMENT: Final = r"^\d{4}-\d\d-\d\d(?:[: T].{8,29})?$"
 _NUMERIC: Final = (How.INTEGER, How.FLOAT, How.DECIMAL)
-_Parts = list[tuple[Kind, pa.Array]]
 
 
 class _Values:
@@ -110,46 +102,45 @@ class _Values:
         self.size = stop - start
         self.prefixed = there & (self.size >= 2)
         if self.prefixed.any():
-            length = self._numbers(self.prefixed, 2, "<u2" if order == "little" else ">u2")
-            self.prefixed &= length == self.size - 2
+            self.prefixed &= self._numbers(self.prefixed, 2, "<u2" if order == "little" else ">u2") == self.size - 2
         self.begin = start + 2 * self.prefixed
 
-    def parts(self) -> _Parts:
-        """The kinds of values that occur, with their texts, whose union is all valid values."""
+    def parts(self) -> list[pa.Array]:
+        """Texts whose union is all valid values."""
         how, there, size = self.how, self.there, self.size
         match how.how:
             case How.GUESS | How.GUESS_FIXED:
                 return self._guesses(how.how is How.GUESS_FIXED)
             case How.TEXT:
-                return [(Kind.TEXT, self._decoded(self._raw(self.prefixed)))]
+                return [self._decoded(self._raw(self.prefixed))]
             case How.FIXED_TEXT:
-                text = self._decoded(self._raw(self.prefixed | (there & (size == how.size))))
-                return [(Kind.TEXT, pc.ascii_rtrim(text, " "))]
+                return [pc.ascii_rtrim(self._decoded(self._raw(self.prefixed | (there & (size == how.size)))), " ")]
             case How.INTEGER:
-                return [(Kind.NUMBER, self._integers(there & (size == how.size), how.size))]
+                return [self._integers(there & (size == how.size), how.size)]
             case How.FLOAT:
-                widths = [(width, there & (size == width)) for width in (4, 8)]
-                return [(Kind.NUMBER, self._floats(where, width)) for width, where in widths if where.any()]
+                return [self._floats(where, width) for width in (4, 8) if (where := there & (size == width)).any()]
             case How.DECIMAL:
                 return []
             case How.MOMENT:
                 raw = self._raw(there & (self.stop > self.begin))
-                return [(Kind.MOMENT, _only(raw, _within(raw, _SPACE, _TILDE)).cast(pa.string()))]
+                return [_only(raw, _within(raw, _SPACE, _TILDE)).cast(pa.string())]
             case How.BINARY:
-                return [(Kind.BINARY, self._hex(self.prefixed))]
+                return [self._hex(self.prefixed)]
         if not (may_be_text := self.prefixed & (size > 2)).any():
-            return [(Kind.BINARY, self._hex(there, self.start))]
+            return [self._hex(there, self.start)]
         text = self._decoded(self._raw(may_be_text))
-        return [(Kind.TEXT, text), (Kind.BINARY, self._hex(there & as_array(text.is_null()), self.start))]
+        return [text, self._hex(there & as_array(text.is_null()), self.start)]
 
     def fallback(self, row: int) -> Value:
         """A value that is not of its type: a number in text form, or hex with a problem."""
-        how, order = self.how, self.order
+        how = self.how
         raw = self.buffer[self.start[row] : self.stop[row]].tobytes()
-        if how.how in _NUMERIC and self.prefixed[row] and _is_number(raw[2:]):
-            return Value(raw[2:].decode("latin-1"), Kind.NUMBER)
+        if how.how in _NUMERIC and self.prefixed[row]:
+            with suppress(ValueError):
+                float(text := raw[2:].decode("latin-1"))
+                return Value(text)
         if how.how is How.GUESS_FIXED and (text := decoded(raw, self.charset) or "\0").isprintable():
-            return Value(text.rstrip(" "), Kind.TEXT)
+            return Value(text.rstrip(" "))
         sentence = {
             How.INTEGER: f"expected an integer of {how.size} bytes, found {len(raw)}",
             How.FLOAT: f"expected a number of 4 or 8 bytes, found {len(raw)}",
@@ -157,18 +148,16 @@ class _Values:
             How.MOMENT: "expected a date or time as text, found other bytes",
             How.GUESS_FIXED: f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}",
         }.get(how.how)
-        if sentence is None:
-            if self.prefixed[row] or (how.how is How.FIXED_TEXT and len(raw) == how.size):
-                sentence = f"expected text in {self.charset}, found other bytes"
-                return Value(raw[self.begin[row] - self.start[row] :].hex(), Kind.HEX, Problem.CHARSET, sentence)
-            length = int.from_bytes(raw[:2], order)
-            sentence = f"expected {length} bytes by their length prefix, found {len(raw) - 2}"
-            if len(raw) < 2:
-                sentence = f"expected a length of 2 bytes, found {len(raw)}"
-        kind = Kind.BINARY if how.how is How.BINARY else Kind.HEX
-        return Value(raw.hex(), kind, Problem.VALUE, sentence)
+        if sentence is None and (self.prefixed[row] or (how.how is How.FIXED_TEXT and len(raw) == how.size)):
+            text = raw[self.begin[row] - self.start[row] :].hex()
+            return Value(text, Problem.CHARSET, f"expected text in {self.charset}, found other bytes")
+        if len(raw) < 2:
+            sentence = sentence or f"expected a length of 2 bytes, found {len(raw)}"
+        length = int.from_bytes(raw[:2], self.order)
+        sentence = sentence or f"expected {length} bytes by their length prefix, found {len(raw) - 2}"
+        return Value(raw.hex(), Problem.VALUE, sentence)
 
-    def _guesses(self, fixed: bool) -> _Parts:
+    def _guesses(self, fixed: bool) -> list[pa.Array]:
         """Values of columns that have no definition (§4.7); of a NonStop's, ``fixed``, also text without a length, and
         numbers of two bytes (§4.8)."""
         size = self.size
@@ -176,35 +165,23 @@ class _Values:
         may_be_number = ((size == 4) | (size == 8)) & self.prefixed
         if may_be_number.any():
             raw = _only(raw, ~may_be_number | _within(raw, _SPACE, 255))
-        parts = [(Kind.TEXT, self._decoded(raw))]
-        rest = self.there & as_array(parts[0][1].is_null())
+        parts = [self._decoded(raw)]
+        rest = self.there & as_array(parts[0].is_null())
         if not rest.any():
             return parts
-        rows = np.flatnonzero(rest & ((size == _DATE) | ((size >= _CLOCK[0]) & (size <= _CLOCK[1]))))
-        date = bytes_of(self.buffer, self.start[rows], _DATE)
-        dated = (date[:, _DASHES] == _DASH).all(axis=1)
-        date[:, _DASHES] = _ZERO
-        dated &= (date - np.uint8(_ZERO) <= 9).all(axis=1)
-        clock = self.buffer[np.minimum(self.start[rows] + _DATE, len(self.buffer) - 1)]
-        dated &= (size[rows] == _DATE) | np.isin(clock, tuple(b": T"))
-        is_moment = np.zeros(len(size), dtype=np.bool_)
-        is_moment[rows[dated]] = True
-        is_text = rest & (fixed | (size == 0) | is_moment)
-        raw = self._raw(is_text, self.start)
-        is_text &= _within(raw, _SPACE, _TILDE)
-        is_moment &= is_text
-        is_text &= ~is_moment
-        rest &= ~is_moment & ~is_text
-        if is_moment.any():
-            parts.append((Kind.MOMENT, _only(raw, is_moment).cast(pa.string())))
+        raw = self._raw(rest, self.start)
+        is_moment = as_array(pc.match_substring_regex(raw, _MOMENT).fill_null(False))
+        is_text = rest & _within(raw, _SPACE, _TILDE) & (fixed | (size == 0) | is_moment)
         if is_text.any():
-            parts.append((Kind.TEXT, pc.ascii_rtrim(_only(raw, is_text).cast(pa.string()), " ")))
+            text = _only(raw, is_text).cast(pa.string())
+            parts.append(pc.if_else(pa.array(is_moment), text, pc.ascii_rtrim(text, " ")))
+            rest &= ~is_text
         for width in (2, 4, 8)[not fixed :]:
             if (where := rest & (size == width)).any():
-                parts.append((Kind.NUMBER, self._integers(where, width)))
+                parts.append(self._integers(where, width))
                 rest &= ~where
         if rest.any() and not fixed:
-            parts.append((Kind.HEX, self._hex(rest, self.start)))
+            parts.append(self._hex(rest, self.start))
         return parts
 
     def _raw(self, where: Bools, begin: Ints | None = None) -> pa.Array:
@@ -221,7 +198,7 @@ class _Values:
 
     def _decoded(self, raw: pa.Array) -> pa.Array:
         """Bytes as text in the character set."""
-        if self.charset.lower() in _UTF_8:
+        if self.charset.lower() in ("utf-8", "utf8", "utf_8"):
             with suppress(pa.ArrowInvalid):
                 return raw.cast(pa.string())
         different = raw.dictionary_encode()
@@ -239,33 +216,16 @@ class _Values:
 
     def _integers(self, where: Bools, size: int) -> pa.Array:
         """Big-endian numbers of 1, 2, 4 or 8 bytes, with their scale."""
-        number = self._numbers(where, size, f">{'i' if self.how.signed else 'u'}{size}")
-        if self.how.scale > 0:
-            return _scaled(number, self.how.scale, ~where)
-        text = integers(number, ~where)
-        if self.how.scale == 0:
-            return text
-        return pc.if_else(pa.array(number == 0), text, pc.binary_join_element_wise(text, "0" * -self.how.scale, ""))
-
-
-def _scaled(number: npt.NDArray[Any], scale: int, null: Bools) -> pa.Array:
-    """Numbers with ``scale`` digits after the point."""
-    negative = number < 0
-    rest = np.where(negative, 0 - number.astype(np.uint64), number.astype(np.uint64))
-    size = 1 + np.searchsorted(_TENS, rest, side="right")
-    shown = np.maximum(size, scale + 1)
-    last = int(shown.max(initial=scale)) + 1
-    text = np.full((last + 1, len(number)), ord("."), dtype=np.uint8)
-    for place in range(last - 1):
-        left = rest // np.uint64(10)
-        text[last - place - (place >= scale)] = rest - left * np.uint64(10) + _ZERO
-        rest = left
-    first = last - shown
-    text[first[negative] - 1, np.flatnonzero(negative)] = _DASH
-    return from_matrix(np.ascontiguousarray(text.T), first - negative, last + 1, null)
-
-
-_TENS: Final = 10 ** np.arange(1, 20, dtype=np.uint64)
+        number, scale = self._numbers(where, size, f">{'i' if self.how.signed else 'u'}{size}"), self.how.scale
+        if scale == 0:
+            return integers(number, ~where)
+        if scale < 0:
+            text = integers(number, ~where)
+            return pc.if_else(pa.array(number == 0), text, pc.binary_join_element_wise(text, "0" * -scale, ""))
+        negative, whole = number < 0, number.astype(np.uint64)
+        digits = pc.ascii_lpad(integers(np.where(negative, 0 - whole, whole), ~where), scale + 1, "0")
+        sign = pc.if_else(pa.array(negative), "-", "")
+        return pc.binary_join_element_wise(sign, pc.binary_replace_slice(digits, -scale, -scale, "."), "")
 
 
 def _within(raw: pa.Array, low: int, high: int) -> Bools:
@@ -289,9 +249,101 @@ def decoded(raw: bytes, charset: str) -> str | None:
         return None
 
 
-def _is_number(raw: bytes) -> bool:
-    """Whether it is a number in text form."""
-    with suppress(ValueError):
-        float(raw.decode("latin-1"))
-        return True
-    return False
+# --- typed tables -----------------------------------------------------------------------------------------------------
+
+_DATE, _CLOCK = 10, 19  # characters of a date, and of one with its time
+_MICROS: Final = 26  # characters up to the sixth digit of the fraction
+_DT_YEAR, _DT_DAY, _DT_HOUR = 0, 2, 3
+_KINDS: Final = frozenset(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)))
+_OPERATIONS: Final = list(map(str, (Operation.INSERT, Operation.UPDATE, Operation.DELETE)))
+
+
+def arrow_type(column: ColumnDef | None) -> pa.DataType:
+    """The type of a column in typed tables.
+
+    Numbers in text form stay text, as their precision is unknown; so do times of day, intervals, times with a zone, and
+    columns without a definition.
+    """
+    how = Coding(How.UNKNOWN) if column is None else column.coding
+    match how.how:
+        case How.INTEGER if how.scale > 0:
+            return pa.decimal128(max({2: 5, 4: 10}.get(how.size, 20), how.scale), how.scale)
+        case How.INTEGER if how.scale < 0 or (how.size == 8 and not how.signed):
+            return pa.decimal128(38, 0)
+        case How.INTEGER:
+            return pa.int32() if how.size < 4 or (how.size == 4 and how.signed) else pa.int64()
+        case How.FLOAT:
+            return pa.float32() if how.size == 4 else pa.float64()
+        case How.BINARY:
+            return pa.binary()
+        case How.LOB if column and not column.is_text_lob:
+            return pa.binary()
+        case How.MOMENT if column and column.data_type in (191, 192) and column.most_significant_dt == _DT_YEAR:
+            if column.external_length == _DATE or (0 < column.least_significant_dt <= _DT_DAY):
+                return pa.date32()
+            if column.least_significant_dt >= _DT_HOUR and column.external_length <= _CLOCK + 10:
+                return pa.timestamp("us")
+    return pa.string()
+
+
+def column_types(known: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
+    """The requested columns; text if their type is unknown, or differs between versions. Raises CaptureError, which
+    lists the known ones, for an unknown table or column."""
+    versions = [one for one in known if request.name in (one.table, one.full_name)]
+    if not versions:
+        raise no_table(request, (one.full_name for one in known))
+    types: dict[str, pa.DataType] = {}
+    for version in versions_of(versions, request):
+        definition = version.definition
+        names, columns = (version.names, ()) if definition is None else (definition.names, definition.columns)
+        for name, column in zip(names, columns or [None] * len(names), strict=True):
+            kind = arrow_type(column)
+            types[name] = kind if types.get(name, kind) == kind else pa.string()
+    return chosen_columns(types, request)
+
+
+def wanted_for(request: TableRequest) -> Wanted:
+    """The events of a table's rows."""
+    return Wanted(kinds=_KINDS, tables=frozenset({request.name}))
+
+
+def typed_rows(
+    events: Iterable[pa.RecordBatch], request: TableRequest, types: Mapping[str, pa.DataType]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one table from its events; null if a text is not a value of its column's type, and if a column is not
+    in the image."""
+    schema = request_schema(types, request)
+    for every in events:
+        batch = every.filter(pc.is_in(every.column("operation"), value_set=pa.array(_OPERATIONS)))
+        arrays = [batch.column(name) for name in FROM_EVENTS]
+        arrays += [_struct(batch.column(name), types) for name in images_of(request)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArray:
+    offsets = maps.offsets.to_numpy()
+    row = np.repeat(np.arange(len(maps)), np.diff(offsets))
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    items = maps.items.slice(first, count)
+    codes = pc.index_in(maps.keys.slice(first, count), pa.array(list(types), pa.string())).fill_null(-1).to_numpy()
+    columns = []
+    for code, kind in enumerate(types.values()):
+        there = np.flatnonzero(codes == code)
+        places = np.full(len(maps), -1, dtype=np.int64)
+        places[row[there]] = there
+        columns.append(typed_texts(items.take(pa.array(places, mask=places < 0)), kind))
+    return pa.StructArray.from_arrays(columns, fields=list(map(pa.field, types, types.values())), mask=pc.is_null(maps))
+
+
+def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts of values as values of a type; null if invalid. Dates in Logdump's form, with a colon between day and hour,
+    are truncated to the digits of the type."""
+    if pa.types.is_string(kind):
+        return texts
+    if pa.types.is_binary(kind):
+        return parse(texts)[0]
+    if pa.types.is_temporal(kind):
+        day = pc.utf8_slice_codeunits(texts, 0, _DATE)
+        clock = pc.utf8_slice_codeunits(texts, _DATE + 1, _DATE if pa.types.is_date(kind) else _MICROS)
+        texts = pc.if_else(pc.equal(clock, ""), day, pc.binary_join_element_wise(day, clock, " "))
+    return cast_each(texts, kind)

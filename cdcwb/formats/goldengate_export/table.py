@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.typed import arrow_type, typed_rows, wanted_for
+from cdcwb.formats.goldengate.values import arrow_type, typed_rows, wanted_for
 from cdcwb.formats.goldengate_export.exports import TableFacts
 from cdcwb.formats.goldengate_export.records import Names
 from cdcwb.formats.messages.format import TableColumn, TableVersion
