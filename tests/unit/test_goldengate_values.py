@@ -302,7 +302,7 @@ def images(
         None,
         None if before is None else np.array(before),
     )
-    found = read_images(buffer, cells, np.array(group, dtype=np.int64), definitions, put=put)
+    found = read_images(buffer, cells, np.array(group, dtype=np.int64), definitions, "utf-8", "little", put)
     return found, found.problems
 
 

@@ -20,13 +20,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.formats.goldengate.layout import (
-    DDL_STATEMENT,
-    FILE_HEADER_GROUPS,
-    FILE_HEADER_TOKENS,
-    HEADER,
-    JULIAN_EPOCH_US,
-)
+from cdcwb.formats.goldengate import layout
+from cdcwb.formats.goldengate.layout import HEADER
 from cdcwb.formats.kernels import kernel
 
 __all__ = [
@@ -116,10 +111,10 @@ def header_groups(body: bytes) -> Iterator[tuple[Token, list[tuple[Token, str]]]
     """The groups of a file header, and the tokens of each with their values as text. The last of each may be
     truncated. Names are Logdump's."""
     for group in _walk_tokens(body, "big")[0]:
-        group.name = FILE_HEADER_GROUPS.get(group.id, f"group x{group.id:02x}")
+        group.name = layout.FILE_HEADER_GROUPS.get(group.id, f"group x{group.id:02x}")
         tokens = []
         for token in _walk_tokens(group.value, "big", group.start + 4)[0]:
-            known = FILE_HEADER_TOKENS.get(token.id) if group.name == "TrailInfo" else None
+            known = layout.FILE_HEADER_TOKENS.get(token.id) if group.name == "TrailInfo" else None
             token.name, form = known or (f"{group.name} x{token.id:02x}", "any")
             tokens.append((token, _header_text(token.value, form)))
         yield group, tokens
@@ -162,7 +157,7 @@ def iso_utc(microseconds: int) -> str | None:
 def julian_iso(value: int) -> str | None:
     """A trail's own time (microseconds since Julian day 0) as ISO 8601 UTC; None for 0 and outside the years 1 to
     9999."""
-    return iso_utc(value - JULIAN_EPOCH_US) if value else None
+    return iso_utc(value - layout.JULIAN_EPOCH_US) if value else None
 
 
 # --- DDL --------------------------------------------------------------------------------------------------------------
@@ -193,7 +188,7 @@ def ddl_items(body: bytes, charset: str = "utf-8") -> dict[str, str]:
     one counts."""
     items: dict[str, str] = {}
     for item in items_of(body, charset):
-        if item.code == DDL_STATEMENT:
+        if item.code == layout.DDL_STATEMENT:
             items[item.code] = items.get(item.code, "") + item.value
         else:
             items.setdefault(item.code, item.value)
@@ -202,12 +197,10 @@ def ddl_items(body: bytes, charset: str = "utf-8") -> dict[str, str]:
 
 def statement(items: Mapping[str, str]) -> str | None:
     """The text of the statement, as far as available; None if missing."""
-    return items.get(DDL_STATEMENT) or items.get("G1") or None
+    return items.get(layout.DDL_STATEMENT) or items.get("G1") or None
 
 
 # --- columns of bodies ------------------------------------------------------------------------------------------------
-
-NULL: Final = 0xFFFF
 
 UNKNOWN_ORDER: Final = (
     "the byte order of the data is unknown, so no values are decoded; give it with the option byte_order"
@@ -273,11 +266,8 @@ class Cells:
         self.offsets, self.bad = offsets, bad
         self.row: Ints = np.repeat(np.arange(len(bad)), np.diff(offsets))
         self.bare: Bools = bare[self.row]
-        self.is_null: Bools = self.indicator == NULL
+        self.is_null: Bools = self.indicator == 0xFFFF
         self.odd: Bools = (self.indicator != 0) & ~self.is_null
-
-    def __len__(self) -> int:
-        return len(self.index)
 
     def indicator_text(self, buffer: Bytes, cell: int) -> str:
         """The null indicator of a column as hex; a word for one that is missing."""

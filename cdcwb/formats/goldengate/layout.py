@@ -14,7 +14,7 @@ __all__ = [
     "BINARY_SUBTYPE", "BY_INDEX", "CHARACTERS", "COMPRESSED", "DDL_ITEMS", "DDL_STATEMENT", "DELETE", "FIELDS",
     "FILE_HEADER_GROUPS", "FILE_HEADER_TOKENS", "GHDR", "GHDR_FIXED", "GHDR_TIME", "GUESS", "GUESS_FIXED", "HALVES",
     "HEADER", "HEADER_TOKENS", "IMAGE_LETTERS", "IO_TYPES", "JULIAN_EPOCH_US", "KEYED", "LISTED", "PARTITION",
-    "SIGNATURE", "TOKENS", "TOKEN_MEANINGS", "TRANS_IND", "UNIFIED", "Coding", "How", "IoType", "coding_of",
+    "SIGNATURE", "TOKENS", "TOKEN_MEANINGS", "UNIFIED", "Coding", "How", "IoType", "coding_of",
     "field_meaning", "io_type_of", "is_before_image", "is_known", "is_raw_trail", "logdump_script", "shown",
     "token_name", "type_name",
 ]  # fmt: skip
@@ -135,14 +135,6 @@ def io_type_of(name: str) -> int | None:
 
 # --- the record header ------------------------------------------------------------------------------------------------
 
-TRANS_IND: Final[dict[int, str]] = {
-    0: "first record of its transaction",
-    1: "neither first nor last record of its transaction",
-    2: "last record of its transaction",
-    3: "only record of its transaction",
-}
-"""Position of a record in its transaction."""
-
 IMAGE_LETTERS: Final = b"bmes"
 """The text of the image line for each TransInd (§2.3)."""
 
@@ -163,6 +155,7 @@ _FIELDS: Final[dict[str, tuple[int, int, str]]] = {
     "BeforeAfter": (3, 1, "B: before image, A: after image (also of unified records)"),
     "RecLength": (4, 2, "bytes of the record's data"),
     "IOType": (6, 1, "type of the operation"),
+    "IO Time": (8, 8, "time of the operation, in the time zone of the viewer; the trail has UTC"),
     "OrigNode": (7, 1, "NonStop: number (0 to 255) of the cluster node that the data came from; elsewhere unused"),
     "TransInd": (28, 1, "first, middle, last or only record of its transaction"),
     "FormatType": (29, 1, "R: read from the transaction log, F: fetched from the database"),
@@ -194,35 +187,38 @@ _VALUES: Final[dict[tuple[str, int], str]] = {
     "violated constraint is not flagged",
     ("BeforeAfter", 0x41): "after image; a unified record has both images and this value",
     ("BeforeAfter", 0x42): "before image",
-    **{("TransInd", value): meaning for value, meaning in TRANS_IND.items()},
+    ("TransInd", 0): "first record of its transaction",
+    ("TransInd", 1): "neither first nor last record of its transaction",
+    ("TransInd", 2): "last record of its transaction",
+    ("TransInd", 3): "only record of its transaction",
     ("FormatType", 0x52): "read from the transaction log",
     ("FormatType", 0x46): "fetched from the database",
     ("SyskeyLen", 0): "the data does not begin with a system key",
     ("Continued", 0): "the data does not continue in another record: the last segment, or an unsegmented record",
     ("Continued", 1): "a segment: the data continues in a following record",
+    ("Metadata", 1): "definition of the database",
+    ("Metadata", 2): "definition of a table",
+    ("Metadata", 3): "reference to an earlier definition of a table",
 }
 
-HEADER: Final = tuple(_FIELDS)
+HEADER: Final = tuple(name for name in _FIELDS if name != "IO Time")
 """The numbers of a record header, in the order of the columns of
 :attr:`~cdcwb.formats.goldengate.records.Records.values`.
 
 Characters (Hdr-Ind, BeforeAfter, FormatType, Continued) are their codes: ``E`` is 0x45; Continued is 1 (Y) or 0 (N).
 """
 
-GHDR: Final = tuple(sorted(((name, at, size) for name, (at, size, _) in _FIELDS.items()), key=lambda one: one[1]))
+GHDR: Final = tuple(sorted(((name, *_FIELDS[name][:2]) for name in HEADER), key=lambda one: one[1]))
 """Name, offset and size of the numbers in a header token; IO Time is at 8, a 64-bit Julian time (§3.3). A Metadata
 record has DDR and TDR index, any other AuditRBA."""
 
-GHDR_TIME: Final = (8, 8)
+GHDR_TIME: Final = _FIELDS["IO Time"][:2]
 """Offset and size of IO Time in a header token: microseconds since Julian day 0, UTC."""
 
 GHDR_FIXED: Final = 34
 """Bytes of a header token before the table's name or index, which Logdump blanks."""
 
-FIELDS: Final = {
-    **{name: meaning for name, (_, _, meaning) in _FIELDS.items()},
-    "IO Time": "time of the operation, in the time zone of the viewer; the trail has UTC",
-}
+FIELDS: Final = {name: meaning for name, (_, _, meaning) in _FIELDS.items()}
 """One sentence for each header field (§3.2)."""
 
 BY_INDEX: Final = 0x08
@@ -230,12 +226,6 @@ BY_INDEX: Final = 0x08
 
 CHARACTERS: Final = frozenset({"Hdr-Ind", "BeforeAfter", "FormatType", "Continued"})
 """Header fields that are a character."""
-
-_DEFINITIONS: Final = {
-    1: "definition of the database",
-    2: "definition of a table",
-    3: "reference to an earlier definition of a table",
-}
 
 
 def shown(name: str, value: int) -> str:
@@ -253,8 +243,8 @@ def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
         case "IOType":
             kind = IO_TYPES.get(value)
             return "an unknown operation" if kind is None else f"{kind.name}: {kind.meaning}"
-        case "OrigNode" if io_type and io_type.kind is Kind.SCHEMA and value in _DEFINITIONS:
-            return _DEFINITIONS[value]
+        case "OrigNode" if io_type and (io_type.name, value) in _VALUES:
+            return _VALUES[io_type.name, value]
         case "OrigNode" if value in (0, 255):
             return f"no node: the data does not come from NonStop (or, there, from node {value})"
         case "OrigNode":
@@ -277,23 +267,18 @@ def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
 
 # --- tokens, file headers, DDL ----------------------------------------------------------------------------------------
 
-TOKENS: Final[dict[int, str]] = {
-    0x36: "TRANID",
-    0x44: "DDL",
-    0x4C: "LOGCSN",
-    0x52: "ORAROWID",
-    0x74: "ORATAG",
+_TOKENS: Final = {
+    0x36: ("TRANID", "the transaction's id (Oracle: undo segment, slot and sequence)"),
+    0x44: ("DDL", "owner, object, version, compatibility and a flag of a DDL record"),
+    0x4C: ("LOGCSN", "commit sequence number: commit order in the source"),
+    0x52: ("ORAROWID", "row id of the row in Oracle"),
+    0x74: ("ORATAG", "Oracle's tag of the redo record"),
 }
+
+TOKENS: Final = {number: name for number, (name, _) in _TOKENS.items()}
 """Names of the tokens of a record, by their ids (§5.7)."""
 
-
-TOKEN_MEANINGS: Final[dict[str, str]] = {
-    "TRANID": "the transaction's id (Oracle: undo segment, slot and sequence)",
-    "DDL": "owner, object, version, compatibility and a flag of a DDL record",
-    "LOGCSN": "commit sequence number: commit order in the source",
-    "ORAROWID": "row id of the row in Oracle",
-    "ORATAG": "Oracle's tag of the redo record",
-}
+TOKEN_MEANINGS: Final = dict(_TOKENS.values())
 """The contents of tokens, by name."""
 
 
@@ -363,9 +348,7 @@ DDL_ITEMS: Final[dict[str, str]] = {
     "C13": "name of the master object",
     "C14": "object table",
     "C15": "whether it is ignored",
-    "C17": "language setting",
-    "C18": "language setting",
-    "C19": "language setting",
+    **dict.fromkeys(("C17", "C18", "C19"), "language setting"),
     "C20": "XML type",
     "C21": "not known",
     "G1": "text of the statement, of the metadata",
@@ -495,25 +478,17 @@ def coding_of(data_type: int, sub_type: int = 0, length: int = 0, scale: int = 0
 SIGNATURE: Final = b"GG\r\nTL\n\r"
 """Bytes at the beginning of a trail's file header (docs/formats/goldengate.md §1.2)."""
 
-_NEAR: Final = 64
 _EVERYTHING: Final = 2_000_000_000
 
 _SWITCHES: Final = (
-    "timeoffset gmt",
-    "ghdr on",
-    "headertoken detail",
-    "detail data",
-    "ggstoken detail",
-    "usertoken detail",
-    "fileheader detail",
-    "metadata on",
-    "reclen 65535",
-)
+    "timeoffset gmt", "ghdr on", "headertoken detail", "detail data", "ggstoken detail", "usertoken detail",
+    "fileheader detail", "metadata on", "reclen 65535",
+)  # fmt: skip
 
 
 def is_raw_trail(head: bytes) -> bool:
     """Whether the first bytes of a file have the signature of a trail's file header."""
-    return SIGNATURE in head[: _NEAR + len(SIGNATURE)]
+    return SIGNATURE in head[: 64 + len(SIGNATURE)]
 
 
 def logdump_script(path: str) -> str:

@@ -13,21 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.arrays import EventBatch, TextPool
-from cdcwb.formats.goldengate.contents import (
-    UNKNOWN_ORDER,
-    Bools,
-    Bytes,
-    Cells,
-    Form,
-    Half,
-    Ints,
-    Order,
-    not_columns,
-    odd_indicator,
-    walk,
-)
+from cdcwb.formats.goldengate import contents
+from cdcwb.formats.goldengate.contents import Bools, Bytes, Cells, Form, Half, Ints, Order
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.facts import Chain, Head, RecordFacts
+from cdcwb.formats.goldengate.facts import Head, RecordFacts
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding
 from cdcwb.formats.goldengate.plan import Bodies, forms_of
 from cdcwb.formats.goldengate.records import Records
@@ -37,6 +26,8 @@ from cdcwb.model import Problem
 from cdcwb.words import unused_name
 
 __all__ = ["Images", "Put", "RowImages", "read_images"]
+
+Definitions = Sequence[Definition | None]
 
 _INDEXES: Final = 1 << 16
 
@@ -71,9 +62,7 @@ class _Column(NamedTuple):
     surplus: bool
 
 
-def _columns(
-    group: Ints, index: Ints, definitions: Sequence[Definition | None], put: Sequence[Put]
-) -> tuple[list[_Column], Ints]:
+def _columns(group: Ints, index: Ints, definitions: Definitions, put: Sequence[Put]) -> tuple[list[_Column], Ints]:
     """The different columns of some cells, and the number of that of each cell. ``group``: the definition of the
     cell's table, -1 for none: such columns are ``c0``, ``c1`` … and the types of their values are inferred."""
     size = np.zeros(len(definitions) + 1, np.int64)  # the last is that of group -1
@@ -98,13 +87,7 @@ def _columns(
 
 
 def read_images(
-    buffer: Bytes,
-    cells: Cells,
-    group: Ints,
-    definitions: Sequence[Definition | None],
-    charset: str = "utf-8",
-    order: Order = "little",
-    put: Sequence[Put] = (),
+    buffer: Bytes, cells: Cells, group: Ints, definitions: Definitions, charset: str, order: Order, put: Sequence[Put]
 ) -> Images:
     """The images of records from the cells of their bodies.
 
@@ -145,20 +128,14 @@ def read_images(
 
 
 def _decoded(
-    buffer: Bytes,
-    cells: Cells,
-    columns: Sequence[_Column],
-    number: Ints,
-    pool: TextPool,
-    charset: str,
-    order: Order,
+    buffer: Bytes, cells: Cells, columns: Sequence[_Column], number: Ints, pool: TextPool, charset: str, order: Order
 ) -> tuple[Ints, list[tuple[int, Problem, str]]]:
     """All values of some bodies as text: the index of each in the pool (-1: invalid bytes, which are in no image), and
     problems as (record, code, sentence). ``number``: the column of each cell."""
     codings: dict[Coding, int] = {}
     of_column = np.array([codings.setdefault(one.coding, len(codings)) for one in columns], np.int16)
     codes = of_column[number] * 2 + cells.bare
-    place = np.zeros(len(cells), dtype=np.int64)
+    place = np.zeros(len(number), dtype=np.int64)
     problems: list[tuple[int, Problem, str]] = []
     for code in np.flatnonzero(np.bincount(codes)).tolist():
         how, bare = list(codings)[code // 2], code % 2
@@ -169,7 +146,7 @@ def _decoded(
         place[chosen] = pool.add(found.array)
         problems += [(int(chosen[at]), problem, sentence) for at, problem, sentence in found.problems]
     for cell in np.flatnonzero(cells.odd).tolist():
-        problems.append((cell, Problem.VALUE, odd_indicator(cells.indicator_text(buffer, cell))))
+        problems.append((cell, Problem.VALUE, contents.odd_indicator(cells.indicator_text(buffer, cell))))
     place[[cell for cell, _, _ in problems]] = -1
     surplus = np.array([one.surplus for one in columns], bool)
     for cell in np.flatnonzero(surplus[number]).tolist():
@@ -239,11 +216,11 @@ class RowImages:
         start = np.where((self._is_row & self._is_known)[rows], self._start[rows], -1)
         skip = np.maximum(self._records.column("SyskeyLen")[rows], 0)
         bodies = self._stop[rows], order, self._forms[rows], skip, self._before[rows], self._bare[rows]
-        cells = walk(self._buffer, start, *bodies)
+        cells = contents.walk(self._buffer, start, *bodies)
         unread = (cells.bad >= 0) & self._strict[rows]
         if unread.any():
             bad = cells.bad
-            cells = walk(self._buffer, np.where(unread, -1, start), *bodies)
+            cells = contents.walk(self._buffer, np.where(unread, -1, start), *bodies)
             cells.bad = bad
         return cells
 
@@ -261,18 +238,14 @@ class RowImages:
             images = read_images(self._buffer, cells, version, self._definitions, self._charset, order, put)
             for at, code, sentence in images.problems:
                 batch.problem(int(some[at]), code, sentence)
-            self._undecoded(batch, some, mine, cells.bad)
+            unknown = (self._is_row & ~self._is_known & (self._stop > self._start))[mine]
+            for at in some[unknown].tolist():
+                batch.problem(at, Problem.ROW_SIZE, contents.UNKNOWN_ORDER)
+            for at in np.flatnonzero((cells.bad >= 0) & self._strict[mine]).tolist():
+                sentence = contents.not_columns(int(cells.bad[at] - self._start[mine[at]]), bool(self._bare[mine[at]]))
+                batch.problem(int(some[at]), Problem.ROW_SIZE, sentence)
             for name in ("before", "after", "key"):
                 batch.put(name, getattr(images, name), None if chosen.all() else some)
-
-    def _undecoded(self, batch: EventBatch, some: Ints, rows: Ints, bad: Ints) -> None:
-        """Complete data that are not columns to their end, or whose byte order is unknown."""
-        unknown = (self._is_row & ~self._is_known & (self._stop > self._start))[rows]
-        for at in some[unknown].tolist():
-            batch.problem(at, Problem.ROW_SIZE, UNKNOWN_ORDER)
-        for at in np.flatnonzero((bad >= 0) & self._strict[rows]).tolist():
-            sentence = not_columns(int(bad[at] - self._start[rows[at]]), bool(self._bare[rows[at]]))
-            batch.problem(int(some[at]), Problem.ROW_SIZE, sentence)
 
     def _large_objects(self, rows: Ints, cells: Cells) -> list[Put]:
         """The values of large objects, joined from fragments."""
@@ -286,7 +259,8 @@ class RowImages:
             waiting = [one for one in there if table and (column := table.column(one)) and column.is_lob]
             half = Half.BEFORE if self._before[record] else Half.AFTER
             for number, lob in enumerate(self._heads[record].lobs, 1):
-                index = _lob_column(lob, waiting)
+                index = lob.column if lob.column is not None else waiting[0] if waiting else None
+                waiting = [one for one in waiting if one != index]
                 column = table.column(index) if table is not None and index is not None else None
                 is_text = None if column is None else column.is_text_lob or not column.is_lob
                 text = _lob_text(b"".join(map(self._records.data, lob.records)), is_text, self._charset)
@@ -306,14 +280,6 @@ def _of_columns(records: Records, record: int, order: Order, form: Form) -> byte
             head = int(columns.number[row]).to_bytes(2, order) + length.to_bytes(2, order)
             images[int(columns.half[row] == 2)] += head + content[:length]
     return (len(images[0]).to_bytes(form.width, order) if form.width else b"") + images[0] + images[1]
-
-
-def _lob_column(lob: Chain, waiting: list[int]) -> int | None:
-    """The column of a large object: the printed one, else the first that waits for its value; None without one."""
-    index = lob.column if lob.column is not None else waiting[0] if waiting else None
-    if index in waiting:
-        waiting.remove(index)
-    return index
 
 
 def _lob_text(value: bytes, is_text: bool | None, charset: str) -> str:

@@ -19,7 +19,7 @@ from cdcwb.formats.goldengate.contents import HEADER, MISSING, Form, Half, Order
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.facts import DDL, Reading, facts_of
 from cdcwb.formats.goldengate.layout import FIELDS, IO_TYPES, field_meaning, shown
-from cdcwb.formats.goldengate.lines import LABELS, SINKS, Lines, Role, matched, parse
+from cdcwb.formats.goldengate.lines import LABELS, SINKS, Role, matched, parse
 from cdcwb.formats.goldengate.plan import Bodies, forms_of
 from cdcwb.formats.goldengate.records import FIELD, FILE_HEADER, MALFORMED, Records, decode, header_values, text_of
 from cdcwb.formats.goldengate.values import value_of
@@ -31,6 +31,10 @@ _GAP: Final = "white space, labels and text between hex digits"
 _UNPARSED: Final = "a line that cannot be parsed"
 _ASSUMED: Final = " (assumed: neither BeforeAfter nor an image line gives it)"
 _LABEL: Final = 40
+_SHAPES: Final = {
+    FILE_HEADER: ("FileHeader", "the trail file: its writer, its time and its sequence number"),
+    MALFORMED: ("malformed", "lines of a record that cannot be parsed"),
+}
 _SECTIONS: Final[dict[str, tuple[str, tuple[Role, ...]]]] = {
     "header tokens": (
         "the tokens of the record in the trail, with their lengths (HEADERTOKEN)",
@@ -62,27 +66,22 @@ _SECTION_OF: Final = {int(role): name for name, (_, roles) in _SECTIONS.items() 
 _WITH_BLOCKS: Final = frozenset({"header tokens", "columns", "file header", "tokens", "user tokens"})
 _BELOW: Final = {head: below for head, below in SINKS.items() if below not in (Role.UNKNOWN, Role.BODY)}
 _HEADS: Final = frozenset(map(int, (*_BELOW, Role.HALF, Role.USER_PAIR)))
-_OF_LINES: Final[dict[Role, tuple[tuple[str, tuple[str, ...], str], ...]]] = {
-    Role.TRAIL: (("Trail name", ("trail",), "the trail file"),),
-    Role.RECORD: (
-        ("time", ("time",), "time of the operation, in the time zone of the viewer"),
-        ("operation", ("operation",), ""),
-        ("Len", ("length",), "bytes of the record's data"),
-        ("RBA", ("rba",), "offset of the record in the trail file, in bytes"),
-    ),
-    Role.NAME: (("table", ("name",), "schema and table"), ("TDR index", ("index",), FIELDS["TDR index"])),
-    Role.TDR_INDEX: (("TDR index", ("index",), FIELDS["TDR index"]),),
-    Role.IMAGE: (
-        ("image", ("image",), ""),
-        ("Partition", ("hex", "decimal"), ""),
-        ("place in transaction", ("letter",), ""),
-    ),
-    Role.TRANSACTION: (
-        ("TRANSID", ("id",), "node, processor and sequence number"),
-        ("TRANSID number", ("number",), "the same as one number"),
-    ),
+_GROUPS: Final = {
+    "trail": ("Trail name", "the trail file"),
+    "time": ("time", "time of the operation, in the time zone of the viewer"),
+    "operation": ("operation", ""),
+    "length": ("Len", "bytes of the record's data"),
+    "rba": ("RBA", "offset of the record in the trail file, in bytes"),
+    "name": ("table", "schema and table"),
+    "index": ("TDR index", FIELDS["TDR index"]),
+    "image": ("image", ""),
+    "hex": ("Partition", ""),
+    "decimal": ("Partition", ""),
+    "letter": ("place in transaction", ""),
+    "id": ("TRANSID", "node, processor and sequence number"),
+    "number": ("TRANSID number", "the same as one number"),
 }
-"""The fields of lines: name, groups of the form of the line that may have it, and meaning."""
+"""The fields of lines, by the groups of their forms: name and meaning."""
 
 
 def dissect(
@@ -96,19 +95,19 @@ def dissect(
     """
     records = decode(parse(np.frombuffer(record, np.uint8), is_record=True), is_record=True)
     if not len(records):
-        return _Text(record).field("record", 0, len(record), None, "no text")
+        return Field("record", 0, len(record), record, None, "no text")
     return _Tree(record, records, definition, bodies or Bodies(), reading or Reading()).field()
 
 
-class _Text:
-    """The text of a record, from which fields are made."""
+class _Bytes:
+    """Bytes that a record's text has, from which fields are made: those of the text, or those that some of its lines
+    print as hex. ``starts``: where the text of each begins, and the end after the last one; ``width``: its length."""
 
-    def __init__(self, record: bytes) -> None:
-        self.record = record
+    def __init__(self, record: bytes, data: bytes, starts: Sequence[int], width: int) -> None:
+        self.record, self.data, self.starts, self.width = record, data, starts, width
 
-    def span(self, start: int, stop: int) -> tuple[int, int]:
-        """The start and end of the bytes ``[start, stop)`` in the text."""
-        return start, stop
+    def __len__(self) -> int:
+        return len(self.data)
 
     def field(
         self,
@@ -117,13 +116,16 @@ class _Text:
         stop: int,
         value: str | None,
         meaning: str,
-        problem: Problem | None = None,
+        problem: str | None = None,
         children: Iterable[Field] = (),
         quiet: bool = False,
     ) -> Field:
-        """A field over some bytes. Gaps between its children are filled; a child that overlaps preceding ones is left
-        out."""
-        start, stop = self.span(start, stop)
+        """A field over the bytes ``[start, stop)``. Gaps between its children are filled; a child that overlaps
+        preceding ones is left out."""
+        start, stop = max(start, 0), min(stop, len(self))
+        is_empty = start >= stop
+        stop = self.starts[-1] if is_empty else self.starts[stop - 1] + self.width
+        start = stop if is_empty else self.starts[start]
         filled: list[Field] = []
         at = start
         for child in sorted((child for child in children if child.length > 0), key=lambda one: one.offset):
@@ -139,35 +141,14 @@ class _Text:
         return [Field("layout", start, stop - start, text, None, _GAP, quiet=True)] if text else []
 
 
-class _Hex(_Text):
-    """The bytes that some lines of a record print as hex digits: fields are over the digits."""
-
-    def __init__(self, record: bytes, lines: Lines, some: Sequence[int]) -> None:
-        super().__init__(record)
-        self.data = b"".join(lines.data[lines.data_at[line] : lines.data_at[line + 1]].tobytes() for line in some)
-        self.starts: list[int] = []
-        for line in some:
-            count = 2 * int(lines.data_at[line + 1] - lines.data_at[line])
-            digits = [at for at in range(int(lines.first[line]), int(lines.last[line])) if lines.plain[at] != 32]
-            self.starts += digits[:count:2]
-        self.stop = int(lines.at[some[-1] + 1]) if some else 0
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def span(self, start: int, stop: int) -> tuple[int, int]:
-        """The start and end of the digits of the bytes ``[start, stop)``; an empty range has no text."""
-        start, stop = max(start, 0), min(stop, len(self))
-        return (self.starts[start], self.starts[stop - 1] + 2) if start < stop else (self.stop, self.stop)
-
-
 class _Tree:
     """The fields of one record."""
 
     def __init__(
         self, record: bytes, records: Records, definition: Definition | None, bodies: Bodies, reading: Reading
     ) -> None:
-        self.record, self.records, self.lines, self.text = record, records, records.lines, _Text(record)
+        self.record, self.records, self.lines = record, records, records.lines
+        self.text = _Bytes(record, record, range(len(record) + 1), 1)
         self.definition, self.charset = definition, reading.charset
         self.bare = bool(facts_of(records, reading).nonstop[0])
         self.order: Order = "big" if self.bare else bodies.order
@@ -175,22 +156,18 @@ class _Tree:
         self.io = int(records.io_types()[0])
         self.form = Form(int(forms_of(np.array([self.io]), bodies.prefix)[0]))
         self.values = {name: int(one) for name, one in zip(HEADER, records.values[0], strict=True) if one != MISSING}
-        self.shape = int(records.shape[0])
         known = IO_TYPES.get(self.io)
+        printed = records.operation[0].as_py()
+        self.name = text_of(printed) if printed is not None else known.name if known else "record"
         self.meaning = known.meaning if known else "a record of an unknown type"
-        if self.shape == FILE_HEADER:
-            self.meaning = "the trail file: its writer, its time and its sequence number"
-        elif self.shape == MALFORMED:
-            self.meaning = "lines of a record that cannot be parsed"
+        self.shape = int(records.shape[0])
+        self.name, self.meaning = _SHAPES.get(self.shape, (self.name, self.meaning))
 
     def field(self) -> Field:
         """The record."""
-        printed, known = self.records.operation[0].as_py(), IO_TYPES.get(self.io)
-        name = text_of(printed) if printed is not None else known.name if known else "record"
-        name = {FILE_HEADER: "FileHeader", MALFORMED: "malformed"}.get(self.shape, name)
-        codes = [one.code for one in self.records.faults if one.code in (Problem.TRUNCATED, Problem.MALFORMED)]
+        codes = (one.code for one in self.records.faults if one.code in (Problem.TRUNCATED, Problem.MALFORMED))
         children = [self.section(name, some) for name, some in self.sections()]
-        return self.text.field(name, 0, len(self.record), None, self.meaning, codes[0] if codes else None, children)
+        return self.text.field(self.name, 0, len(self.record), None, self.meaning, next(codes, None), children)
 
     def sections(self) -> list[tuple[str, list[int]]]:
         """Adjacent lines of one section, with blank and unknown lines after them."""
@@ -226,9 +203,16 @@ class _Tree:
         value = text_of(self.record[start:stop]) if value is None else value
         return self.text.field(name, start, stop, value, meaning, quiet=quiet)
 
-    def hex(self, some: Sequence[int], role: Role) -> _Hex:
+    def hex(self, some: Sequence[int], role: Role) -> _Bytes:
         """The bytes that lines of a role print."""
-        return _Hex(self.record, self.lines, [line for line in some if self.lines.role[line] == role])
+        lines, data, starts, end = self.lines, b"", [], 0
+        for line in some:
+            if lines.role[line] == role:
+                printed = lines.data[lines.data_at[line] : lines.data_at[line + 1]].tobytes()
+                digits = [at for at in range(*self.span(line)) if lines.plain[at] != 32]
+                starts += digits[: 2 * len(printed) : 2]
+                data, end = data + printed, int(lines.at[line + 1])
+        return _Bytes(self.record, data, [*starts, end], 2)
 
     # --- lines --------------------------------------------------------------------------------------------------------
 
@@ -243,24 +227,23 @@ class _Tree:
                 yield self.whole(line, text_of(label), "as printed", text_of(rest.strip()))
             else:
                 yield self.whole(line, "line", "a line of the definition")
-        known_form = matched(self.lines, line) if role in _OF_LINES else None
-        for name, groups, meaning in _OF_LINES[role] if known_form else ():
-            part = next((one for one in groups if known_form and known_form[one]), None)
-            if known_form is None or part is None:
+        form = matched(self.lines, line)
+        for part, printed in form.groupdict().items() if form else ():
+            if not form or not printed:
                 continue
-            start, end = first + known_form.start(part), first + known_form.end(part)
-            value = text_of(self.record[start:end])
-            match name:
+            (start, end), (name, meaning) = form.span(part), _GROUPS[part]
+            value = text_of(self.record[first + start : first + end])
+            match part:
                 case "operation":
                     meaning = self.meaning
                 case "image":
                     meaning = f"{value.lower()} image"
-                case "Partition":
-                    value = str(int(value, 16 if part == "hex" else 10))
-                    meaning = field_meaning("Partition", int(value), self.values)
-                case "place in transaction":
-                    meaning = layout.TRANS_IND[layout.IMAGE_LETTERS.index(value.encode())]
-            yield self.text.field(name, start, end, value, meaning)
+                case "hex" | "decimal":
+                    number = int(value, 16 if part == "hex" else 10)
+                    value, meaning = str(number), field_meaning(name, number, self.values)
+                case "letter":
+                    meaning = field_meaning("TransInd", layout.IMAGE_LETTERS.index(printed), {})
+            yield self.text.field(name, first + start, first + end, value, meaning)
 
     def header(self, at: int, stop: int) -> Iterator[Field]:
         """The fields of a line of the header block."""
@@ -270,11 +253,14 @@ class _Tree:
             name = next(one for one in LABELS if one.lower().encode() == label)
             end = at + (found.end("value") if found["hex"] is None else found.end("hex") + 1)
             value = text_of(self.record[at + found.start("value") : end])
+            form = rb"[^.(]" if name in layout.CHARACTERS else rb"\d{1,18}(?:$| )"
+            number = self.values.get(name) if re.match(form, found["value"]) else None
+            number = int(found["hex"], 16) if found["hex"] else number
             if name == "DDR/TDR index":
                 meaning = f"{FIELDS['DDR index']}, {FIELDS['TDR index']}"
             elif name == "IO Time":
                 meaning = FIELDS[name]
-            elif (number := _number(name, found)) is None:
+            elif number is None:
                 meaning = f"{FIELDS[name]}; no value is printed"
             else:
                 value, meaning = shown(name, number), field_meaning(name, number, self.values)
@@ -308,27 +294,28 @@ class _Tree:
                     yield self.token(role, block, data)
 
     def block(
-        self, name: str, some: list[int], value: str | None, meaning: str, problem: Problem | None, of: Iterable[Field]
+        self, name: str, some: list[int], value: str | None, meaning: str, problem: str | None, of: Iterable[Field]
     ) -> Field:
         """A field over a line and the hex below it, without blank lines."""
         solid = [line for line in some if self.lines.role[line] not in (Role.BLANK, Role.UNKNOWN)]
         return self.text.field(name, self.span(some[0])[0], self.span(solid[-1])[1], value, meaning, problem, of)
 
-    def printed_column(self, block: list[int], data: _Hex) -> Field:
+    def printed_column(self, block: list[int], data: _Bytes) -> Field:
         """A column that is printed by itself."""
         columns = self.records.columns
         at = int(np.flatnonzero(columns.line == block[0])[0])
         index, length = int(columns.number[at]), int(columns.length[at])
-        parts, value, _, problem = self.column(data, 0, len(data), index) if len(data) else ([], None, "", None)
+        parts = [one for one in self.column(data, 0, len(data), index)[0] if one.length]
+        value, problem = (parts[-1].value, parts[-1].problem) if parts else (None, None)
         half = ("key", "before", "after")[columns.half[at]]
         meaning = f"{half} image, {length} bytes" if length >= 0 else f"{half} image"
         if columns.fragment[at, 0] != MISSING:
             meaning = "segment {} of {} of a large object".format(*columns.fragment[at])
-        problem = Problem.TRUNCATED if 0 < len(data) < length else problem
+        problem = str(Problem.TRUNCATED) if 0 < len(data) < length else problem
         children = [self.whole(block[0], "column line", "index and length of the column"), *parts]
-        return self.block(self.name(index), block, value, meaning, problem, children)
+        return self.block(self.column_name(index), block, value, meaning, problem, children)
 
-    def token(self, role: Role, block: list[int], data: _Hex) -> Field:
+    def token(self, role: Role, block: list[int], data: _Bytes) -> Field:
         """A token of the header, of the record or of a file header."""
         fields = self.lines.fields[role]
         at = int(np.flatnonzero(fields.line == block[0])[0])
@@ -352,7 +339,7 @@ class _Tree:
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    def data(self, data: _Hex) -> Iterator[Field]:
+    def data(self, data: _Bytes) -> Iterator[Field]:
         """The fields of the record's data."""
         if self.shape == FILE_HEADER:
             for group, tokens in contents.header_groups(data.data):
@@ -367,7 +354,7 @@ class _Tree:
         else:
             yield from self.row(data)
 
-    def row(self, data: _Hex) -> Iterator[Field]:
+    def row(self, data: _Bytes) -> Iterator[Field]:
         """The system key and the columns of a body."""
         side, skip, width = int(self.records.side[0]), max(self.values.get("SyskeyLen", 0), 0), self.form.width
         before = np.array([layout.is_before_image(self.io, side)])
@@ -397,46 +384,44 @@ class _Tree:
             meaning = f"{Half(half).name.lower()} image{_ASSUMED if is_assumed else ''}: {meaning}"
             endian = f"{self.order}-endian"
             children = [
-                data.field("column index", at, at + 2, str(index), f"{endian}, from 0: {self.name(index)}"),
+                data.field("column index", at, at + 2, str(index), f"{endian}, from 0: {self.column_name(index)}"),
                 data.field("column length", at + 2, at + 4, str(end - at - 4), f"{endian}: bytes that follow"),
                 *parts,
             ]
-            yield data.field(self.name(index), at, end, value, meaning, problem, children)
+            yield data.field(self.column_name(index), at, end, value, meaning, problem, children)
             at = end
         if bad >= 0:
             meaning = "the rest of a truncated body" if is_short else "a column that continues in the next record"
             yield data.field("undecoded", at, len(data), data.data[at:].hex(), meaning, _truncated(is_short))
 
-    def name(self, index: int) -> str:
+    def column_name(self, index: int) -> str:
         """The name of a column, ``c3`` if unknown."""
         return f"c{index}" if self.definition is None else self.definition.name(index)
 
     def column(
-        self, data: _Hex, start: int, stop: int, index: int
+        self, data: _Bytes, start: int, stop: int, index: int
     ) -> tuple[list[Field], str | None, str, Problem | None]:
         """Null indicator and value of one column; its text (None: NULL), meaning and problem."""
         raw = data.data[start:stop]
         column = self.definition.column(index) if self.definition is not None else None
         kind = f"inferred type: no definition of column {index}" if column is None else column.type
         coding = column.coding if column is not None else layout.GUESS_FIXED if self.bare else layout.GUESS
-        width = 0 if self.bare else 2
-        value: str | None = raw.hex()
-        meaning, problem = kind, None
-        if not self.bare and raw[:2] == b"\xff\xff":
-            value, meaning = None, f"{kind}; NULL"
-        elif not self.bare and len(raw) < 2:
-            meaning, problem = "too short to have a null indicator", Problem.VALUE
-        elif not self.bare and raw[:2] != b"\0\0":
-            value, meaning, problem = raw[2:].hex(), contents.odd_indicator(raw[:2].hex()), Problem.VALUE
-        else:
+        width, head = (0, b"") if self.bare else (2, raw[:2])
+        value, meaning, problem = raw[width:].hex(), f"{kind}; NULL", None
+        if self.bare or head == b"\0\0":
             value, problem, sentence = value_of(raw[width:], coding, self.order, self.charset)
             meaning = sentence or kind
-        parts = []
-        if width:
-            indicator = {b"\0\0": "0000: not NULL", b"\xff\xff": "FFFF: NULL"}.get(raw[:2], "neither 0000 nor FFFF")
-            parts.append(data.field("null indicator", start, min(start + 2, stop), raw[:2].hex(), indicator))
-        parts.append(data.field("value", start + width, stop, value, meaning, problem))
-        return parts, value, meaning, problem
+        elif len(head) < width:
+            value, meaning, problem = raw.hex(), "too short to have a null indicator", Problem.VALUE
+        elif head != b"\xff\xff":
+            meaning, problem = contents.odd_indicator(head.hex()), Problem.VALUE
+        indicator = {b"\0\0": "0000: not NULL", b"\xff\xff": "FFFF: NULL"}.get(head, "neither 0000 nor FFFF")
+        text = None if head == b"\xff\xff" else value
+        parts = [
+            data.field("null indicator", start, min(start + width, stop), head.hex(), indicator),
+            data.field("value", start + width, stop, text, meaning, problem),
+        ]
+        return parts, text, meaning, problem
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -448,7 +433,9 @@ def _truncated(is_truncated: bool) -> Problem | None:
     return Problem.TRUNCATED if is_truncated else None
 
 
-def _token(data: _Hex, token: contents.Token, value: str | None, meaning: str, children: Iterable[Field] = ()) -> Field:
+def _token(
+    data: _Bytes, token: contents.Token, value: str | None, meaning: str, children: Iterable[Field] = ()
+) -> Field:
     """A field over a token in a token area."""
     is_truncated = _truncated(len(token.value) < token.length)
     return data.field(str(token.name), token.start, token.stop, value, meaning, is_truncated, children)
@@ -463,7 +450,7 @@ def _token_value(number: int, name: str, value: bytes) -> tuple[str, str]:
     return text.replace("\0", " ") if is_readable else value.hex(), meaning
 
 
-def _token_area(data: _Hex) -> Iterator[Field]:
+def _token_area(data: _Bytes) -> Iterator[Field]:
     """Consecutive tokens: id, info, length and value each."""
     for token in contents.walk_tokens(data.data)[0]:
         at, token.name = token.start, layout.token_name(token.id)
@@ -477,7 +464,7 @@ def _token_area(data: _Hex) -> Iterator[Field]:
         yield _token(data, token, text, meaning, children)
 
 
-def _user_area(data: _Hex) -> Iterator[Field]:
+def _user_area(data: _Bytes) -> Iterator[Field]:
     """User tokens: name and value, each ended by a NUL."""
     ends = [at + 1 for at, byte in enumerate(data.data) if byte == 0]
     starts = [0, *ends[1::2]]
@@ -486,7 +473,7 @@ def _user_area(data: _Hex) -> Iterator[Field]:
         yield data.field(name, start, stop, value, "user token: name and value, each ended by a NUL")
 
 
-def _header_token(data: _Hex) -> Iterator[Field]:
+def _header_token(data: _Bytes) -> Iterator[Field]:
     """The header token, number by number."""
     order, moment, values = header_values(data.data)
     if order is None:
@@ -503,16 +490,3 @@ def _header_token(data: _Hex) -> Iterator[Field]:
     rest = text_of(data.data[layout.GHDR_FIXED :].rstrip(b"\0"))
     meaning = "name or index of the table, which Logdump may blank"
     yield data.field("table", layout.GHDR_FIXED, len(data), rest, meaning)
-
-
-def _number(name: str, found: re.Match[bytes]) -> int | None:
-    """The number of a field of the header block; None if none is printed."""
-    if found["hex"] is not None:
-        return int(found["hex"], 16)
-    value = found["value"]
-    if name in ("Hdr-Ind", "BeforeAfter", "FormatType"):
-        return value[0] if value[:1] not in (b"", b".", b"(") else None
-    if name == "Continued":
-        return {b"Y": 1, b"N": 0}.get(value[:1])
-    digits = re.match(rb"\d{1,18}(?=$| )", value)
-    return int(digits[0]) if digits else None

@@ -16,28 +16,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_digits, integers, text_array
-from cdcwb.formats.bitmask import parse
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_digits, integers, lookup, text_array
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate.contents import Bools, Bytes, Ints, Order
 from cdcwb.formats.goldengate.definitions import ColumnDef
 from cdcwb.formats.goldengate.layout import Coding, How
 from cdcwb.formats.goldengate.versions import Version
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
-from cdcwb.formats.text_values import cast_each
+from cdcwb.formats.text_values import cast_each, parsed
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = [
-    "Texts",
-    "Value",
-    "arrow_type",
-    "column_types",
-    "texts",
-    "typed_rows",
-    "typed_texts",
-    "value_of",
+    "Texts", "Value", "arrow_type", "column_types", "decoded", "texts", "typed_rows", "typed_texts", "value_of",
     "wanted_for",
-]
+]  # fmt: skip
 
 
 class Value(NamedTuple):
@@ -118,7 +110,9 @@ class _Values:
             case How.INTEGER:
                 return [self._integers(there & (size == how.size), how.size)]
             case How.FLOAT:
-                return [self._floats(where, width) for width in (4, 8) if (where := there & (size == width)).any()]
+                sizes = [(width, where) for width in (4, 8) if (where := there & (size == width)).any()]
+                found = [pa.array(self._numbers(where, width, f">f{width}"), mask=~where) for width, where in sizes]
+                return [pc.cast(one, pa.string()) for one in found]
             case How.DECIMAL:
                 return []
             case How.MOMENT:
@@ -210,9 +204,6 @@ class _Values:
         out = np.zeros(len(where), dtype=np.dtype(kind).newbyteorder("="))
         out[where] = bytes_of(self.buffer, self.start[where], size).view(kind).reshape(-1)
         return out
-
-    def _floats(self, where: Bools, size: int) -> pa.Array:
-        return pc.cast(pa.array(self._numbers(where, size, f">f{size}"), mask=~where), pa.string())
 
     def _integers(self, where: Bools, size: int) -> pa.Array:
         """Big-endian numbers of 1, 2, 4 or 8 bytes, with their scale."""
@@ -321,27 +312,15 @@ def typed_rows(
 
 
 def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArray:
-    offsets = maps.offsets.to_numpy()
-    row = np.repeat(np.arange(len(maps)), np.diff(offsets))
-    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
-    items = maps.items.slice(first, count)
-    codes = pc.index_in(maps.keys.slice(first, count), pa.array(list(types), pa.string())).fill_null(-1).to_numpy()
-    columns = []
-    for code, kind in enumerate(types.values()):
-        there = np.flatnonzero(codes == code)
-        places = np.full(len(maps), -1, dtype=np.int64)
-        places[row[there]] = there
-        columns.append(typed_texts(items.take(pa.array(places, mask=places < 0)), kind))
+    columns = [typed_texts(lookup(maps, name), kind) for name, kind in types.items()]
     return pa.StructArray.from_arrays(columns, fields=list(map(pa.field, types, types.values())), mask=pc.is_null(maps))
 
 
 def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Texts of values as values of a type; null if invalid. Dates in Logdump's form, with a colon between day and hour,
     are truncated to the digits of the type."""
-    if pa.types.is_string(kind):
-        return texts
-    if pa.types.is_binary(kind):
-        return parse(texts)[0]
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return parsed(texts, kind)
     if pa.types.is_temporal(kind):
         day = pc.utf8_slice_codeunits(texts, 0, _DATE)
         clock = pc.utf8_slice_codeunits(texts, _DATE + 1, _DATE if pa.types.is_date(kind) else _MICROS)
