@@ -167,6 +167,17 @@ def test_columns_line_by_line() -> None:
     assert cut.problem == Problem.TRUNCATED
 
 
+def test_null_of_a_column_that_is_printed_by_itself() -> None:
+    null = "Column 1 (0x0001), Length 2 (0x0002).\n ffff                                              | ..\n"
+    field = named(tree(LINE + NAME + IMAGE + null), "columns", "c1")
+    assert (field.value, field.problem, named(field, "null indicator").value) == (None, None, "ffff")
+
+
+def test_a_column_too_short_for_a_null_indicator_has_all_of_its_bytes() -> None:
+    field = named(tree(LINE.replace("24", " 5") + IMAGE + " 0000 0100 07 | x\n"), "data", "c0")
+    assert (field.raw, field.value, field.problem) == (b"0000 0100 07", "07", Problem.VALUE)
+
+
 def test_null_and_a_body_that_was_cut() -> None:
     null = " 0000 0600 0000 0000 0007 0100 0200 ffff           | x\n"
     field = named(tree(LINE.replace("24", "16") + IMAGE + null), "data", "c1")

@@ -116,7 +116,7 @@ class _Bytes:
         stop: int,
         value: str | None,
         meaning: str,
-        problem: str | None = None,
+        problem: Problem | None = None,
         children: Iterable[Field] = (),
         quiet: bool = False,
     ) -> Field:
@@ -294,7 +294,7 @@ class _Tree:
                     yield self.token(role, block, data)
 
     def block(
-        self, name: str, some: list[int], value: str | None, meaning: str, problem: str | None, of: Iterable[Field]
+        self, name: str, some: list[int], value: str | None, meaning: str, problem: Problem | None, of: Iterable[Field]
     ) -> Field:
         """A field over a line and the hex below it, without blank lines."""
         solid = [line for line in some if self.lines.role[line] not in (Role.BLANK, Role.UNKNOWN)]
@@ -305,13 +305,12 @@ class _Tree:
         columns = self.records.columns
         at = int(np.flatnonzero(columns.line == block[0])[0])
         index, length = int(columns.number[at]), int(columns.length[at])
-        parts = [one for one in self.column(data, 0, len(data), index)[0] if one.length]
-        value, problem = (parts[-1].value, parts[-1].problem) if parts else (None, None)
+        parts, value, _, problem = self.column(data, 0, len(data), index) if len(data) else ([], None, "", None)
         half = ("key", "before", "after")[columns.half[at]]
         meaning = f"{half} image, {length} bytes" if length >= 0 else f"{half} image"
         if columns.fragment[at, 0] != MISSING:
             meaning = "segment {} of {} of a large object".format(*columns.fragment[at])
-        problem = str(Problem.TRUNCATED) if 0 < len(data) < length else problem
+        problem = Problem.TRUNCATED if 0 < len(data) < length else problem
         children = [self.whole(block[0], "column line", "index and length of the column"), *parts]
         return self.block(self.column_name(index), block, value, meaning, problem, children)
 
