@@ -30,7 +30,7 @@ from cdcwb.formats.goldengate.events import LogdumpReader
 from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.plan import OPTIONS, Found, Options, Shared, State
 from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
-from cdcwb.formats.goldengate.tree import decoding, dissect
+from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.formats.goldengate.values import column_types, typed_rows, wanted_for
 from cdcwb.formats.goldengate.versions import Lookup, inferred
 from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Split, Stream
@@ -256,7 +256,7 @@ class GoldenGate(TrailFormat):
         if reading.raw:
             from cdcwb.formats.goldengate.trail import dissect_frame
 
-            tree = dissect_frame(record, decoding(definition, bodies, reading, bool(known.facts.nonstop[number])))
+            tree = dissect_frame(record, definition, bodies, reading)
         else:
             tree = dissect(record, definition, bodies, reading)
         if found is not None and definition is not None:

@@ -8,17 +8,23 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from cdcwb.model import Kind, Operation
 
 __all__ = [
-    "BINARY_SUBTYPE", "BY_INDEX", "CHARACTERS", "COMPRESSED", "DDL_ITEMS", "DDL_STATEMENT", "DELETE", "FIELDS",
+    "BINARY_SUBTYPE", "BY_INDEX", "CHARACTERS", "COMPRESSED", "DDL_ITEMS", "DDL_STATEMENT", "FIELDS",
     "FILE_HEADER_GROUPS", "FILE_HEADER_TOKENS", "GHDR", "GHDR_FIXED", "GHDR_TIME", "GUESS", "GUESS_FIXED", "HALVES",
     "HEADER", "HEADER_TOKENS", "IMAGE_LETTERS", "IO_TYPES", "JULIAN_EPOCH_US", "KEYED", "LISTED", "PARTITION",
-    "SIGNATURE", "TOKENS", "TOKEN_MEANINGS", "UNIFIED", "Coding", "How", "IoType", "coding_of",
-    "field_meaning", "io_type_of", "is_before_image", "is_known", "is_raw_trail", "logdump_script", "shown",
+    "SIGNATURE", "TOKENS", "TOKEN_MEANINGS", "UNIFIED", "Coding", "How", "IoType", "are_before_images", "coding_of",
+    "field_meaning", "io_type_of", "is_known", "is_raw_trail", "logdump_script", "shown",
     "token_name", "type_name",
 ]  # fmt: skip
 
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 JULIAN_EPOCH_US: Final = 210866760000000000
 """1970-01-01 00:00 UTC in a trail's own time: microseconds since noon of Julian day 0."""
@@ -112,13 +118,13 @@ UNIFIED: Final = (134, 135)
 HALVES: Final = (10, 11, 15, 115)
 """Record types of updates that may be two records, one with the before image and one with the after image (§4.5)."""
 
-DELETE: Final = 3
+_DELETE: Final = 3
 
 
-def is_before_image(io_type: int | None, side: int | None) -> bool:
-    """Whether the body of a record of one image is the before image. ``side``: code of ``B`` or ``A``, by BeforeAfter
+def are_before_images(io_types: Ints, sides: Ints) -> Bools:
+    """Whether the bodies of records of one image are before images. ``sides``: codes of ``B`` or ``A``, by BeforeAfter
     or by the image line; an update without either has the after image (§4.5)."""
-    return io_type == DELETE or (io_type in HALVES and side == ord("B"))
+    return (io_types == _DELETE) | (np.isin(io_types, HALVES) & (sides == ord("B")))
 
 
 def _plain(name: str) -> str:

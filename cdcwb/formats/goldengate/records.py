@@ -17,14 +17,13 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import as_array, bytes_of, slices
 from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, Token, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.layout import (
-    DELETE,
     GHDR,
     GHDR_FIXED,
     GHDR_TIME,
-    HALVES,
     IMAGE_LETTERS,
     IO_TYPES,
     JULIAN_EPOCH_US,
+    are_before_images,
     io_type_of,
 )
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
@@ -496,7 +495,7 @@ class _Decoder:
         )
         owner = lines.nearest(named >= 0)[found.line]
         io, side = out.io_types()[record], out.side[record]
-        before = (io == DELETE) | (np.isin(io, HALVES) & (side == ord("B")))
+        before = are_before_images(io, side)
         half = np.where(owner >= 0, named[owner], np.where(before, 1, 2))
         half[found.are("kind", b"KeyCol")] = 0
         out.columns = Columns(record, found.line, half, index, length, fragment, data, start, stop)

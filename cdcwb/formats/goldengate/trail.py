@@ -20,19 +20,13 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import bytes_of, content_of, gather
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, file_header, user_pairs
+from cdcwb.formats.goldengate.definitions import Definition
+from cdcwb.formats.goldengate.facts import Reading
 from cdcwb.formats.goldengate.layout import BY_INDEX, GHDR_FIXED, HEADER_TOKENS, IO_TYPES
 from cdcwb.formats.goldengate.lines import parse
+from cdcwb.formats.goldengate.plan import Bodies
 from cdcwb.formats.goldengate.records import FILE_HEADER, NO_COLUMNS, RECORD, Fault, Records, Tokens, header_numbers
-from cdcwb.formats.goldengate.tree import (
-    Decoding,
-    HexBytes,
-    data_fields,
-    ghdr_fields,
-    group,
-    leaf,
-    token_area,
-    user_area,
-)
+from cdcwb.formats.goldengate.tree import Shown, Tree, header_token, token_area, user_area
 from cdcwb.formats.records import Reason, Stream
 from cdcwb.model import Problem
 
@@ -316,55 +310,41 @@ def _check(records: Records, rows: Ints) -> None:
 # --- one record -------------------------------------------------------------------------------------------------------
 
 
-class _Content(HexBytes):
-    """Bytes ``[start, stop)`` of a record as they are."""
-
-    def __init__(self, record: bytes, start: int, stop: int) -> None:
-        self.record, self.data, self.start, self.stop = record, record[start:stop], start, stop
-
-    def span(self, start: int, stop: int) -> tuple[int, int]:
-        """The same bytes in the record."""
-        start, stop = max(start, 0), min(stop, len(self))
-        return (self.start + start, self.start + stop) if start < stop else (self.stop, self.stop)
-
-
-def dissect_frame(record: bytes, by: Decoding) -> Field:
+def dissect_frame(record: bytes, definition: Definition | None, bodies: Bodies, reading: Reading) -> Field:
     """The field tree of a record that checks out. Children cover their node without holes, in byte order."""
     data = np.frombuffer(record, np.uint8)
     frames = _frames(data, np.zeros(1, np.int64))
     records = _records(data, frames, np.zeros(len(frames.start), np.int64))
-    io, letter, is_big = int(records.io_types()[0]), chr(record[0]), bool(frames.is_big[0])
-    fields = [_token(record, 0, len(record), [], is_big)]
-    if letter == "F":
-        fields += data_fields(_Content(record, _HEAD, len(record) - _HEAD), records, io, by)
-        name, meaning = "FileHeader", "the trail file: its writer, its time and its sequence number"
-    else:
-        known = IO_TYPES.get(io)
-        name, meaning = (known.name, known.meaning) if known else ("record", "a record of an unknown type")
-    for part in range(len(_PARTS)):
+    tree, is_big, is_file = Tree(record, records, definition, bodies, reading), bool(frames.is_big[0]), record[0] == _F
+    end = len(record) - _HEAD
+    fields = [_token(tree.text, 0, len(record), [], is_big), _token(tree.text, end, len(record), [], is_big)]
+    if is_file:
+        fields += tree.data(_part(record, _HEAD, end))
+    for part, of_part in enumerate((header_token, tree.data, token_area, user_area)):
         start, stop = frames.span[part, 0].tolist()
         if start:
-            content = _Content(record, start, stop)
-            of_part = {_H: ghdr_fields, _T: token_area, _U: user_area}.get(part)
-            inner = data_fields(content, records, io, by) if of_part is None else of_part(content)
-            fields.append(_token(record, start - _HEAD, stop, inner, is_big))
-    fields.append(_token(record, len(record) - _HEAD, len(record), [], is_big))
-    gap = ("head", "id, info and length of the group") if letter == "F" else ("unknown", "bytes that are not known")
-    return _named_gaps(group(record, name, 0, len(record), meaning, fields), *gap)
+            fields.append(_token(tree.text, start - _HEAD, stop, of_part(_part(record, start, stop)), is_big))
+    gap = ("head", "id, info and length of the group") if is_file else ("unknown", "bytes that are not known")
+    return _named_gaps(tree.text.field(tree.name, 0, len(record), None, tree.meaning, children=fields), *gap)
 
 
-def _token(record: bytes, at: int, stop: int, inner: Iterable[Field], is_big: bool) -> Field:
+def _part(record: bytes, start: int, stop: int) -> Shown:
+    """Bytes ``[start, stop)`` of a record as they are."""
+    return Shown(record, record[start:stop], range(start, stop + 1), 1)
+
+
+def _token(text: Shown, at: int, stop: int, inner: Iterable[Field], is_big: bool) -> Field:
     """The field of a token of the record; of G and F only their first bytes."""
-    letter, order = chr(record[at]), "big" if is_big else "little"
+    letter, order = chr(text.record[at]), "big" if is_big else "little"
     end = at + _HEAD if letter in "GF" else stop
-    size = int.from_bytes(record[at + 2 : at + 4], "big" if is_big else "little")
+    size = int.from_bytes(text.record[at + 2 : at + 4], "big" if is_big else "little")
     meaning = HEADER_TOKENS.get(letter, "the file header with its trailer token")
     head = [
-        leaf(record, "token id", at, at + 1, letter, f"x{record[at]:02x}"),
-        leaf(record, "info", at + 1, at + 2, f"x{record[at + 1]:02x}", "not known"),
-        leaf(record, "length", at + 2, at + 4, str(size), f"{order}-endian, in bytes"),
+        text.field("token id", at, at + 1, letter, f"x{text.record[at]:02x}"),
+        text.field("info", at + 1, at + 2, f"x{text.record[at + 1]:02x}", "not known"),
+        text.field("length", at + 2, at + 4, str(size), f"{order}-endian, in bytes"),
     ]
-    return group(record, letter, at, end, meaning, [*head, *inner], str(size))
+    return text.field(letter, at, end, str(size), meaning, children=[*head, *inner])
 
 
 def _named_gaps(node: Field, name: str, meaning: str) -> Field:

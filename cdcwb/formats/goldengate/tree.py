@@ -25,7 +25,7 @@ from cdcwb.formats.goldengate.records import FIELD, FILE_HEADER, MALFORMED, Reco
 from cdcwb.formats.goldengate.values import value_of
 from cdcwb.model import Problem
 
-__all__ = ["dissect"]
+__all__ = ["Shown", "Tree", "dissect", "header_token", "token_area", "user_area"]
 
 _GAP: Final = "white space, labels and text between hex digits"
 _UNPARSED: Final = "a line that cannot be parsed"
@@ -96,10 +96,10 @@ def dissect(
     records = decode(parse(np.frombuffer(record, np.uint8), is_record=True), is_record=True)
     if not len(records):
         return Field("record", 0, len(record), record, None, "no text")
-    return _Tree(record, records, definition, bodies or Bodies(), reading or Reading()).field()
+    return Tree(record, records, definition, bodies or Bodies(), reading or Reading()).field()
 
 
-class _Bytes:
+class Shown:
     """Bytes that a record's text has, from which fields are made: those of the text, or those that some of its lines
     print as hex. ``starts``: where the text of each begins, and the end after the last one; ``width``: its length."""
 
@@ -122,10 +122,8 @@ class _Bytes:
     ) -> Field:
         """A field over the bytes ``[start, stop)``. Gaps between its children are filled; a child that overlaps
         preceding ones is left out."""
-        start, stop = max(start, 0), min(stop, len(self))
-        is_empty = start >= stop
-        stop = self.starts[-1] if is_empty else self.starts[stop - 1] + self.width
-        start = stop if is_empty else self.starts[start]
+        first, last, end = max(start, 0), min(stop, len(self)) - 1, self.starts[-1]
+        start, stop = (self.starts[first], self.starts[last] + self.width) if first <= last else (end, end)
         filled: list[Field] = []
         at = start
         for child in sorted((child for child in children if child.length > 0), key=lambda one: one.offset):
@@ -141,14 +139,14 @@ class _Bytes:
         return [Field("layout", start, stop - start, text, None, _GAP, quiet=True)] if text else []
 
 
-class _Tree:
+class Tree:
     """The fields of one record."""
 
     def __init__(
         self, record: bytes, records: Records, definition: Definition | None, bodies: Bodies, reading: Reading
     ) -> None:
         self.record, self.records, self.lines = record, records, records.lines
-        self.text = _Bytes(record, record, range(len(record) + 1), 1)
+        self.text = Shown(record, record, range(len(record) + 1), 1)
         self.definition, self.charset = definition, reading.charset
         self.bare = bool(facts_of(records, reading).nonstop[0])
         self.order: Order = "big" if self.bare else bodies.order
@@ -203,16 +201,16 @@ class _Tree:
         value = text_of(self.record[start:stop]) if value is None else value
         return self.text.field(name, start, stop, value, meaning, quiet=quiet)
 
-    def hex(self, some: Sequence[int], role: Role) -> _Bytes:
+    def hex(self, some: Sequence[int], role: Role) -> Shown:
         """The bytes that lines of a role print."""
         lines, data, starts, end = self.lines, b"", [], 0
         for line in some:
             if lines.role[line] == role:
-                printed = lines.data[lines.data_at[line] : lines.data_at[line + 1]].tobytes()
+                printed = lines.data[lines.data_at[line] :][: lines.size[line]].tobytes()
                 digits = [at for at in range(*self.span(line)) if lines.plain[at] != 32]
                 starts += digits[: 2 * len(printed) : 2]
                 data, end = data + printed, int(lines.at[line + 1])
-        return _Bytes(self.record, data, [*starts, end], 2)
+        return Shown(self.record, data, [*starts, end], 2)
 
     # --- lines --------------------------------------------------------------------------------------------------------
 
@@ -254,6 +252,7 @@ class _Tree:
             end = at + (found.end("value") if found["hex"] is None else found.end("hex") + 1)
             value = text_of(self.record[at + found.start("value") : end])
             form = rb"[^.(]" if name in layout.CHARACTERS else rb"\d{1,18}(?:$| )"
+            form = rb"[YN]" if name == "Continued" else form
             number = self.values.get(name) if re.match(form, found["value"]) else None
             number = int(found["hex"], 16) if found["hex"] else number
             if name == "DDR/TDR index":
@@ -280,9 +279,9 @@ class _Tree:
             data = self.hex(block, _BELOW.get(role, Role.UNKNOWN))
             match role:
                 case Role.GGS:
-                    yield from _token_area(data)
+                    yield from token_area(data)
                 case Role.USER:
-                    yield from _user_area(data)
+                    yield from user_area(data)
                 case Role.HALF:
                     yield self.whole(block[0], "image length", "bytes of an image, or of its key")
                 case Role.USER_PAIR:
@@ -300,7 +299,7 @@ class _Tree:
         solid = [line for line in some if self.lines.role[line] not in (Role.BLANK, Role.UNKNOWN)]
         return self.text.field(name, self.span(some[0])[0], self.span(solid[-1])[1], value, meaning, problem, of)
 
-    def printed_column(self, block: list[int], data: _Bytes) -> Field:
+    def printed_column(self, block: list[int], data: Shown) -> Field:
         """A column that is printed by itself."""
         columns = self.records.columns
         at = int(np.flatnonzero(columns.line == block[0])[0])
@@ -314,7 +313,7 @@ class _Tree:
         children = [self.whole(block[0], "column line", "index and length of the column"), *parts]
         return self.block(self.column_name(index), block, value, meaning, problem, children)
 
-    def token(self, role: Role, block: list[int], data: _Bytes) -> Field:
+    def token(self, role: Role, block: list[int], data: Shown) -> Field:
         """A token of the header, of the record or of a file header."""
         fields = self.lines.fields[role]
         at = int(np.flatnonzero(fields.line == block[0])[0])
@@ -324,7 +323,7 @@ class _Tree:
         if role is Role.HEADER_TOKEN:
             name, value = chr(number), str(length)
             meaning = f"{layout.HEADER_TOKENS.get(name, '')}; length in bytes"
-            children += _header_token(data) if name == "H" else [data.field("bytes", 0, len(data), None, "its bytes")]
+            children += header_token(data) if name == "H" else [data.field("bytes", 0, len(data), None, "its bytes")]
         elif role in (Role.GROUP, Role.GROUP_TOKEN):
             name = name or "group"
             meaning = f"a {'group' if role is Role.GROUP else 'token'} of the file header"
@@ -338,7 +337,7 @@ class _Tree:
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    def data(self, data: _Bytes) -> Iterator[Field]:
+    def data(self, data: Shown) -> Iterator[Field]:
         """The fields of the record's data."""
         if self.shape == FILE_HEADER:
             for group, tokens in contents.header_groups(data.data):
@@ -353,20 +352,19 @@ class _Tree:
         else:
             yield from self.row(data)
 
-    def row(self, data: _Bytes) -> Iterator[Field]:
+    def row(self, data: Shown) -> Iterator[Field]:
         """The system key and the columns of a body."""
         side, skip, width = int(self.records.side[0]), max(self.values.get("SyskeyLen", 0), 0), self.form.width
-        before = np.array([layout.is_before_image(self.io, side)])
-        body, start, stop, skips = np.frombuffer(data.data, np.uint8), *np.array([[0], [len(data)], [skip]])
-        form = np.array([self.form])
-        cells = contents.walk(body, start, stop, self.order, form, skips, before, np.array([self.bare]))
+        start, stop, forms, skips = np.array([[0], [len(data)], [self.form], [skip]])
+        before = layout.are_before_images(np.array([self.io]), np.array([side]))
+        body = np.frombuffer(data.data, np.uint8)
+        cells = contents.walk(body, start, stop, self.order, forms, skips, before, np.array([self.bare]))
         bad = int(cells.bad[0])
         if skip:
             meaning = f"NonStop: the row's system key, {skip} bytes"
             yield data.field("system key", 0, skip, data.data[:skip].hex(), meaning)
         is_short = len(data) < max(int(self.records.length[0]), self.values.get("RecLength", MISSING))
-        continues = self.values.get("Continued") == 1
-        if not self.is_known or (bad >= 0 and not continues and (self.bare or not is_short)):
+        if not self.is_known or (bad >= 0 and self.values.get("Continued") != 1 and (self.bare or not is_short)):
             reason = contents.not_columns(bad, self.bare) if self.is_known else contents.UNKNOWN_ORDER
             yield data.field("undecoded", skip, len(data), data.data[skip:].hex(), reason, Problem.ROW_SIZE)
             return
@@ -398,7 +396,7 @@ class _Tree:
         return f"c{index}" if self.definition is None else self.definition.name(index)
 
     def column(
-        self, data: _Bytes, start: int, stop: int, index: int
+        self, data: Shown, start: int, stop: int, index: int
     ) -> tuple[list[Field], str | None, str, Problem | None]:
         """Null indicator and value of one column; its text (None: NULL), meaning and problem."""
         raw = data.data[start:stop]
@@ -433,7 +431,7 @@ def _truncated(is_truncated: bool) -> Problem | None:
 
 
 def _token(
-    data: _Bytes, token: contents.Token, value: str | None, meaning: str, children: Iterable[Field] = ()
+    data: Shown, token: contents.Token, value: str | None, meaning: str, children: Iterable[Field] = ()
 ) -> Field:
     """A field over a token in a token area."""
     is_truncated = _truncated(len(token.value) < token.length)
@@ -449,7 +447,7 @@ def _token_value(number: int, name: str, value: bytes) -> tuple[str, str]:
     return text.replace("\0", " ") if is_readable else value.hex(), meaning
 
 
-def _token_area(data: _Bytes) -> Iterator[Field]:
+def token_area(data: Shown) -> Iterator[Field]:
     """Consecutive tokens: id, info, length and value each."""
     for token in contents.walk_tokens(data.data)[0]:
         at, token.name = token.start, layout.token_name(token.id)
@@ -463,7 +461,7 @@ def _token_area(data: _Bytes) -> Iterator[Field]:
         yield _token(data, token, text, meaning, children)
 
 
-def _user_area(data: _Bytes) -> Iterator[Field]:
+def user_area(data: Shown) -> Iterator[Field]:
     """User tokens: name and value, each ended by a NUL."""
     ends = [at + 1 for at, byte in enumerate(data.data) if byte == 0]
     starts = [0, *ends[1::2]]
@@ -472,7 +470,7 @@ def _user_area(data: _Bytes) -> Iterator[Field]:
         yield data.field(name, start, stop, value, "user token: name and value, each ended by a NUL")
 
 
-def _header_token(data: _Bytes) -> Iterator[Field]:
+def header_token(data: Shown) -> Iterator[Field]:
     """The header token, number by number."""
     order, moment, values = header_values(data.data)
     if order is None:
@@ -482,10 +480,12 @@ def _header_token(data: _Bytes) -> Iterator[Field]:
     at, size = layout.GHDR_TIME
     for name, offset, width in layout.GHDR:
         if name in values:
-            meaning = field_meaning(name, values[name], values) + (f"; {order}-endian" if size > 1 else "")
+            meaning = field_meaning(name, values[name], values) + (f"; {order}-endian" if width > 1 else "")
             yield data.field(name, offset, offset + width, shown(name, values[name]), meaning)
     utc = contents.iso_utc(moment)
     yield data.field("IO Time", at, at + size, utc, "UTC: microseconds since noon of Julian day 0")
-    rest = text_of(data.data[layout.GHDR_FIXED :].rstrip(b"\0"))
+    tail = data.data[layout.GHDR_FIXED :].rstrip(b"\0")
+    is_index = values["Partition"] & layout.BY_INDEX and tail
+    rest = str(int.from_bytes(data.data[layout.GHDR_FIXED :][:2], order)) if is_index else text_of(tail)
     meaning = "name or index of the table, which Logdump may blank"
     yield data.field("table", layout.GHDR_FIXED, len(data), rest, meaning)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import Enum
 
 from cdcwb.formats.goldengate.contents import MISSING, NOT_A_TIME, Token, user_pairs, walk_tokens
-from cdcwb.formats.goldengate.layout import HEADER_TOKENS, IMAGE_LETTERS, is_before_image
+from cdcwb.formats.goldengate.layout import HALVES, HEADER_TOKENS, IMAGE_LETTERS
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
 from tests.reference.logdump import printed_lines as lines
@@ -286,7 +286,8 @@ class Reading:
             if name != "AuditRBA" or "TDR index" not in result.values:
                 result.values.setdefault(name, value)
         result.body = bytes(self.body) or self._group_bytes() or None
-        half = "before" if is_before_image(result.io_type, result.side) else "after"
+        is_before = result.io_type == 3 or (result.io_type in HALVES and result.side == ord("B"))
+        half = "before" if is_before else "after"
         for column, value in self.columns:
             is_missing = column.length == MISSING and column.fragment is None
             if value and (is_missing or max(column.index, column.length) > 65535):
