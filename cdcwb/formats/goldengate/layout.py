@@ -124,7 +124,8 @@ _DELETE: Final = 3
 def are_before_images(io_types: Ints, sides: Ints) -> Bools:
     """Whether the bodies of records of one image are before images. ``sides``: codes of ``B`` or ``A``, by BeforeAfter
     or by the image line; an update without either has the after image (§4.5)."""
-    return (io_types == _DELETE) | (np.isin(io_types, HALVES) & (sides == ord("B")))
+    found: Bools = (io_types == _DELETE) | (np.isin(io_types, HALVES) & (sides == ord("B")))
+    return found
 
 
 def _plain(name: str) -> str:
