@@ -278,13 +278,8 @@ def printed(texts: pa.Array) -> Bools:
 
 def numbers(texts: pa.Array, is_hex: bool = False) -> Ints:
     """Numbers of at most 18 decimal or 15 hex digits; MISSING for others."""
-    there = printed(texts)
-    found = np.full(len(texts), MISSING)
-    digits = texts.filter(pa.array(there)).cast(pa.string())
-    if is_hex:
-        digits = pc.binary_join_element_wise(pa.scalar("0x"), digits, "")
-    found[there] = digits.cast(pa.int64()).to_numpy()
-    return found
+    base = 16 if is_hex else 10
+    return np.array([int(one, base) if one else MISSING for one in texts.to_pylist()], np.int64)
 
 
 def parse(text: Bytes, boundaries: Ints | None = None, is_record: bool = False) -> Lines:
