@@ -225,7 +225,7 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.TABLE_KEY: _ProblemFacts(_W, "table_key that breaks its grammar"),
     Problem.KEY_SPELLING: _ProblemFacts(_W, "one key in several spellings"),
     Problem.XML_CHARACTER: _ProblemFacts(_W, "character that XML 1.0 cannot hold"),
-    Problem.JSON_SYNTAX: _ProblemFacts(_W, "JSON with a trailing comma"),
+    Problem.JSON_SYNTAX: _ProblemFacts(_W, "JSON with a syntax error"),
     Problem.NOTE: _ProblemFacts(_W, "text between records"),
 }
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
+from uuid import UUID
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import batch_of, columns_of
 from cdcwb.formats.avro.text import float_text
+from cdcwb.formats.debezium.envelope import envelopes_of
 from cdcwb.formats.debezium.layout import OPERATIONS, TIMES, UNAVAILABLE, Clock, position_of, transaction_of
-from cdcwb.formats.debezium.table import Versions, described_tables, is_of, row_type, shape_of
+from cdcwb.formats.debezium.table import Versions, described_tables, is_cells, is_of, row_type, shape_of
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
@@ -76,6 +80,8 @@ def text_of(value: Any, kind: Type | None, remarks: list[Remark], name: str = ""
             return float_text(value, single=kind.kind == "float")
         if kind.kind == "map" and isinstance(value, list):
             value = dict(value)
+        if kind.item is not None and isinstance(value, list) and (kind.item.name or kind.item.kind == "bytes"):
+            value = [text_of(one, kind.item, remarks, name) for one in value]
     return plain(value)
 
 
@@ -115,7 +121,7 @@ Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS` without its location and bytes; columns that are missing are null."""
 
 _IMAGES: Final = frozenset({"key", "before", "after", "changed_columns", "present_columns", "problems"})
-_TIMES: Final = (("ts_ns", 1000), ("ts_us", 1), ("ts_ms", 0))
+_TIMES: Final = (("ts_ns", 1, 1000), ("ts_us", 1, 1), ("ts_ms", 1000, 1), ("ts_usec", 1, 1), ("ts_sec", 1_000_000, 1))
 _LAST: Final = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 
@@ -146,7 +152,7 @@ def events_of(messages: Messages, where: Where, reading: Reading, wanted: Wanted
 def rows_of(messages: Messages, reading: Reading, images: bool) -> list[Event]:
     """The events of one batch of messages as dictionaries; without ``images`` they have none."""
     remarks: dict[int, list[Remark]] = {}
-    values = bodies_of(messages.value, reading.schemas, remarks, reading.bare)
+    values = envelopes_of(messages.value, reading.schemas, remarks, reading.bare)
     keys = bodies_of(messages.key, reading.schemas, {}) if images else [None] * len(values)
     facts = {name: texts.to_pylist() for name, texts in columns_of(messages.facts).items()}
     if messages.key.null_count < len(values):
@@ -224,8 +230,9 @@ def _event(
 
 
 def table_of(source: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Schema and table of a change; the database and the collection where the source has no others (§3.1)."""
-    schema, table = source.get("schema") or source.get("db"), source.get("table") or source.get("collection")
+    """Schema and table of a change; keyspace or database, and collection, where the source has no others (§3.1)."""
+    schema = source.get("schema") or source.get("keyspace") or source.get("db")
+    table = source.get("table") or source.get("collection")
     return (plain(schema) if schema and table else None), (plain(table) if table else None)
 
 
@@ -246,7 +253,8 @@ def _change(body: Body, key: Body | None, reading: Reading, images: bool, remark
         remarks.append((Problem.VALUE, f"op: expected one of {', '.join(OPERATIONS)}, found {op!r:.60}"))
     schema, table = table_of(source)
     if table is None and not is_message:
-        remarks.append((Problem.VALUE, "source has no table"))
+        lacking = "source has no table" if source else "the message has no source, which names the table"
+        remarks.append((Problem.NO_SCHEMA, lacking))
     loaded = operation == Operation.REFRESH
     row: Event = {
         "record_type": op,
@@ -286,6 +294,9 @@ def _images(row: Event, body: Body, key: Body | None, document: bool, unavailabl
             remarks.append((Problem.VALUE, f"{name}: expected an object, found {plain(image)!r:.60}"))
             continue
         absent = without_value(held, unavailable)
+        if is_cells(held):
+            absent = {column for column, cell in held.items() if cell is None or not cell["set"]}
+            held = {column: None if cell is None else cell["value"] for column, cell in held.items()}
         lacking |= absent
         row[name] = {
             column: text_of(value, types.get(column), remarks, f"{name}.{column}")
@@ -327,26 +338,35 @@ def _key(
 
 def without_value(image: Mapping[str, Any], unavailable: str) -> set[str]:
     """The columns of an image whose value was not captured (§8.3)."""
-    spelled = _spelled(unavailable)
+    texts, others = _spelled(unavailable)
     found = set()
     for name, value in image.items():
         one = value[0] if isinstance(value, list) and len(value) == 1 else value
-        if isinstance(one, (str, bytes)) and one in spelled:
+        if one in texts if isinstance(one, (str, bytes)) else isinstance(value, (list, dict)) and value in others:
             found.add(name)
     return found
 
 
 @lru_cache
-def _spelled(unavailable: str) -> frozenset[str | bytes]:
-    raw = unavailable.encode()
-    return frozenset({unavailable, raw, base64.b64encode(raw).decode()})
+def _spelled(unavailable: str) -> tuple[frozenset[str | bytes], list[Any]]:
+    """How the placeholder is written: texts and bytes, also as the only item of an array; arrays and maps."""
+    raw, pair = unavailable.encode(), {unavailable: unavailable}
+    uuid = UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
+    texts: set[str | bytes] = {
+        unavailable,
+        raw,
+        base64.b64encode(raw).decode(),
+        str(uuid),
+        msgspec.json.encode(pair).decode(),
+    }
+    return frozenset(texts), [[byte - (byte & 0x80) * 2 for byte in raw], pair]
 
 
 def _headers(body: Body) -> dict[str, str | None]:
     """Every field around the row by its name; those of source and transaction are led by theirs."""
     found: dict[str, str | None] = {}
     for name, value in body.content.items():
-        if name in ("source", "transaction", "message") and isinstance(value, dict):
+        if name in ("source", "transaction", "message", "cloudevent") and isinstance(value, dict):
             found.update({f"{name}.{inner}": text_of(one, None, []) for inner, one in value.items()})
         elif name not in ("before", "after"):
             found[name] = text_of(value, None, [])
@@ -361,12 +381,14 @@ def _number(value: Any) -> int | None:
 
 
 def _time(fields: Mapping[str, Any], remarks: list[Remark]) -> int | None:
-    """Microseconds since 1970: the finest of a message's times."""
-    for name, scale in _TIMES:
+    """Microseconds since 1970: the finest of a message's times (§3.1); a time of 0 is null."""
+    for name, factor, divisor in _TIMES:
         value = fields.get(name)
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not isinstance(value, int) or isinstance(value, bool) or value == 0:
             continue
-        micros = value // scale if scale else value * 1000
+        if name == "ts_usec" and value > _LAST:
+            divisor = 1000  # nanoseconds
+        micros = value * factor // divisor
         if 0 <= micros <= _LAST:
             return micros
         remarks.append((Problem.TIME_RANGE, f"{name}: expected a time of the years 1970 to 9999, found {value}"))

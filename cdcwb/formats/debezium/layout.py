@@ -21,6 +21,7 @@ __all__ = [
     "UNAVAILABLE",
     "Clock",
     "arrow_of",
+    "connector_of",
     "position_of",
     "transaction_of",
 ]
@@ -59,11 +60,16 @@ SOURCE: Final = {
     "ts_ms": "time of the change in the database, in milliseconds since 1970",
     "ts_us": "time of the change in the database, in microseconds since 1970",
     "ts_ns": "time of the change in the database, in nanoseconds since 1970",
+    "ts_usec": "time of the change in the database, in microseconds or (before 0.10) nanoseconds since 1970",
+    "ts_sec": "time of the change in the database, in seconds since 1970",
     "snapshot": "whether the row is from a snapshot: true, first, last, incremental … or false",
     "db": "database",
     "schema": "schema of the table",
     "table": "name of the table",
     "collection": "name of the collection",
+    "keyspace": "Vitess: the keyspace of the table",
+    "shard": "Vitess: the shard of the keyspace",
+    "vgtid": "Vitess: the position of each shard, which names the transaction",
     "txId": "transaction id of the database",
     "lsn": "log sequence number",
     "xmin": "oldest transaction that was still running",
@@ -160,13 +166,29 @@ CONNECTORS: Final[dict[str, _Connector]] = {
     "db2": _Connector(_two_lsn, "commit_lsn and change_lsn", "commit_lsn"),
     "oracle": _Connector(_oracle, "commit_scn and scn", "txId"),
     "mongodb": _Connector(_mongodb, "seconds and ord", "txnNumber"),
+    "vitess": _Connector(lambda source: None, "", "vgtid"),
+    "yugabytedb": _Connector(lambda source: None, "", "txId"),
 }
-"""The connectors whose positions are known (§3.2); of others the position is null."""
+"""The known connectors (§3.2). Without ``fields``, and of any other, the position is null."""
+
+_UNNAMED: Final = (
+    ("postgresql", {"lsn", "txId"}),
+    ("mysql", {"file", "pos"}),
+)
+"""What a source without ``connector`` shows: that of releases before 0.9 (§3.1)."""
+
+
+def connector_of(source: Mapping[str, Any]) -> str | None:
+    """The connector that ``source`` names, else the one whose fields it has; None where it shows neither."""
+    named = source.get("connector")
+    if named is not None:
+        return named if isinstance(named, str) else None
+    return next((name for name, fields in _UNNAMED if fields <= source.keys()), None)
 
 
 def position_of(source: Mapping[str, Any]) -> str | None:
     """The log position of a change; None where the connector is not known or a field is missing."""
-    connector = CONNECTORS.get(str(source.get("connector")))
+    connector = CONNECTORS.get(connector_of(source) or "")
     return None if connector is None else connector.position(source)
 
 
@@ -182,7 +204,7 @@ def transaction_of(identifier: Any, source: Mapping[str, Any] | None = None) -> 
     if isinstance(identifier, (str, int)) and identifier != "":
         parts = _POSTGRESQL.fullmatch(str(identifier))
         return (str(identifier), None) if parts is None else (parts[1], _lsn(parts[2]))
-    connector = CONNECTORS.get(str((source or {}).get("connector")))
+    connector = CONNECTORS.get(connector_of(source or {}) or "")
     found = None if connector is None or source is None else source.get(connector.transaction)
     return (None if found in (None, "") else str(found)), None
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats import messages as containers
+from cdcwb.formats.debezium.envelope import envelopes_of
 from cdcwb.formats.debezium.events import (
     FORMAT,
     Reading,
@@ -25,7 +26,7 @@ from cdcwb.formats.debezium.events import (
     table_of,
     without_value,
 )
-from cdcwb.formats.debezium.layout import CONNECTORS, UNAVAILABLE
+from cdcwb.formats.debezium.layout import CONNECTORS, OPERATIONS, UNAVAILABLE, connector_of
 from cdcwb.formats.debezium.table import (
     Described,
     Shape,
@@ -105,7 +106,7 @@ def messages_found(messages: Messages, schema: str | None, options: Mapping[str,
     """How many messages are Debezium's, how many were looked at, and that they show it surely."""
     registry = str(options.get("registry") or "")
     schemas = Schemas(read_registry(registry, sorted(_ids(messages.value))) if registry else {})
-    bodies = bodies_of(messages.value, schemas, {}, schema)
+    bodies = envelopes_of(messages.value, schemas, {}, schema)
     values = messages.value.to_pylist()
     looked = sum(value is not None for value in values)
     return sum(_is_debezium(body, value) for body, value in zip(bodies, values, strict=True)), looked, True
@@ -121,7 +122,9 @@ def _is_debezium(body: Any, value: bytes | None) -> bool:
     except ValueError:
         return False
     source = body.content.get("source")
-    return form != "change" or (isinstance(source, dict) and "connector" in source)
+    if form != "change" or (isinstance(source, dict) and "connector" in source):
+        return True
+    return body.content["op"] in OPERATIONS and {"before", "after"} <= body.content.keys()
 
 
 # --- the first pass ---------------------------------------------------------------------------------------------------
@@ -177,7 +180,7 @@ class _Scan:
 def _scan(batches: Iterable[tuple[Messages, Any]], reading: Reading) -> _Scan:
     found = _Scan()
     for messages, index in batches:
-        values = bodies_of(messages.value, reading.schemas, {}, reading.bare)
+        values = envelopes_of(messages.value, reading.schemas, {}, reading.bare)
         keys = bodies_of(messages.key, reading.schemas, {})
         indices = np.broadcast_to(np.asarray(index, dtype=np.int64), len(values)).tolist()
         locations = zip(indices, messages.offset.tolist(), messages.length.tolist(), strict=True)
@@ -195,14 +198,17 @@ def _look(found: _Scan, body: Body, key: Body | None, location: tuple[int, int, 
     except ValueError:
         return
     found.counts["form", form] += 1
-    found.counts["schema", "registry" if body.schema_id is not None else "without" if body.type is None else "in"] += 1
+    found.counts["schema", "without" if body.type is None else "in" if body.schema_id is None else "registry"] += 1
     content, source = body.content, body.content.get("source")
     if form == "schema change":
         statement = content.get("ddl")
         found.described += [(location, statement and plain(statement), one) for one in described_tables(content)]
-    if form != "change" or not isinstance(source, dict):
+    if form != "change":
         return
-    found.counts["connector", plain(source.get("connector"))] += 1
+    source = source if isinstance(source, dict) else {}
+    named, connector = source.get("connector"), connector_of(source)
+    found.counts["connector", connector or ("unknown" if named is None else plain(named))] += 1
+    found.counts["unnamed", connector or "unknown"] += named is None
     schema, table = table_of(source)
     document = is_document(source)
     shape = shape_of(body, document)
@@ -373,8 +379,11 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
     }
     for (what, name), number in sorted(whole.counts.items()):
         if what == "connector":
-            known = CONNECTORS.get(name)
-            order = "no known position of this connector" if known is None else f"position from {known.fields}"
+            fields = CONNECTORS[name].fields if name in CONNECTORS else ""
+            order = f"position from {fields}" if fields else "no known position of this connector"
+            unnamed = whole.total("unnamed", name)
+            if unnamed and unnamed == number:
+                order = f"{order}; no source names its connector"
             plan.detected.append(
                 detected_row("connector", name, f"source of {plural(number, 'change')}; {order}", False)
             )

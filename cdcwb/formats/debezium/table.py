@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ __all__ = [
     "Version",
     "Versions",
     "described_tables",
+    "is_cells",
     "is_of",
     "row_type",
     "shape_of",
@@ -66,7 +67,20 @@ def row_type(body: Body) -> Type | None:
     """The type of the rows of a change event, where there is a schema."""
     fields = {} if body.type is None else body.type.fields
     row = fields.get("after") or fields.get("before")
-    return row if row is not None and row.fields else None
+    if row is None or not row.fields:
+        return None
+    if all(cell.fields.keys() == _CELL for cell in row.fields.values()):
+        row = replace(row, fields={name: cell.fields["value"] for name, cell in row.fields.items()})
+    return row
+
+
+_CELL: Final = {"value", "set"}
+
+
+def is_cells(image: Mapping[str, Any]) -> bool:
+    """Whether each column of a row is an object of ``value`` and ``set``, or null where it was not captured (§2.5)."""
+    cells = [cell for cell in image.values() if cell is not None]
+    return bool(cells) and all(isinstance(cell, dict) and cell.keys() == _CELL for cell in cells)
 
 
 def shape_of(body: Body, is_document: bool) -> Shape | None:

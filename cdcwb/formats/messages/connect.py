@@ -202,6 +202,11 @@ class _Outer(msgspec.Struct):
 
 _OUTER: Final = msgspec.json.Decoder(_Outer)
 _NULL: Final = b"null"
+_names: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_PAYLOAD: Final = re.compile(rb'\s*\{\s*"payload"')
+_ELISION: Final = re.compile(
+    rb'(?s)"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|(?<=[{\[ \t\r\n])(?:\.\.\.|\xe2\x80\xa6)(?=[ \t\r\n]*[}\]])'
+)
 reader: Final = JsonReader(number=lambda text: msgspec.Raw(text.encode()))
 """Reads JSON; numbers with a point or an exponent stay the bytes that they are."""
 
@@ -234,7 +239,11 @@ def bodies_of(
             continue
         identifier = framed_id(value) if bare is None else None
         text = bare if identifier is None else schemas.texts.get(identifier)
-        if text is not None:
+        has_json = identifier is not None and is_json(value[_FRAME : 2 * _FRAME])
+        inner = _json(value[_FRAME:], schemas, []) if has_json else None
+        if isinstance(inner, Body):  # of the JSON Schema serializer
+            found[number] = inner._replace(schema_id=identifier)
+        elif text is not None:
             framed.setdefault(text, []).append(number)
         elif identifier is not None:
             found[number] = Broken(Problem.NO_REGISTRY, f"unknown schema {identifier}; give its registry")
@@ -253,6 +262,8 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
         outer = _OUTER.decode(value)
         if isinstance(outer.schema, msgspec.Raw) and isinstance(outer.payload, msgspec.Raw):
             schema, content = bytes(outer.schema), bytes(outer.payload)
+        elif isinstance(outer.payload, msgspec.Raw) and _PAYLOAD.match(value) and is_json(bytes(outer.payload)):
+            content = bytes(outer.payload) if _names.decode(value).keys() == {"payload"} else value
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass  # what is wrong is found below
     if content is not value and content == _NULL:
@@ -264,10 +275,14 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
     except CutOff:
         return Broken(Problem.TRUNCATED, f"the JSON message is cut off after byte {len(value)}")
     except ValueError as reason:
-        return Broken(Problem.MALFORMED, str(reason))
+        filled = _without_elisions(value)
+        if filled == value:
+            return Broken(Problem.MALFORMED, str(reason))
+        noted.append("parts of the message are left out ('{...}' or '[...]'); what they held is not captured")
+        return _json(filled, schemas, noted)
     if not isinstance(parsed, dict):
         return Broken(Problem.MALFORMED, f"expected a JSON object, found {type(parsed).__name__}")
-    if schema in (b"", _NULL):
+    if not schema.strip(b"{} \t\r\n") or schema == _NULL:
         return Body(parsed)
     described = schema.decode("utf-8", "replace")
     if "\ufffd" in described and described.encode() != schema:
@@ -276,6 +291,11 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
         return Body(parsed, schemas.of_json(schema), described)
     except (ValueError, RecursionError):
         return Broken(Problem.MALFORMED, "the schema is nested too deeply or has a number of too many digits")
+
+
+def _without_elisions(value: bytes) -> bytes:
+    """A JSON text with blanks instead of the dots that stand for what an object or array held, as in documentation."""
+    return _ELISION.sub(lambda found: found[0] if found[0][:1] == b'"' else b" " * len(found[0]), value)
 
 
 def _avro(
@@ -308,10 +328,7 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
         said = "no value: a tombstone; a compacted topic deletes the row with this key"
         return Field("tombstone", 0, 0, b"", None, said)
     if bare is None and is_json(value):
-        damaged = _damaged_schema(value)
-        tree = field_tree(value.replace(damaged, _ascii(damaged), 1) if damaged else value)
-        tree = tree if tree.problem else _meant(replace(tree, meaning="a message in JSON"), "", describe, True)
-        return _of_bytes(tree, value, True) if damaged else tree
+        return _json_tree(value, describe)
     identifier = framed_id(value) if bare is None else None
     schema = bare if identifier is None else schemas.get(identifier)
     if identifier is None and bare is None:
@@ -324,10 +341,29 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
         )
     at = sum(one.length for one in frame)
     said, code = "unknown schema", Problem.NO_REGISTRY
-    rest = Field("undecoded", at, len(value) - at, value[at:], None, said, (), code)
-    if schema is not None:
+    rest, what = Field("undecoded", at, len(value) - at, value[at:], None, said, (), code), "a message in Avro"
+    if identifier is not None and is_json(value[at:]) and not (tree := _json_tree(value[at:], describe)).problem:
+        rest, what = _of_bytes(tree, value, at), "a message in JSON, with the id of its JSON Schema"
+    elif schema is not None:
         rest = _meant(anatomy(parse_schema(schema), value, at), "", describe, False)
-    return Field("message", 0, len(value), value, None, "a message in Avro", (*frame, rest))
+    return Field("message", 0, len(value), value, None, what, (*frame, rest))
+
+
+def _json_tree(value: bytes, describe: Describe) -> Field:
+    damaged = _damaged_schema(value)
+    text = _without_elisions(value.replace(damaged, _ascii(damaged), 1) if damaged else value)
+    tree = field_tree(text)
+    tree = tree if tree.problem else _meant(replace(tree, meaning="a message in JSON"), "", describe, True)
+    tree = tree if text == value else _of_bytes(tree, value)
+    if not damaged:
+        return tree
+    children = (
+        replace(child, problem=Problem.JSON_SYNTAX, meaning=f"{child.meaning}; {_NOT_UTF8}")
+        if child.name == "schema"
+        else child
+        for child in tree.children
+    )
+    return replace(tree, children=tuple(children))
 
 
 def _damaged_schema(value: bytes) -> bytes:
@@ -345,17 +381,11 @@ def _ascii(text: bytes) -> bytes:
     return re.sub("[\udc80-\udcff]", "?", text.decode("utf-8", "surrogateescape")).encode()
 
 
-def _of_bytes(field: Field, value: bytes, is_message: bool = False) -> Field:
-    """A field with the bytes that are in the message; ``is_message``: its schema has the problem."""
-    children = tuple(_of_bytes(child, value) for child in field.children)
-    if is_message:
-        children = tuple(
-            replace(child, problem=Problem.JSON_SYNTAX, meaning=f"{child.meaning}; {_NOT_UTF8}")
-            if child.name == "schema"
-            else child
-            for child in children
-        )
-    return replace(field, raw=value[field.offset : field.offset + field.length], children=children)
+def _of_bytes(field: Field, value: bytes, at: int = 0) -> Field:
+    """A field of the text from byte ``at`` of a message, with its offset and bytes in the message."""
+    offset = field.offset + at
+    children = tuple(_of_bytes(child, value, at) for child in field.children)
+    return replace(field, offset=offset, raw=value[offset : offset + field.length], children=children)
 
 
 def _meant(field: Field, section: str, describe: Describe, is_json: bool) -> Field:

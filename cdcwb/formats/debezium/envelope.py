@@ -1,0 +1,93 @@
+"""The envelope in other envelopes: CloudEvents, and Avro's JSON encoding (docs/formats/debezium.md §1.5, §1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from cdcwb.formats.debezium.layout import SOURCE
+from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, bodies_of, plain
+
+__all__ = ["envelopes_of"]
+
+
+def envelopes_of(
+    values: pa.BinaryArray, schemas: Schemas, remarks: dict[int, list[Remark]], bare: str | None = None
+) -> list[Body | Broken | None]:
+    """What each value holds, as Debezium's envelope; arguments and the other results are those of ``bodies_of``."""
+    return [
+        _envelope(body, schemas) if isinstance(body, Body) else body
+        for body in bodies_of(values, schemas, remarks, bare)
+    ]
+
+
+def _envelope(body: Body, schemas: Schemas) -> Body:
+    content = body.content
+    if "specversion" in content and plain(content.get("type")).startswith("io.debezium."):
+        return _of_cloud_event(body, schemas)
+    if body.type is None and any(_has_branch(content, name) for name in ("before", "after", "ts_ms")):
+        return body._replace(content=_without_branches(content))
+    return body
+
+
+# --- CloudEvents (§1.5) -----------------------------------------------------------------------------------------------
+
+_PREFIX: Final = "iodebezium"
+_FIELDS: Final = {name.replace("_", "").lower(): name for name in SOURCE}
+_ORDERS: Final = {"txtotalorder": "total_order", "txdatacollectionorder": "data_collection_order"}
+
+
+def _of_cloud_event(body: Body, schemas: Schemas) -> Body:
+    """The rows are ``data``, the other fields of the envelope are extension attributes, whose values are texts."""
+    data, kind, schema = body.content.get("data"), body.type, body.schema
+    if not isinstance(data, dict):
+        return body
+    kind = None if kind is None else kind.fields.get("data")
+    if data.keys() == {"schema", "payload"} and isinstance(data["payload"], dict):
+        schema = msgspec.json.encode(data["schema"]).decode()
+        kind, data = schemas.of_json(schema.encode()), data["payload"]
+    given = {n.lower().removeprefix(_PREFIX): one for n, one in body.content.items() if n.startswith(_PREFIX)}
+    for name in given.keys() & {"tsms", "tsus", "tsns"}:
+        digits = str(given[name])
+        given[name] = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else given[name]
+    orders = {field: given.pop(name) for name, field in _ORDERS.items() if given.get(name) is not None}
+    envelope = {
+        "op": given.pop("op", None),
+        "source": {_FIELDS.get(name, name): value for name, value in given.items()},
+        "transaction": {"id": given.get("txid"), **orders} if orders else None,
+        "cloudevent": {n: one for n, one in body.content.items() if n != "data" and not n.startswith(_PREFIX)},
+    }
+    return body._replace(content=envelope | data, type=kind, schema=schema)
+
+
+# --- Avro's JSON encoding (§1.6) --------------------------------------------------------------------------------------
+
+_AVRO: Final = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "array", "map"})
+
+
+def _is_branch(value: Any) -> bool:
+    """Whether it is ``{type: value}``, as a value of a union is written; a named type has a dot in its full name."""
+    return isinstance(value, dict) and len(value) == 1 and any(name in _AVRO or "." in name for name in value)
+
+
+def _has_branch(content: Mapping[str, Any], name: str) -> bool:
+    """Whether a field shows that unions are written so: a row with the full name of its record, a time as long."""
+    value = content.get(name)
+    if not isinstance(value, dict) or not _is_branch(value) or "op" not in content:
+        return False
+    ((kind, inner),) = value.items()
+    return kind == "long" if name == "ts_ms" else "." in kind and isinstance(inner, dict)
+
+
+def _without_branches(value: Any) -> Any:
+    """The value with what is in its fields or items without the types of unions."""
+    if isinstance(value, dict):
+        return {name: _without_branch(one) for name, one in value.items()}
+    return [_without_branch(one) for one in value] if isinstance(value, list) else value
+
+
+def _without_branch(value: Any) -> Any:
+    return _without_branches(next(iter(value.values())) if _is_branch(value) else value)

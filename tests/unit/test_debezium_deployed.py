@@ -1,0 +1,244 @@
+"""Debezium as it is deployed: older releases, sinks, wrappers, and the ways in which people print a topic."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdcwb.formats import identify, inspect
+from tests.debezium import POSTGRESQL, change, connect, events, line, one, wrapped
+from tests.local import plan_of, read
+
+INSERT = change("c", None, {"id": 7, "name": "fig"})
+UPDATE = change("u", {"id": 7, "name": "fig"}, {"id": 7, "name": "date"})
+DELETE = change("d", {"id": 7, "name": "date"}, None)
+CHANGES = (INSERT, UPDATE, DELETE)
+OPERATIONS = ["INSERT", "UPDATE", "DELETE"]
+
+Row = dict[str, Any]
+
+
+def recognised(folder: Path, *lines: bytes) -> list[Row]:
+    """The events of lines that are recognised without a format."""
+    rows = events(folder, *lines)
+    assert identify(folder / "messages.txt").format == "debezium"
+    return rows
+
+
+# --- the envelope (formats/debezium.md §1.2, §2) ----------------------------------------------------------------------
+
+
+def test_a_payload_alone_is_its_message(tmp_path: Path) -> None:
+    rows = recognised(tmp_path, *(line({"payload": one}, {"payload": {"id": 7}}) for one in CHANGES))
+    assert [row["operation"] for row in rows] == OPERATIONS
+    assert [row["key"] for row in rows] == [{"id": "7"}] * 3
+    assert rows[1]["after"] == {"id": "7", "name": "date"}
+
+
+@pytest.mark.parametrize("dots", [b"{...}", b"{ ... }", "{…}".encode(), b"{\n  ...\n  }"])
+def test_a_schema_that_is_left_out_is_a_problem_of_its_message_only(tmp_path: Path, dots: bytes) -> None:
+    text = json.dumps({"schema": {}, "payload": UPDATE}, indent=1).encode().replace(b"{}", dots)
+    (row,) = recognised(tmp_path, text)
+    assert (row["operation"], row["after"]) == ("UPDATE", {"id": "7", "name": "date"})
+    assert [problem["code"] for problem in row["problems"]] == ["json_syntax"]
+    tree = inspect(tmp_path / "messages.txt", 0)
+    assert b"".join(field.raw for field in tree.field.walk() if not field.children) == tree.record == text
+
+
+def test_dots_within_a_text_stay(tmp_path: Path) -> None:
+    assert one(tmp_path, change("c", None, {"id": 1, "note": "[...] {...}"}))["after"]["note"] == "[...] {...}"
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "connector"),
+    [
+        ({"db": "shop", "table": "fruit"}, ("shop", "fruit"), "unknown"),
+        ({"connector": "TiCDC", "db": "shop", "table": "fruit"}, ("shop", "fruit"), "TiCDC"),
+    ],
+)
+def test_the_source_of_a_sink_names_the_table_only(
+    tmp_path: Path, source: Row, table: tuple[str, str], connector: str
+) -> None:
+    rows = recognised(tmp_path, *(line(one | {"source": source}) for one in CHANGES))
+    assert [row["operation"] for row in rows] == OPERATIONS
+    assert {(row["schema_name"], row["table_name"]) for row in rows} == {table}
+    assert {(row["position"], row["transaction_id"], row["changed_at"]) for row in rows} == {(None, None, None)}
+    detected = {row["setting"]: row["value"] for row in plan_of(tmp_path / "messages.txt", "debezium").detected}
+    assert detected["connector"] == connector
+
+
+def test_a_message_without_a_source_has_no_table(tmp_path: Path) -> None:
+    rows = recognised(tmp_path, *(line({name: one[name] for name in ("before", "after", "op")}) for one in CHANGES))
+    assert [row["operation"] for row in rows] == OPERATIONS
+    assert {row["table_name"] for row in rows} == {None}
+    assert {problem["code"] for row in rows for problem in row["problems"]} == {"no_schema"}
+
+
+# --- source (§3) ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "micros"),
+    [
+        ({"ts_usec": 1_700_000_000_123_456}, 123_456),
+        ({"ts_usec": 1_700_000_000_123_456_789}, 123_456),
+        ({"ts_sec": 1_700_000_000}, 0),
+        ({"ts_ms": 0}, None),
+        ({"ts_ms": 0, "ts_us": 0, "ts_ns": 0}, None),
+    ],
+)
+def test_times_of_older_releases(tmp_path: Path, times: Row, micros: int | None) -> None:
+    source = {name: value for name, value in POSTGRESQL.items() if not name.startswith("ts_")} | times
+    row = one(tmp_path, INSERT | {"source": source})
+    assert row["changed_at"] == (None if micros is None else datetime(2023, 11, 14, 22, 13, 20, micros, UTC))
+
+
+@pytest.mark.parametrize(
+    ("fields", "connector", "position", "transaction"),
+    [
+        ({"schema": "public", "txId": 571, "lsn": 24023128}, "postgresql", "00000000016E9058", "571"),
+        (
+            {"gtid": "a:1", "file": "bin.000003", "pos": 484, "row": 2},
+            "mysql",
+            "0000000003/0000000000000000484/0000000002",
+            "a:1",
+        ),
+    ],
+)
+def test_a_source_of_0_8_shows_its_connector_by_its_fields(
+    tmp_path: Path, fields: Row, connector: str, position: str, transaction: str
+) -> None:
+    source = {"version": "0.8.3.Final", "name": "shop", "db": "shop", "table": "fruit"} | fields
+    (row,) = recognised(tmp_path, line(INSERT | {"source": source}))
+    assert (row["position"], row["transaction_id"]) == (position, transaction)
+    detected = {row["setting"]: row for row in plan_of(tmp_path / "messages.txt", "debezium").detected}
+    assert detected["connector"]["value"] == connector
+    assert "no source names its connector" in detected["connector"]["evidence"]
+
+
+def test_equal_tables_of_two_keyspaces_are_two(tmp_path: Path) -> None:
+    source = {"connector": "vitess", "db": "", "table": "fruit", "vgtid": "v1"}
+    rows = events(tmp_path, *(line(INSERT | {"source": source | {"keyspace": name}}) for name in ("north", "south")))
+    assert [row["table_version"] for row in rows] == ["north.fruit@1", "south.fruit@1"]
+    assert [row["transaction_id"] for row in rows] == ["v1", "v1"]
+
+
+# --- values (§7, §8.3) ------------------------------------------------------------------------------------------------
+
+GONE = "__debezium_unavailable_value"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [GONE],
+        list(GONE.encode()),
+        {GONE: GONE},
+        json.dumps({GONE: GONE}, separators=(",", ":")),
+        [str(uuid.UUID(bytes=hashlib.md5(GONE.encode()).digest(), version=3))],
+    ],
+)
+def test_the_placeholder_of_every_type_is_a_missing_key(tmp_path: Path, value: Any) -> None:
+    row = one(tmp_path, change("u", None, {"id": 1, "v": value}))
+    assert (row["after"], row["present_columns"]) == ({"id": "1"}, ["id"])
+
+
+_DATA = "org.apache.kafka.connect.data"
+
+
+@pytest.mark.parametrize(
+    ("item", "value", "text"),
+    [
+        (connect("bytes", f"{_DATA}.Decimal", parameters={"scale": "2"}), ["AN3O", None], '["567.82",null]'),
+        (connect("int32", "io.debezium.time.Date"), [19700], '["2023-12-09"]'),
+        (connect("bytes"), ["3q2+7w=="], '["deadbeef"]'),
+        (connect("int32"), [1, 2], "[1,2]"),
+    ],
+)
+def test_items_of_arrays_are_decoded_by_their_type(tmp_path: Path, item: Row, value: Any, text: str) -> None:
+    row = one(tmp_path, wrapped(change("c", None, {"v": value}), v=connect("array", items=item)))
+    assert (row["after"]["v"], row["problems"]) == (text, None)
+
+
+def cell(value: Any) -> Row:
+    return {"value": value, "set": True}
+
+
+def test_cells_of_yugabytedb_are_their_values(tmp_path: Path) -> None:
+    source = {"connector": "yugabytedb", "schema": "public", "table": "fruit", "txId": "t1", "lsn": "1:4::0:0"}
+    insert = change("c", None, {"id": cell(7), "name": cell(None)}, source)
+    update = change("u", None, {"id": cell(7), "name": None}, source)
+    first, second = events(tmp_path, line(insert), line(update))
+    assert first["after"] == {"id": "7", "name": None}
+    assert (second["after"], second["present_columns"]) == ({"id": "7"}, ["id"])
+    assert first["table_version"] == second["table_version"]
+
+
+# --- wrappers (§1.5 to §1.7) ------------------------------------------------------------------------------------------
+
+CLOUD_EVENT = {
+    "id": "name:shop;lsn:24023128;txId:571", "source": "/debezium/postgresql/shop", "specversion": "1.0",
+    "type": "io.debezium.connector.postgresql.DataChangeEvent", "time": "2023-11-14T22:13:20.123Z",
+    "datacontenttype": "application/json", "iodebeziumop": "u", "iodebeziumconnector": "postgresql",
+    "iodebeziumtsms": "1700000000123", "iodebeziumschema": "public", "iodebeziumtable": "fruit",
+    "iodebeziumtxId": "571", "iodebeziumlsn": "24023128", "iodebeziumtxid": "571", "iodebeziumtxtotalorder": "3",
+    "iodebeziumtxdatacollectionorder": "2", "data": {name: UPDATE[name] for name in ("before", "after")},
+}  # fmt: skip
+
+
+def test_a_cloud_event_is_its_change(tmp_path: Path) -> None:
+    (row,) = recognised(tmp_path, line(CLOUD_EVENT))
+    assert (row["operation"], row["schema_name"], row["table_name"]) == ("UPDATE", "public", "fruit")
+    assert (row["before"], row["after"]) == ({"id": "7", "name": "fig"}, {"id": "7", "name": "date"})
+    assert (row["position"], row["transaction_id"], row["event_no"]) == ("00000000016E9058", "571", 3)
+    assert row["changed_at"] == datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
+    assert row["headers"]["cloudevent.id"] == CLOUD_EVENT["id"]
+
+
+def test_the_data_of_a_cloud_event_may_have_their_schema(tmp_path: Path) -> None:
+    data = wrapped({"before": None, "after": {"day": 19700}}, day=connect("int32", "io.debezium.time.Date"))
+    row = one(tmp_path, CLOUD_EVENT | {"data": data})
+    assert row["after"] == {"day": "2023-12-09"}
+
+
+def avro_json(message: Row) -> Row:
+    """A message in Avro's JSON encoding: values of unions have their type."""
+    rows = {
+        name: row and {"shop.public.fruit.Value": {"id": row["id"], "name": {"string": row["name"]}}}
+        for name, row in ((name, message[name]) for name in ("before", "after"))
+    }
+    source = message["source"] | {"txId": {"long": 571}, "lsn": {"long": 24023128}, "snapshot": {"string": "false"}}
+    return message | rows | {"source": source, "ts_ms": {"long": message["ts_ms"]}}
+
+
+def test_unions_in_the_json_encoding_of_avro_are_their_values(tmp_path: Path) -> None:
+    rows = recognised(tmp_path, *(line(avro_json(one), {"id": 7}) for one in CHANGES), line(None, {"id": 7}))
+    assert [row["operation"] for row in rows] == [*OPERATIONS, None]
+    assert rows[1]["before"] == {"id": "7", "name": "fig"}
+    assert rows[1]["after"] == {"id": "7", "name": "date"}
+    assert {(row["transaction_id"], row["position"]) for row in rows[:3]} == {("571", "00000000016E9058")}
+
+
+def test_an_object_with_one_field_is_no_union_elsewhere(tmp_path: Path) -> None:
+    row = one(tmp_path, change("c", None, {"id": 1, "note": {"string": "a"}}))
+    assert row["after"] == {"id": "1", "note": '{"string":"a"}'}
+
+
+def test_json_behind_a_schema_id_is_debezium(tmp_path: Path) -> None:
+    path = tmp_path / "topic.parquet"
+    values = [b"\0\0\0\0\x09" + json.dumps(one).encode() for one in CHANGES]
+    pq.write_table(pa.table({"value": values, "topic": ["t"] * 3, "partition": [0] * 3, "offset": [0, 1, 2]}), path)
+    assert identify(path).format == "debezium"
+    rows = read(path, format="debezium").to_pylist()
+    assert [row["operation"] for row in rows] == OPERATIONS
+    assert dict(rows[0]["headers"])["schemaId"] == "9"
+    tree = inspect(path, 0)
+    assert b"".join(field.raw for field in tree.field.walk() if not field.children) == values[0]
