@@ -119,6 +119,27 @@ _TEXTS: Final = (
         "output of Logdump without a record header",
         "; log the records themselves, with `ghdr on` and `detail data`",
     ),
+    _type(
+        rb"[\s\[]*\{(?:.*?\"payload\"\s*:\s*\{)?[^{}]*?\"__(?:op|deleted|source_\w+)\"\s*:",
+        "a topic of flattened Debezium events (ExtractNewRecordState; __op, __deleted and __source_… show it)",
+        ", which have no row before and no source; capture the topic without that transformation",
+    ),
+    _type(
+        rb"\s*\{\s*'[^'\n]*'\s*:",
+        "output of Python's print of a dict, not JSON",
+        "; print json.dumps(message) instead, one message a line",
+    ),
+    _type(
+        rb"\s*\{.*?\"eventSource\"\s*:\s*\"(?:aws:kafka|SelfManagedKafka)\"",
+        "an event that AWS Lambda gets from Kafka",
+        "; write its records one a line: jq -c '.records[][]' FILE > records.jsonl",
+    ),
+    _type(
+        rb"(?i)(?:\xef\xbb\xbf)?(?=[^\n]*\b(?:key|offset|partition|topic)\b)(?=[^\n]*\bvalue\b)"
+        rb"\"?\w+\"?(?:[,;\t|] ?\"?\w+\"?)+\r?\n.*?\{",
+        "a table of Kafka messages as CSV, which is not supported",
+        "; save it as Parquet with the same columns, or print the messages one a line",
+    ),
 )
 """Well-known texts without records of any format."""
 

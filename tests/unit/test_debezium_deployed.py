@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import uuid
@@ -15,6 +16,7 @@ import pytest
 
 from cdcwb.formats import identify, inspect
 from tests.debezium import POSTGRESQL, change, connect, events, line, one, wrapped
+from tests.limits import run
 from tests.local import plan_of, read
 
 INSERT = change("c", None, {"id": 7, "name": "fig"})
@@ -242,3 +244,137 @@ def test_json_behind_a_schema_id_is_debezium(tmp_path: Path) -> None:
     assert dict(rows[0]["headers"])["schemaId"] == "9"
     tree = inspect(path, 0)
     assert b"".join(field.raw for field in tree.field.walk() if not field.children) == values[0]
+
+
+# --- what people keep of a topic (formats/debezium.md §1.8) -----------------------------------------------------------
+
+KEY = '{"id":7}'
+TEXTS = [json.dumps(one) for one in CHANGES]
+
+
+def kafka(row: Row, *names: str) -> tuple[Any, ...]:
+    return tuple(row["headers"].get(f"kafka.{name}") for name in names)
+
+
+def is_complete(rows: list[Row]) -> bool:
+    """Three changes and a tombstone, each with its key."""
+    return [row["operation"] for row in rows] == [*OPERATIONS, None] and all(row["key"] == {"id": "7"} for row in rows)
+
+
+@pytest.mark.parametrize("null", ["", "NULL", "null"])
+@pytest.mark.parametrize("separator", [":", "\t", " = "])
+def test_kcat_with_keys_prints_nothing_or_null_for_a_tombstone(tmp_path: Path, null: str, separator: str) -> None:
+    rows = recognised(tmp_path, *(f"{KEY}{separator}{value}\n".encode() for value in (*TEXTS, null)))
+    assert is_complete(rows)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("wrapped_key", [False, True])
+def test_a_line_of_the_key_precedes_each_line_of_a_value(tmp_path: Path, end: str, wrapped_key: bool) -> None:
+    key = json.dumps({"schema": {"type": "struct", "fields": []}, "payload": {"id": 7}}) if wrapped_key else KEY
+    lines = [f"{key}{end}{value}{end}".encode() for value in (*TEXTS, "null")]
+    rows = recognised(tmp_path, *lines, b"Processed a total of 4 messages\n")
+    assert is_complete(rows[:4])
+    assert [row["kind"] for row in rows[4:]] == ["filler"]
+    in_parts = read(tmp_path / "messages.txt", format="debezium", split_size=100)
+    assert in_parts.column("operation").to_pylist()[:3] == OPERATIONS
+
+
+def test_rows_that_alternate_are_not_keys_and_values(tmp_path: Path) -> None:
+    other = change("c", None, {"id": 7}, POSTGRESQL | {"table": "seed"})
+    rows = recognised(tmp_path, *[line(INSERT), line(other)] * 2)
+    assert [row["table_name"] for row in rows] == ["orders", "seed"] * 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/opt/kafka/bin/kafka-console-consumer.sh --bootstrap-server b:9092 --topic shop.fruit",
+        "kcat -C -b b:9092 -t shop.fruit",
+        "docker exec -it broker kafka-console-consumer --topic shop.fruit",
+        "2024-05-06 07:08:09.010  INFO 1 --- [main] o.a.k.Consumer : subscribed",
+    ],
+)
+def test_a_command_and_a_line_of_a_log_among_messages_are_filler(tmp_path: Path, command: str) -> None:
+    rows = recognised(tmp_path, command.encode() + b"\n", *map(line, CHANGES))
+    assert [row["kind"] for row in rows] == ["filler", "change", "change", "change"]
+
+
+def java(offset: int, value: str, headers: str = "") -> bytes:
+    """A record as Spring's logs have it."""
+    return (
+        "2024-05-06 07:08:09.010  INFO 1 --- [main] shop.Listener : ConsumerRecord(topic = shop.fruit, partition = 2, "
+        f"leaderEpoch = 0, offset = {offset}, CreateTime = 1700000000123, serialized key size = 8, "
+        f"serialized value size = {len(value)}, headers = RecordHeaders(headers = [{headers}], isReadOnly = false), "
+        f"key = {KEY}, value = {value})\n"
+    ).encode()
+
+
+def test_consumer_records_in_a_log_of_java_are_messages(tmp_path: Path) -> None:
+    header = "RecordHeader(key = from, value = [101, 117])"
+    lines = [java(at, value, header) for at, value in enumerate((*TEXTS, "null"))]
+    rows = recognised(tmp_path, b"2024-05-06 07:08:09.000  INFO 1 --- [main] shop.Main : started\n", *lines)
+    assert rows.pop(0)["kind"] == "filler"
+    assert is_complete(rows)
+    assert kafka(rows[3], "topic", "partition", "offset") == ("shop.fruit", "2", "3")
+    assert kafka(rows[0], "timestamp", "timestamp_type") == ("2023-11-14T22:13:20.123Z", "CreateTime")
+    assert kafka(rows[0], "header.from") == ("eu",)
+
+
+def test_consumer_records_as_python_prints_them_are_messages(tmp_path: Path) -> None:
+    lines = [
+        f"ConsumerRecord(topic='shop.fruit', partition=2, offset={at}, timestamp=1700000000123, timestamp_type=0, "
+        f"key={KEY.encode()!r}, value={value!r}, headers=[('from', b'eu')], checksum=None)\n".encode()
+        for at, value in enumerate([json.dumps(INSERT | {"note": "l'été"}).encode(), *map(str.encode, TEXTS[1:]), None])
+    ]
+    rows = recognised(tmp_path, *lines)
+    assert is_complete(rows)
+    assert rows[0]["headers"]["note"] == "l'été"
+    assert kafka(rows[3], "topic", "partition", "offset", "header.from") == ("shop.fruit", "2", "3", "eu")
+
+
+def test_an_export_of_kafka_ui_is_messages(tmp_path: Path) -> None:
+    records = [
+        {"partition": 2, "offset": at, "timestamp": "2023-11-14T22:13:20.123Z", "timestampType": "CREATE_TIME",
+         "key": KEY, "headers": {"from": "eu"}, "content": value, "keyFormat": "JSON"}
+        for at, value in enumerate((*TEXTS, None))
+    ]  # fmt: skip
+    rows = recognised(tmp_path, json.dumps(records, indent=1).encode())
+    assert is_complete(rows)
+    assert kafka(rows[3], "partition", "offset", "timestamp_type") == ("2", "3", "CreateTime")
+    assert kafka(rows[0], "timestamp", "header.from") == ("2023-11-14T22:13:20.123Z", "eu")
+
+
+FLAT = {"id": 7, "picture": "Dzw=", "__op": "u", "__source_ts_ms": 1700000000123, "__deleted": "false"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (line(FLAT) * 3, "flattened Debezium events"),
+        (line({"schema": {"type": "struct", "fields": []}, "payload": FLAT}), "flattened Debezium events"),
+        (repr(INSERT).encode() + b"\n", "json.dumps"),
+        (json.dumps({"eventSource": "aws:kafka", "records": {"t-0": []}}).encode(), "jq -c '.records[][]'"),
+        (b'partition,offset,key,value\n0,1,"{""id"":7}","{""op"":""c""}"\n', "Parquet"),
+        (line({"id": 5, "picture": "Dzw="}) + line({"id": 5, "picture": "ASw="}) + b"null\n", "id and picture"),
+    ],
+)
+def test_what_is_not_read_is_named_with_its_cure(tmp_path: Path, text: bytes, sentence: str) -> None:
+    path = tmp_path / "topic.txt"
+    path.write_bytes(text)
+    for command in ("identify", "summary"):
+        code, said = run([command, str(path)])
+        assert code == 2
+        assert sentence in said.splitlines()[0]
+        assert "event log" not in said.splitlines()[0]
+
+
+def test_the_records_of_a_lambda_event_one_a_line_are_messages(tmp_path: Path) -> None:
+    record = {"topic": "shop.fruit", "partition": 2, "timestamp": 1700000000123, "timestampType": "CREATE_TIME",
+              "key": base64.b64encode(KEY.encode()).decode(), "headers": []}  # fmt: skip
+    values = [base64.b64encode(text.encode()).decode() for text in TEXTS]
+    rows = recognised(
+        tmp_path, *(line(record | {"offset": at, "value": one}) for at, one in enumerate([*values, None]))
+    )
+    assert is_complete(rows)
+    assert kafka(rows[0], "topic", "offset", "timestamp") == ("shop.fruit", "0", "2023-11-14T22:13:20.123Z")

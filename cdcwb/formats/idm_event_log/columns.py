@@ -177,6 +177,7 @@ _LETTERS: Final = frozenset("NSWEF")
 _TYPES: Final = frozenset("12345678")
 _NUMBER: Final = re.compile(r"\d{1,19}")
 _KEY: Final = re.compile(r"\s*[\w$#@\"`\[\]]+\s*=.*", re.DOTALL)
+_BASE64: Final = re.compile(r"[\w+/]{2,}={1,2}")  # not a name with an empty value
 _TIME: Final = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:\D.*)?|\d{4}-?[01]\d-?[0-3]\d.*")
 _MOSTLY: Final = 0.9  # of a column's values, for a guess at what it is
 _SPACES: Final = re.compile(r"[\s\-.]+")
@@ -365,7 +366,7 @@ def _rises(values: Sequence[str | None]) -> bool:
 
 
 _CONTENT: Final[dict[str, Callable[[str], object]]] = {
-    "table_key": _KEY.fullmatch,
+    "table_key": lambda value: _KEY.fullmatch(value) and not _BASE64.fullmatch(value),
     "event_type": lambda value: value.strip() in _TYPES,
     "status": _LETTERS.__contains__,
     "record_id": _NUMBER.fullmatch,

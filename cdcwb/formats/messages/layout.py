@@ -18,7 +18,15 @@ import msgspec
 
 from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, NOTE, Parsed, shown, text_of, time_text
 from cdcwb.formats.messages.container import escaped, unescaped
-from cdcwb.formats.messages.records import DECODERS, RAW, begins_message, header_facts, is_binary, unwrap
+from cdcwb.formats.messages.records import (
+    DECODERS,
+    RAW,
+    begins_message,
+    header_facts,
+    is_binary,
+    printed_record,
+    unwrap,
+)
 
 __all__ = [
     "NO_HEADERS",
@@ -45,6 +53,9 @@ _REMARK: Final = re.compile(
     rb"|\^C|SLF4J: |log4j:|OpenJDK |WARNING: |Picked up \w*JAVA\w*_OPTIONS"
     rb"|\[?[\w.-]{1,64}@[\w.-]{1,255}[ :][^\]{]{0,200}\]?[$#] "  # a prompt: user@host:folder$, [user@host folder]$
     rb"|(?:[$#>]|(?:PS )?[A-Za-z]:\\[^<>|{]{0,200}>) ?(?:\S*[/\\])?(?:kafka-|kcat|kafkacat|docker |kubectl )"
+    rb"|(?:sudo )?(?:[^\s{]*[/\\])?(?:kafka-[a-z-]+(?:\.sh|\.bat)?|kcat|kafkacat|rpk topic consume) (?:[^\s{]+ )*-"
+    rb"|(?:sudo )?(?:docker|podman|kubectl) (?:exec|run|compose) [^{]{0,400}\Z"
+    rb"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d+\S* [^{]{0,100}\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b[^{]*\Z"
 )
 _MARKED: Final = re.compile(rb"(?:#|//|--|/\*|\*|==|~~|```)[^{}<>\x00-\x08]{0,400}\Z")
 _TEXT: Final = re.compile(rb"""(?:[0-9]{1,3}[.):] ?|\()?[A-Za-z\x80-\xff][^{}\[\]<>"\\=\x00-\x1f\x7f]{0,400}\Z""")
@@ -91,6 +102,8 @@ def is_note(text: bytes) -> bool:
 # --- layout -----------------------------------------------------------------------------------------------------------
 
 NULL: Final = b"null"
+_NO_VALUE: Final = (NULL, b"NULL")
+"""A null value as consumers print it; ``NULL``: ``kcat -Z``."""
 NO_HEADERS: Final = b"NO_HEADERS"
 TAIL: Final = "tail"
 """The field that stands behind the value: the partition of older consumers."""
@@ -158,7 +171,7 @@ def parse(text: bytes, layout: Layout) -> Parsed:
     if not bare:
         return Parsed(FILLER, None, reason="a blank line")
     if layout.records:
-        found = unwrap(bare, layout.encoding, layout.characters) if bare[:1] == b"{" else None
+        found = unwrap(bare, layout.encoding, layout.characters) if bare[:1] == b"{" else printed_record(bare)
         if found is not None:
             return found
     elif layout.fields:
@@ -299,15 +312,17 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
     """
     separator = layout.separator
     size = len(separator)
-    tombstone = text.endswith(separator + NULL)
+    tombstone = next((none for none in _NO_VALUE if text.endswith(separator + none)), None)
     places = [found.start() for found in _before_brace(separator).finditer(text)]
     if places and text[:1] in (b"{", b"[", b'"') and not (len(places) == 1 and text[-1:] == b"}" and clear(separator)):
         whole = [at for at in places[:_ATTEMPTS] if is_document(text[at + size :])][:1]
         places = whole or ([] if tombstone or text[-1:] == b"}" else places)
     if places:
         return text[: places[0]], text[places[0] + size :]
-    if tombstone:
-        return text[: -len(NULL) - size], NULL
+    if tombstone is not None:
+        return text[: -len(tombstone) - size], NULL
+    if text.endswith(separator) and is_document(text[:-size]):
+        return text[:-size], NULL  # kcat prints nothing for a null value
     at = text.find(separator)
     for _ in range(_ATTEMPTS):
         if at < 0:

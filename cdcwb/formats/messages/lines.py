@@ -82,7 +82,8 @@ def iter_lines(source: Source, start: int, stop: int, marks: Marks = (), window:
         starts = np.append(0, ends[:-1])
         owned = int(np.searchsorted(starts, stop - position))
         starts, ends = starts[:owned], ends[:owned]
-        yield _segments(buffer, position, starts, ends, not marks)
+        is_text = not marks or marks[0][:1] == b"{"  # of a key in JSON: values are not binary either
+        yield _segments(buffer, position, starts, ends, is_text)
         position += int(ends[-1])
         size = 0
 

@@ -42,6 +42,7 @@ from cdcwb.formats.messages.records import (
     is_record,
     payload_of,
     plain_string,
+    printed_record,
 )
 from cdcwb.formats.source import open_file
 from cdcwb.words import plural
@@ -85,12 +86,16 @@ class Detected(NamedTuple):
 def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
     """The layout of lines (without their ends), as most of them tell; given options stand."""
     texts = [line for line in lines if line.strip()]
-    texts = [text for text in texts if text.lstrip()[:1] == b"{" or not remark(text.strip())]
+    texts = [text for text in texts if text.lstrip()[:1] == b"{" or _is_printed(text) or not remark(text.strip())]
     if not texts:
         return Detected(_given(Layout(), options), "no line has evidence", 0.0)
     documents = [text for text in texts if text.lstrip()[:1] == b"{"]
     records = [text for text in documents if is_record(text)]
-    if 2 * len(records) > len(texts):
+    printed = sum(map(_is_printed, texts))
+    if 2 * printed > len(texts):
+        layout = _given(Layout(records=True), options)
+        evidence = f"{printed:,} of {len(texts):,} lines are records of a topic, as Java or Python prints them"
+    elif 2 * len(records) > len(texts):
         payloads = [payload_of(text) for text in records]
         encoding, characters, why = _encoding(
             [text for raw in payloads if (text := _string(raw)) is not None], payloads
@@ -102,6 +107,10 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
         layout, evidence = _values(texts, separator, tokens, rests, options)
     whole = sum(_is_whole(text, layout) for text in texts)
     return Detected(layout, evidence, whole / len(texts))
+
+
+def _is_printed(text: bytes) -> bool:
+    return b"ConsumerRecord(" in text and printed_record(text) is not None
 
 
 def _given(layout: Layout, options: Options) -> Layout:
@@ -336,6 +345,7 @@ _SAMPLE: Final = 1 << 20  # bytes of text that are looked at in each place
 _LEAST_SAMPLE: Final = 1 << 14
 _SHARE_OF_FILE: Final = 128  # a sample is this part of its file, within these limits
 _LINES: Final = 200  # lines of each place
+_PAIRS: Final = 8  # of a line for the key and one for the value that are looked at
 _SHARE: Final = 0.5
 _ID: Final = 5
 _BINARY_BYTE: Final = re.compile(rb"[\x00-\x08]")
@@ -523,6 +533,12 @@ def _lines(source: Source, head: bytes, options: Options) -> Container:
     marks = _marks(head)
     texts = _sample(source, marks)
     detected = detect_layout(texts, options)
+    key_lines = _key_lines(texts) if detected.layout == Layout() and options.separator in (None, b"\n") else None
+    if key_lines is not None:
+        end = b"\r\n" if head[: head.index(b"\n") + 1].endswith(b"\r\n") else b"\n"
+        layout = Layout(("key",), end, marks=(key_lines, *_REMARKS[1:]))
+        evidence = f"each line of a value follows one of its key, which begins with {key_lines.decode()}"
+        return _made(source, "lines", {**layout.to_settings(), "share": "1"}, evidence)
     layout = detected.layout
     if marks and _binary_values(texts, detected):
         layout = replace(layout, marks=(*marks, *_REMARKS[1:]))
@@ -533,6 +549,36 @@ def _lines(source: Source, head: bytes, options: Options) -> Container:
         problem = _LOST
     settings = {**layout.to_settings(), "share": str(detected.share)}
     return _made(source, "lines", settings, detected.evidence, problem)
+
+
+def _key_lines(texts: Sequence[bytes]) -> bytes | None:
+    """What the lines of keys begin with, if each line of a value follows one of its key; None if not. A value has the
+    fields of its key somewhere."""
+    texts = [text for text in texts if text.lstrip()[:1] == b"{" or (text.strip() and not remark(text.strip()))]
+    pairs = list(zip(texts[: 2 * _PAIRS : 2], texts[1 : 2 * _PAIRS : 2], strict=False))
+    values = [value for _, value in pairs]
+    common = _common([key for key, _ in pairs])
+    ends = (found.end() for found in re.finditer(rb'":', common))
+    prefix = next((common[:end] for end in ends if not any(one.startswith(common[:end]) for one in values)), None)
+    if prefix is None or all(one.strip() == NULL for one in values):
+        return None
+    return prefix if all(_is_keyed(value, key) for key, value in pairs) else None
+
+
+def _is_keyed(value: bytes, key: bytes) -> bool:
+    try:
+        fields, content = json.loads(key), json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    fields = fields.get("payload", fields) if isinstance(fields, dict) else None
+    return isinstance(fields, dict) and bool(fields) and (content is None or _has_fields(content, fields))
+
+
+def _has_fields(content: Any, fields: Mapping[str, Any]) -> bool:
+    if isinstance(content, dict):
+        has_all = all(name in content and content[name] == value for name, value in fields.items())
+        return has_all or any(_has_fields(one, fields) for one in content.values())
+    return isinstance(content, list) and any(_has_fields(one, fields) for one in content)
 
 
 def _marks(head: bytes) -> tuple[bytes, ...]:

@@ -5,11 +5,13 @@ the beginning of a message (:func:`begins_message`).
 
 ``kcat -J`` prints ``payload``, ``ts``, ``tstype`` and headers as one list of names and values in turn (or, with its
 option, as a map of lists); a Kafka table that was saved as JSON has ``value``, ``timestamp`` and headers as a list of
-objects; the REST proxy prints ``value`` as well. A payload may be a text or, where the tool has decoded it, JSON.
+objects; the REST proxy prints ``value`` as well; Kafka UI exports ``content``. A payload may be a text or, where the
+tool has decoded it, JSON. Logs have records as Java and Python print them, ``ConsumerRecord(…)``.
 """
 
 from __future__ import annotations
 
+import ast
 import binascii
 import codecs
 import re
@@ -34,6 +36,7 @@ __all__ = [
     "is_record",
     "payload_of",
     "plain_string",
+    "printed_record",
     "unwrap",
     "unwrap_plain",
 ]
@@ -145,6 +148,8 @@ TIME_TYPES: Final = {
     "0": "CreateTime",
     "1": "LogAppendTime",
     "createtime": "CreateTime",
+    "create_time": "CreateTime",
+    "log_append_time": "LogAppendTime",
     "logappendtime": "LogAppendTime",
 }
 """How tools spell the types of timestamps, in lower case, and how Kafka does."""
@@ -165,6 +170,7 @@ class _Record(msgspec.Struct, rename={"time_type": "timestampType"}):  # type: i
     key: _Raw = _NONE
     payload: _Raw = _NONE
     value: _Raw = _NONE
+    content: _Raw = _NONE
     payload_error: _Raw = _NONE
     key_error: _Raw = _NONE
 
@@ -192,8 +198,12 @@ def _record(text: bytes) -> _Record | None:
     """The wrapping object, or None for a text that is none; raises what msgspec raises for what is no JSON."""
     record = _records.decode(text)
     there = sum(bytes(part) != b"" for part in (record.topic, record.partition, record.offset))
-    body = bytes(record.payload) or bytes(record.value)
+    body = _body(record)
     return record if body and there >= 2 else None
+
+
+def _body(record: _Record) -> bytes:
+    return bytes(record.payload) or bytes(record.value) or bytes(record.content)
 
 
 def is_record(text: bytes) -> bool:
@@ -210,7 +220,7 @@ def payload_of(text: bytes) -> bytes:
         record = _record(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return b""
-    return b"" if record is None else bytes(record.payload) or bytes(record.value)
+    return b"" if record is None else _body(record)
 
 
 Plain = tuple[bytes | None, bytes | None, str, int, int, int | None, str | None]
@@ -256,7 +266,7 @@ def unwrap(text: bytes, encoding: str, characters: str) -> Parsed | None:
     failed = _text(record.payload_error)
     if failed is not None:
         return Parsed(MALFORMED, None, key, facts, f"the tool that wrote it did not decode the value: {failed}")
-    raw = bytes(record.payload) or bytes(record.value)
+    raw = _body(record)
     value = _value(raw, encoding, characters)
     if value is None and raw != b"null":
         return Parsed(MALFORMED, None, key, facts, f"a value in {encoding} was expected, found {shown(raw)}")
@@ -368,3 +378,72 @@ def header_facts(pairs: list[tuple[str, str | None]]) -> dict[str, str | None]:
     """Headers as facts; a name that repeats gets ``#2``, ``#3``."""
     names = unique_names(f"{HEADER}{name}" for name, _ in pairs)
     return {name: value for name, (_, value) in zip(names, pairs, strict=True)}
+
+
+# --- records in logs --------------------------------------------------------------------------------------------------
+
+_JAVA: Final = re.compile(
+    rb"ConsumerRecord\(topic = (.*?), partition = ([0-9]{1,10}), (?:leaderEpoch = [^,]*, )?offset = ([0-9]{1,19}), "
+    rb"(\w+) = (-?[0-9]{1,19}), (?:[\w ]+ = [^,(]*, )*"
+    rb"(?:headers = RecordHeaders\(headers = \[(.*?)\], isReadOnly = \w+\), )?key = (.*)\)",
+    re.DOTALL,
+)
+_JAVA_HEADER: Final = re.compile(rb"RecordHeader\(key = (.*?), value = (?:\[([-0-9, ]*)\]|null)\)")
+_TEXT: Final = rb"""(None|b?'(?:[^'\\]|\\.)*+'|b?"(?:[^"\\]|\\.)*+")"""
+_PYTHON_RECORD: Final = re.compile(
+    rb"ConsumerRecord\(topic=" + _TEXT + rb", partition=([0-9]{1,10}), (?:leader_epoch=[^,]*, )?offset=([0-9]{1,19}), "
+    rb"timestamp=(-?[0-9]{1,19}|None), timestamp_type=(\w+), key=" + _TEXT + rb", value=" + _TEXT + rb"[,)]"
+)
+_PYTHON_HEADER: Final = re.compile(rb"\(" + _TEXT + rb", " + _TEXT + rb"\)")
+_VALUE: Final = b", value = "
+
+
+def printed_record(text: bytes) -> Parsed | None:
+    """The message of a ``ConsumerRecord`` as Java or kafka-python prints it, in a line of a log; None without one."""
+    java = _JAVA.search(text)
+    if java is not None:
+        topic, partition, offset, kind, time, listed, rest = java.groups()
+        headers = [(text_of(name), _signed(codes)) for name, codes in _JAVA_HEADER.findall(listed or b"")]
+        key, value = _parted(rest)
+        facts = _printed_facts(text_of(topic), partition, offset, time, kind.decode())
+        return Parsed(MESSAGE, value, key, facts | header_facts(headers))
+    found = _PYTHON_RECORD.search(text)
+    if found is None:
+        return None
+    name, partition, offset, time, kind, key, value = found.groups()
+    pairs = [(_literal(one), _literal(other)) for one, other in _PYTHON_HEADER.findall(text, found.end())]
+    headers = [(text_of(one or b""), None if other is None else text_of(other)) for one, other in pairs]
+    facts = _printed_facts(text_of(_literal(name) or b""), partition, offset, time, kind.decode())
+    return Parsed(MESSAGE, _literal(value), _literal(key), facts | header_facts(headers))
+
+
+def _printed_facts(topic: str, partition: bytes, offset: bytes, time: bytes, kind: str) -> dict[str, str | None]:
+    facts: dict[str, str | None] = {"topic": topic, "partition": partition.decode(), "offset": offset.decode()}
+    if time not in (b"-1", b"None"):
+        facts["timestamp"] = time_text(int(time))
+        facts["timestamp_type"] = TIME_TYPES.get(kind.lower(), kind)
+    return facts
+
+
+def _parted(text: bytes) -> tuple[bytes | None, bytes | None]:
+    """Key and value, which part at the first ``, value = `` behind which a JSON document or null is."""
+    at = first = text.find(_VALUE)
+    while at >= 0 and text[at + len(_VALUE) :][:1] != b"{" and text[at + len(_VALUE) :] != b"null":
+        at = text.find(_VALUE, at + 1)
+    at = first if at < 0 else at
+    key, value = text[:at], text[at + len(_VALUE) :]
+    return None if key == b"null" else key, None if value == b"null" else value
+
+
+def _signed(codes: bytes) -> str | None:
+    """A header's bytes, which Java prints as numbers with a sign."""
+    return text_of(bytes(int(code) & 0xFF for code in codes.split(b",") if code.strip()))
+
+
+def _literal(text: bytes) -> bytes | None:
+    """The bytes of a literal of Python, or the UTF-8 of its text; None for ``None``."""
+    if text == b"None":
+        return None
+    if text[:1] == b"b":
+        return bytes(codecs.escape_decode(text[2:-1])[0])
+    return str(ast.literal_eval(text.decode("utf-8", "replace"))).encode()
