@@ -28,7 +28,7 @@ def _envelope(body: Body, schemas: Schemas) -> Body:
     content = body.content
     if "specversion" in content and plain(content.get("type")).startswith("io.debezium."):
         return _of_cloud_event(body, schemas)
-    if body.type is None and any(_has_branch(content, name) for name in ("before", "after", "ts_ms")):
+    if body.type is None and _has_branches(content):
         return body._replace(content=_without_branches(content))
     return body
 
@@ -73,13 +73,15 @@ def _is_branch(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and any(name in _AVRO or "." in name for name in value)
 
 
-def _has_branch(content: Mapping[str, Any], name: str) -> bool:
-    """Whether a field shows that unions are written so: a row with the full name of its record, a time as long."""
-    value = content.get(name)
-    if not isinstance(value, dict) or not _is_branch(value) or "op" not in content:
+def _has_branches(content: Mapping[str, Any]) -> bool:
+    """Whether a change shows that unions are written so: a row has the full name of its record, or a time is a long."""
+    time, row = content.get("ts_ms"), content.get("after") or content.get("before")
+    if isinstance(time, dict):
+        return time.keys() == {"long"}
+    if not isinstance(row, dict) or len(row) != 1 or "op" not in content:
         return False
-    ((kind, inner),) = value.items()
-    return kind == "long" if name == "ts_ms" else "." in kind and isinstance(inner, dict)
+    ((name, inner),) = row.items()
+    return "." in name and isinstance(inner, dict)
 
 
 def _without_branches(value: Any) -> Any:

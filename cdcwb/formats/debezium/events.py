@@ -341,25 +341,22 @@ def without_value(image: Mapping[str, Any], unavailable: str) -> set[str]:
     texts, others = _spelled(unavailable)
     found = set()
     for name, value in image.items():
-        one = value[0] if isinstance(value, list) and len(value) == 1 else value
-        if one in texts if isinstance(one, (str, bytes)) else isinstance(value, (list, dict)) and value in others:
+        if isinstance(value, (str, bytes)):
+            if value in texts:
+                found.add(name)
+        elif isinstance(value, (list, dict)) and value in others:
             found.add(name)
     return found
 
 
 @lru_cache
 def _spelled(unavailable: str) -> tuple[frozenset[str | bytes], list[Any]]:
-    """How the placeholder is written: texts and bytes, also as the only item of an array; arrays and maps."""
+    """How the placeholder is written: texts and bytes; arrays and maps."""
     raw, pair = unavailable.encode(), {unavailable: unavailable}
     uuid = UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
-    texts: set[str | bytes] = {
-        unavailable,
-        raw,
-        base64.b64encode(raw).decode(),
-        str(uuid),
-        msgspec.json.encode(pair).decode(),
-    }
-    return frozenset(texts), [[byte - (byte & 0x80) * 2 for byte in raw], pair]
+    texts: set[str | bytes] = {unavailable, raw, base64.b64encode(raw).decode(), msgspec.json.encode(pair).decode()}
+    numbers = [byte - (byte & 0x80) * 2 for byte in raw]
+    return frozenset(texts), [numbers, pair, [str(uuid)], *([text] for text in texts)]
 
 
 def _headers(body: Body) -> dict[str, str | None]:

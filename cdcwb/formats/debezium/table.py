@@ -79,8 +79,12 @@ _CELL: Final = {"value", "set"}
 
 def is_cells(image: Mapping[str, Any]) -> bool:
     """Whether each column of a row is an object of ``value`` and ``set``, or null where it was not captured (§2.5)."""
-    cells = [cell for cell in image.values() if cell is not None]
-    return bool(cells) and all(isinstance(cell, dict) and cell.keys() == _CELL for cell in cells)
+    found = False
+    for cell in image.values():
+        if cell is not None and (not isinstance(cell, dict) or cell.keys() != _CELL):
+            return False
+        found = found or cell is not None
+    return found
 
 
 def shape_of(body: Body, is_document: bool) -> Shape | None:
