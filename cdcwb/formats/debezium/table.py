@@ -65,8 +65,12 @@ class Versions:
 
 def row_type(body: Body) -> Type | None:
     """The type of the rows of a change event, where there is a schema."""
-    fields = {} if body.type is None else body.type.fields
-    row = fields.get("after") or fields.get("before")
+    return None if body.type is None else _row_type(body.type)
+
+
+@lru_cache(maxsize=4096)
+def _row_type(envelope: Type) -> Type | None:
+    row = envelope.fields.get("after") or envelope.fields.get("before")
     if row is None or not row.fields:
         return None
     if all(cell.fields.keys() == _CELL for cell in row.fields.values()):
