@@ -1,10 +1,10 @@
 """Tables of formats whose captures do not describe them: one version of each, with the columns that its rows have, all
-of them texts."""
+of them texts; their types and keys are known if events give them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -14,21 +14,42 @@ from cdcwb.formats.requests import chosen_columns, no_table, request_schema
 from cdcwb.model import Kind
 
 __all__ = [
-    "Tables", "inferred_rows", "inferred_schema", "inferred_version", "inferred_versions", "merged_tables",
+    "Column", "Tables", "inferred_rows", "inferred_schema", "inferred_version", "inferred_versions", "merged_tables",
     "note_tables",
 ]  # fmt: skip
 
-Tables = dict[tuple[str | None, str], dict[str, None]]
+
+class Column(NamedTuple):
+    """A column of a table: its type as the source spells it, and its position in the key, from 1; None: not given."""
+
+    type: str | None = None
+    key_position: int | None = None
+
+
+Tables = dict[tuple[str | None, str], dict[str, Column]]
 """The columns of each table (schema and name) in order of appearance."""
 
 
 def note_tables(tables: Tables, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Adds the columns of events as dictionaries, whose images are dictionaries."""
+    """Adds the columns of events as dictionaries, whose images are dictionaries; ``types``: types by columns;
+    ``key_columns``: those of the key, if there is no ``key``."""
     for row in rows:
         if row.get("table_name") is not None:
-            columns = tables.setdefault((row.get("schema_name") or None, row["table_name"]), {})
+            columns = {name: Column(kind) for name, kind in (row.get("types") or {}).items()}
             for image in ("key", "before", "after"):
-                columns |= dict.fromkeys(row.get(image) or ())
+                for name in row.get(image) or ():
+                    columns.setdefault(name, Column())
+            for at, name in enumerate(row.get("key") or row.get("key_columns") or (), start=1):
+                columns[name] = columns.get(name, Column())._replace(key_position=at)
+            _add(tables.setdefault((row.get("schema_name") or None, row["table_name"]), {}), columns)
+
+
+def _add(known: dict[str, Column], columns: Mapping[str, Column]) -> None:
+    for name, column in columns.items():
+        if name not in known:
+            known[name] = column
+        elif column not in (known[name], Column()):
+            known[name] = Column(column.type or known[name].type, column.key_position or known[name].key_position)
 
 
 def merged_tables(found: Iterable[Tables]) -> Tables:
@@ -36,7 +57,7 @@ def merged_tables(found: Iterable[Tables]) -> Tables:
     merged: Tables = {}
     for tables in found:
         for table, columns in tables.items():
-            merged[table] = merged.get(table, {}) | columns
+            _add(merged.setdefault(table, {}), columns)
     return merged
 
 
@@ -52,7 +73,10 @@ def inferred_versions(tables: Tables) -> pa.Table:
     for (schema, name), columns in tables.items():
         row: dict[str, Any] = {"schema_name": schema, "table_name": name, "origin": "inferred"}
         row["table_version"] = inferred_version(row)
-        row["columns"] = [{"ordinal": at, "name": column} for at, column in enumerate(columns, start=1)]
+        row["columns"] = [
+            {"ordinal": at, "name": name, **column._asdict()}
+            for at, (name, column) in enumerate(columns.items(), start=1)
+        ]
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 

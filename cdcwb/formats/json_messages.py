@@ -9,16 +9,20 @@ import json
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import messages as containers
-from cdcwb.formats.arrays import batch_of, columns_of
+from cdcwb.formats.arrays import Ints, batch_of, columns_of
 from cdcwb.formats.dissector import EVERYTHING, Field, Inspection, Piece, Run, RunRows, TableRequest, Wanted, run_here
 from cdcwb.formats.inferred import (
+    Column,
     Tables,
     inferred_rows,
     inferred_schema,
@@ -42,11 +46,12 @@ from cdcwb.formats.messages.format import (
 from cdcwb.formats.messages.reading import container_rows, probe_all
 from cdcwb.formats.messages.rows import Where, messages_of
 from cdcwb.formats.requests import select
-from cdcwb.model import Kind, Problem
+from cdcwb.model import Kind, OffsetUnit, Problem
 
-__all__ = ["JsonMessages"]
+__all__ = ["JsonMessages", "changed_at"]
 
 _IMAGES: Final = ("key", "before", "after", "headers")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +68,28 @@ class Plan(MessagePlan):
     """How a capture is read. ``tables``: schema, name and columns of each."""
 
     given: dict[str, str] = field(default_factory=dict)
-    tables: list[tuple[str | None, str, list[str]]] = field(default_factory=list)
+    tables: list[tuple[str | None, str, dict[str, Column]]] = field(default_factory=list)
 
     def inferred(self) -> Tables:
         """The tables."""
-        return {(schema, name): dict.fromkeys(columns) for schema, name, columns in self.tables}
+        return {(schema, name): columns for schema, name, columns in self.tables}
 
 
 class JsonMessages(MessageFormat):
     """A format of messages that are JSON objects.
 
     A format sets ``name``, ``meanings`` (of fields, by their path, such as ``data.id``) and, with a description each,
-    ``own_options``; and it has the methods :meth:`claims` and :meth:`event`.
+    ``own_options``; and it has the methods :meth:`claims` and :meth:`event`. If a message may have several rows,
+    ``arrays`` are the fields that have an item for each row: such a message is an event for each item of the first of
+    them, and every event has its own part of the bytes of the message.
+
+    A number with a point or an exponent is a :class:`msgspec.Raw` in ``body``: its digits as they are written.
     """
 
     owner = "of this format"
     own_options: Mapping[str, str] = {}
     meanings: Mapping[str, str] = {}
+    arrays: Sequence[str] = ()
     plan_type, options_type = Plan, Options
     of_tables: frozenset[str] | None = None
 
@@ -91,10 +101,17 @@ class JsonMessages(MessageFormat):
 
     def event(self, body: Mapping[str, Any], options: Mapping[str, str]) -> Mapping[str, Any]:
         """The columns of :data:`cdcwb.model.EVENTS` that a message gives: at least ``kind``; images, the key and
-        headers are dictionaries, whose values become texts. ``options`` are the given ones among ``own_options``.
-        Raises ValueError, with a sentence that has the expected and the actual, for a message that cannot be
-        decoded."""
+        headers are dictionaries, whose values become texts. Further, if the message describes its table: ``types``, the
+        types of columns by their names, as the source spells them, and ``key_columns``, the names of those of the key.
+        ``body`` has in each of ``arrays`` the item of one row, none if the array does not have one for each row;
+        ``options`` are the given ones among ``own_options``. Raises ValueError, with a sentence that has the expected
+        and the actual, for a message that cannot be decoded."""
         raise NotImplementedError
+
+    def keyed(self, event: dict[str, Any], key: Any) -> Mapping[str, Any]:
+        """The event of a message that has this key (decoded; ValueError: not JSON) on its topic; the event itself if
+        the key gives nothing. ``event`` is a tombstone, or what :meth:`event` returned."""
+        return event
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -134,8 +151,9 @@ class JsonMessages(MessageFormat):
         tables: Tables = {}
         number = 0
         for messages in read:
-            number += len(messages)
-            note_tables(tables, self._rows(messages, own))
+            rows, _, _ = self._rows(messages, own)
+            number += len(rows)
+            note_tables(tables, rows)
         return number, tables
 
     def plan_of_rows(self, name: str, partitions: list[tuple[str, int]], run: RunRows, options: Options) -> Plan:
@@ -161,50 +179,85 @@ class JsonMessages(MessageFormat):
         self, plan: Plan, reading: Any, messages: Messages, where: Where, wanted: Wanted, schema: str | None
     ) -> pa.RecordBatch:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.events`."""
-        given = {"format": self.name, **where.columns(messages), "raw": None}
+        rows, of, ends = self._rows(messages, plan.given)
+        given = {"format": self.name, **_located(where, messages, of, ends), "raw": None}
         if wanted.raw:
             is_message = pa.array(messages.state == 0)
-            given["raw"] = pc.if_else(is_message, messages.value, messages.source)
-        rows = self._rows(messages, plan.given)
+            raw = pc.if_else(is_message, messages.value, messages.source).take(pa.array(of))
+            if ends:
+                parts = raw.to_pylist()
+                for first, stops in ends.items():
+                    value = parts[first]
+                    bounds = pairwise([0, *stops[:-1], len(value)])
+                    parts[first : first + len(stops)] = [value[start:stop] for start, stop in bounds]
+                raw = pa.array(parts, pa.binary())
+            given["raw"] = raw
         if not wanted.images:
             rows = [row | {"before": None, "after": None} for row in rows]
         return batch_of(rows, given, wanted)
 
-    def _rows(self, messages: Messages, own: Mapping[str, str]) -> list[dict[str, Any]]:
+    def _rows(
+        self, messages: Messages, own: Mapping[str, str]
+    ) -> tuple[list[dict[str, Any]], Ints, dict[int, list[int]]]:
+        """The events as dictionaries, and the number of the message of each; by the index of its first event, where in
+        the bytes of a message with several rows each row ends."""
         facts = {name: texts.to_pylist() for name, texts in columns_of(messages.facts).items()}
-        rows = []
+        keys = messages.key.to_pylist()
+        rows: list[dict[str, Any]] = []
+        of: list[int] = []
+        ends: dict[int, list[int]] = {}
         for number, value in enumerate(messages.value.to_pylist()):
             if messages.state[number]:
                 kind, code = NOT_MESSAGES[int(messages.state[number])]
                 reason = messages.reasons.get(number, "bytes that are not a message")
                 problems = [] if code is None else [{"code": code, "detail": reason}]
-                row: dict[str, Any] = {"kind": kind, "problems": problems or None}
+                found: list[dict[str, Any]] = [{"kind": kind, "problems": problems or None}]
             else:
-                row = {"kind": Kind.TOMBSTONE} if value is None else self._row(value, own)
+                bodies = [None] if value is None else self._bodies(value)
+                found = [self._row(body, keys[number], own) for body in bodies]
+                if all(row["kind"] == Kind.MALFORMED for row in found):
+                    found = found[:1]
+                if len(found) > 1:
+                    ends[len(rows)] = _ends(value, self.arrays[0])
                 headers = {name: texts[number] for name, texts in facts.items() if texts[number] is not None}
-                row["headers"] = {**(row.get("headers") or {}), **headers} or None
-            rows.append(row)
-        return rows
+                for row in found:
+                    row["headers"] = {**(row.get("headers") or {}), **headers} or None
+            rows += found
+            of += [number] * len(found)
+        return rows, np.array(of, dtype=np.int64), ends
 
-    def _row(self, value: bytes, own: Mapping[str, str]) -> dict[str, Any]:
+    def _bodies(self, value: bytes) -> list[Any]:
+        """The decoded message, once for each of its rows."""
+        body = _body(value)
+        items = body.get(self.arrays[0]) if self.arrays and isinstance(body, dict) else None
+        if not isinstance(items, list) or len(items) < 2:
+            return [body]
+        listed = {name: body[name] for name in self.arrays if isinstance(body.get(name), list)}
+        return [
+            body | {name: [some[at]] if len(some) == len(items) else [] for name, some in listed.items()}
+            for at in range(len(items))
+        ]
+
+    def _row(self, body: Any, key: bytes | None, own: Mapping[str, str]) -> dict[str, Any]:
         try:
-            body = _body(value)
             if isinstance(body, ValueError):
                 raise body
-            if not isinstance(body, dict):
+            if body is not None and not isinstance(body, dict):
                 raise ValueError(f"expected a JSON object, found {body!r:.40}")
-            row = dict(self.event(body, own))
+            row: dict[str, Any] = {"kind": Kind.TOMBSTONE} if body is None else dict(self.event(body, own))
+            if key is not None:
+                row = dict(self.keyed(row, _body(key)))
+            for name in _IMAGES:
+                if row.get(name) is not None:
+                    row[name] = {key: None if one is None else plain(one) for key, one in row[name].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as reason:  # of event: it may expect other fields
             sentence = str(reason) if isinstance(reason, ValueError) else f"{type(reason).__name__}: {reason}"
             return {"kind": Kind.MALFORMED, "problems": [{"code": str(Problem.MALFORMED), "detail": sentence}]}
-        for name in _IMAGES:
-            if row.get(name) is not None:
-                row[name] = {key: None if one is None else plain(one) for key, one in row[name].items()}
         row["table_version"] = inferred_version(row)
         return row
 
     def table_versions(self, plan: Plan) -> pa.Table:
-        """A version of each table, with the columns that its rows have."""
+        """A version of each table, with the columns that its rows have, and their types if messages give them."""
         return inferred_versions(plan.inferred())
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
@@ -228,7 +281,8 @@ class JsonMessages(MessageFormat):
         messages = containers.locate(container, offset)
         plan = self.make_plan([path], Options(container=checked.container, given=checked.given), run_here)
         where = Where(path, 0, container.unit)
-        row = self.events(plan, None, messages, where, EVERYTHING, None).to_pylist()[0]
+        rows = self.events(plan, None, messages, where, EVERYTHING, None).to_pylist()
+        row = next((one for one in reversed(rows) if one["offset"] <= offset and one["length"]), rows[0])
         event = {name: value for name, value in row.items() if value is not None}
         start, length = int(messages.offset[0]), int(messages.length[0])
         if messages.state[0]:
@@ -244,6 +298,16 @@ class JsonMessages(MessageFormat):
         return text, self.meanings.get(path, self.meanings.get(f"{section}.*", ""))
 
 
+def changed_at(milliseconds: int) -> dict[str, Any]:
+    """The columns of an event at this time, in milliseconds since 1970 UTC: ``changed_at``, or ``problems`` for a time
+    outside the years 1 to 9999."""
+    try:
+        return {"changed_at": _EPOCH + timedelta(milliseconds=milliseconds)}
+    except OverflowError:
+        detail = f"{milliseconds} ms since 1970 is not in the years 1 to 9999"
+        return {"problems": [{"code": str(Problem.TIME_RANGE), "detail": detail}]}
+
+
 @dataclass(frozen=True)
 class _RowScan:
     """Scans rows of a topic."""
@@ -257,16 +321,50 @@ class _RowScan:
         return pickle.dumps(self.form._scan(read, self.given))
 
 
+_DECODER: Final = msgspec.json.Decoder(float_hook=lambda digits: msgspec.Raw(digits.encode()))
+
+
 def _body(value: bytes) -> Any:
     try:
-        return msgspec.json.decode(value)
+        return _DECODER.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as reason:
         return ValueError(str(reason))
+
+
+def _ends(value: bytes, array: str) -> list[int]:
+    """Where in a message the items of an array end, in bytes."""
+    text = msgspec.json.decode(value, type=dict[str, msgspec.Raw])[array]
+    at, ends = value.index(bytes(text)), []
+    for item in msgspec.json.decode(text, type=list[msgspec.Raw]):
+        at = value.index(bytes(item), at) + len(bytes(item))
+        ends.append(at)
+    return ends
+
+
+def _located(where: Where, messages: Messages, of: Ints, ends: Mapping[int, Sequence[int]]) -> dict[str, Any]:
+    """The columns of location of events. Each of several events of a message ends where its row ends, the last one at
+    the end of the message; if the unit is not a byte, all have the offset of the message, and the first its length."""
+    columns = where.columns(messages)
+    if not ends:
+        return columns
+    columns = {name: one.take(pa.array(of)) if isinstance(one, pa.Array) else one for name, one in columns.items()}
+    offset, length = messages.offset[of].copy(), messages.length[of].copy()
+    for first, stops in ends.items():
+        rows, number = slice(first, first + len(stops)), of[first]
+        if where.unit == OffsetUnit.BYTE:
+            value, source = messages.value[number].as_py(), messages.source[number].as_py()
+            at, size = source.find(value), int(messages.length[number])
+            inner = [at + stop if at >= 0 else stop * size // len(value) for stop in stops[:-1]]
+            offset[rows] += np.array([0, *inner])
+            length[rows] = np.diff([0, *inner, size])
+        else:
+            length[rows] = [1, *[0] * (len(stops) - 1)]
+    return {**columns, "offset": pa.array(offset), "length": pa.array(length)}
 
 
 def _concluded(plan: Plan, results: Any) -> Plan:
     found = list(results)
     plan.facts["records"] = sum(number for number, _ in found)
     tables = merged_tables(one for _, one in found)
-    plan.tables = [(schema, name, list(columns)) for (schema, name), columns in tables.items()]
+    plan.tables = [(schema, name, columns) for (schema, name), columns in tables.items()]
     return plan

@@ -126,7 +126,8 @@ def test_formats_do_not_import_each_other() -> None:
 
 def test_what_all_formats_share_names_none() -> None:
     """Formats are found by their entry points: the engine, Spark, the index and containers know no name of one."""
-    shared = [*(ROOT / "cdcwb" / "formats").glob("*.py")]
+    small = {name.replace("-", "_") for name in FORMATS}  # a format may be one module
+    shared = [path for path in (ROOT / "cdcwb" / "formats").glob("*.py") if path.stem not in small]
     for room in ("formats/containers", "formats/arrays", "spark", "index"):
         shared += (ROOT / "cdcwb" / room).glob("*.py")
     wrong = []
