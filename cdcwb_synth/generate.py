@@ -25,6 +25,7 @@ from cdcwb_synth.history import history
 from cdcwb_synth.idm_event_log.encoder import EventLogEncoder
 from cdcwb_synth.idm_event_log.options import EventLogOptions
 from cdcwb_synth.model import SynthError
+from cdcwb_synth.mysql_json import CanalEncoder, CanalOptions, MaxwellEncoder, MaxwellOptions
 from cdcwb_synth.options import Options
 from cdcwb_synth.parallel import Run, write_parts
 from cdcwb_synth.parts import Part
@@ -48,6 +49,8 @@ _OPTIONS: Final[dict[str, type[Choices]]] = {
     "idm-event-log": EventLogOptions,
     "debezium": DebeziumOptions,
     "sqlserver-ct": SqlServerCtOptions,
+    "maxwell": MaxwellOptions,
+    "canal": CanalOptions,
 }
 
 FORMATS: Final = tuple(_OPTIONS)
@@ -80,8 +83,8 @@ def generate(
 ) -> Path:
     """Writes a capture of ``changes`` logical changes under ``to`` and returns ``to``.
 
-    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table``, ``goldengate``, ``idm-event-log``, ``debezium`` or
-        ``sqlserver-ct``.
+    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table``, ``goldengate``, ``idm-event-log``, ``debezium``,
+        ``sqlserver-ct``, ``maxwell`` or ``canal``.
     changes: exactly how many changes the source makes, those that are undone or rolled back included. In ``gbase8s``
         all of them are in the capture (about 1.6 records for each change by default, an update being one change and
         two records). The others deliver committed work only, Qlik a full load before it: synth.json says how many
@@ -208,7 +211,9 @@ def _tell(
     | GoldenGateEncoder
     | EventLogEncoder
     | DebeziumEncoder
-    | SqlServerCtEncoder,
+    | SqlServerCtEncoder
+    | MaxwellEncoder
+    | CanalEncoder,
     changes: int,
     on_progress: Progress | None,
 ) -> None:
@@ -333,11 +338,32 @@ def _write_sqlserver_ct(
     _synth(folder, format, changes, seed, options, facts)
 
 
+def _write_mysql_json(
+    format: str, part: Part, options: MaxwellOptions | CanalOptions, folder: Path, on_progress: Progress | None
+) -> None:
+    for name in ("capture", "truth"):
+        (folder / name).mkdir()
+    changes, seed, loaded = part.changes, part.own_seed, getattr(options, "refresh_rows", 0)
+    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, loaded=loaded, part=part)
+    encoder = (MaxwellEncoder if format == "maxwell" else CanalEncoder)(options, seed, folder, part)
+    _tell(workload, encoder, changes, on_progress)
+    facts = {
+        "files": [encoder.name],
+        "records": encoder.records,
+        "captured_changes": encoder.changes,
+        "file_bytes": sum(path.stat().st_size for path in (folder / "capture").iterdir()),
+        "transactions": encoder.transactions,
+    }
+    _synth(folder, format, changes, seed, options, facts)
+
+
 _WRITERS: Final[dict[str, Callable[..., None]]] = {
+    "canal": _write_mysql_json,
     "debezium": _write_debezium,
     "gbase8s": _write_gbase8s,
     "goldengate": _write_goldengate,
     "idm-event-log": _write_event_log,
+    "maxwell": _write_mysql_json,
     "qlik-change-table": _write_qlik,
     "qlik-kafka": _write_qlik,
     "sqlserver-ct": _write_sqlserver_ct,

@@ -236,7 +236,7 @@ def synth(
     part_changes: int | None,
 ) -> None:
     """Generate a capture of any size in DIR/capture, and the expected tables in DIR/truth; FORMAT is gbase8s,
-    qlik-kafka, qlik-change-table, goldengate, idm-event-log, debezium or sqlserver-ct."""
+    qlik-kafka, qlik-change-table, goldengate, idm-event-log, debezium, sqlserver-ct, maxwell or canal."""
     from cdcwb_synth import PART_CHANGES, SynthError, generate
 
     if part_changes is not None and not parallel:

@@ -53,6 +53,8 @@ CAPTURES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "goldengate-xml": ("goldengate-export", {"trail_files": 3, "capture_files": "trail", "form": "formatxml"}, {}),
     "idm": ("idm-event-log", {"files": 4}, {}),
     "sqlserver-ct": ("sqlserver-ct", {}, {}),
+    "maxwell": ("maxwell", {}, {}),
+    "canal": ("canal", {}, {}),
     "idm-sql": ("idm-event-log", {"files": 3, "container": "sql"}, {}),
     "idm-parquet": ("idm-event-log", {"files": 3, "container": "parquet"}, {}),
 }

@@ -128,6 +128,8 @@ CHANGES = {
     "idm-event-log": 16_000,
     "debezium": 1_000,
     "sqlserver-ct": 25_000,
+    "maxwell": 9_000,
+    "canal": 8_000,
 }
 """Of captures of about 4 MB."""
 OPTIONS: dict[str, dict[str, object]] = {"qlik-change-table": {"file_rows": 100_000}, "qlik-kafka": {"partitions": 1}}

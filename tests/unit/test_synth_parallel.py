@@ -28,6 +28,8 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
     "debezium": ("debezium", {}),
     "debezium of MySQL": ("debezium", {"connector": "mysql", "form": "json", "container": "kcat"}),
     "sqlserver-ct": ("sqlserver-ct", {"schema_changes": 1}),
+    "maxwell": ("maxwell", {"refresh_rows": 2}),
+    "canal": ("canal", {"schema_changes": 1}),
     "debezium in a registry": ("debezium", {"form": "avro", "container": "parquet"}),
 }
 _KEYS = {
