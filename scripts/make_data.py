@@ -43,6 +43,19 @@ STORY: dict[str, Any] = {
 }
 """What happens in the shop, told once over Kafka and once in change tables."""
 
+_SMALL: dict[str, Any] = {
+    "changes": 80,
+    "tables": 3,
+    "all_types": False,
+    "rate": 1.0,
+    "concurrency": 3,
+    "transaction_size": 4.0,
+    "update_share": 0.4,
+    "delete_share": 0.15,
+    "schema_changes": 1,
+    "schema_kinds": "add",
+}
+
 UNKNOWN_TABLE = "stock_move"
 """The table of the event log whose contents nobody exported."""
 
@@ -280,6 +293,38 @@ def make_sqlserver_ct(to: Path) -> Expected:
         return _expected(made, to / "sqlserver-ct", _truth(made, "changes"))
 
 
+def make_maxwell(to: Path) -> Expected:
+    """``maxwell/``: rows of a bootstrap, and what followed; a row in the middle of a transaction is lost."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate(
+            "maxwell", to=Path(place) / "made", seed=20261128, start="2026-11-28T11:00:00Z", refresh_rows=2, **_SMALL
+        )
+        (messages,) = (made / "capture").iterdir()
+        data, rows = messages.read_bytes(), _truth(made, "changes")
+        third = {row["transaction_id"] for row in rows if row["event_no"] == 3}  # else a gap before the end
+        lost = next(row for row in rows if row["event_no"] == 2 and row["transaction_id"] in third)
+        messages.write_bytes(data[: lost["offset"]] + data[lost["offset"] + lost["length"] :])
+        _replace(made / "capture", to / "maxwell")
+        kept = [row for row in rows if row is not lost]
+        return _expected(made, to / "maxwell", kept, lacking={lost["transaction_id"]: "gaps"})
+
+
+def make_canal(to: Path) -> Expected:
+    """``canal/``: flat messages, some of several rows; the last one is cut off."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate(
+            "canal", to=Path(place) / "made", seed=20261130, start="2026-11-29T12:00:00Z", truncates=1, **_SMALL
+        )
+        (messages,) = (made / "capture").iterdir()
+        data, rows = messages.read_bytes(), _truth(made, "changes")
+        last = data.rindex(b"\n", 0, -1) + 1
+        cut = (last + len(data)) // 2
+        messages.write_bytes(data[:cut])
+        _replace(made / "capture", to / "canal")
+        kept = [row for row in rows if row["offset"] < last]
+        return _expected(made, to / "canal", kept, malformed=cut - last)
+
+
 def _truth(made: Path, name: str) -> Rows:
     """A table of the truth; empty if the format has no such thing."""
     path = made / "truth" / f"{name}.parquet"
@@ -350,6 +395,8 @@ def main() -> None:
         "idm-event-log": make_event_log(to),
         "debezium": make_debezium(to),
         "sqlserver-ct": make_sqlserver_ct(to),
+        "maxwell": make_maxwell(to),
+        "canal": make_canal(to),
     }
     (to / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 

@@ -82,6 +82,8 @@ CASES: Final = {
                 "debezium",
                 "idm-event-log",
                 "sqlserver-ct",
+                "maxwell",
+                "canal",
             )
         ),
         Case(
@@ -114,6 +116,8 @@ CASES: Final = {
         Case("debezium-damaged", "debezium", {"container": "lines"}, 120, _text_changed),
         Case("sqlserver-ct-parquet", "sqlserver-ct", {"container": "parquet", "schema_changes": 2}),
         Case("sqlserver-ct-damaged", "sqlserver-ct", {"all_types": False}, 120, _text_changed),
+        Case("maxwell-damaged", "maxwell", {}, 60, _text_changed),
+        Case("canal-damaged", "canal", {}, 60, _text_changed),
         Case("idm-event-log-sql", "idm-event-log", {"container": "sql"}),
         Case("idm-event-log-excel", "idm-event-log", {"container": "xlsx"}),
         Case("idm-event-log-damaged", "idm-event-log", {"container": "csv"}, 120, _text_changed),

@@ -88,8 +88,15 @@ def test_the_numbers_of_the_small_captures_are_those_of_their_readme() -> None:
         "idm-event-log",
         "debezium",
         "sqlserver-ct",
+        "maxwell",
+        "canal",
     ]
-    stream, messages, rows, trail, log, events, tables = expected.values()
+    stream, messages, rows, trail, log, events, tables, maxwell, canal = expected.values()
+    assert maxwell["changes_by_operation"] == {"UPDATE": 32, "INSERT": 31, "DELETE": 8, "REFRESH": 6}
+    assert "| rows | 31 inserts, 32 updates, 8 deletes, 6 rows of a bootstrap |" in readme
+    assert maxwell["transactions_by_completeness"] == {"complete": 8, "unknown": 3, "gaps": 1}
+    assert canal["changes_by_operation"] == {"INSERT": 26, "UPDATE": 25, "DELETE": 13}
+    assert "| changes | 26 inserts, 25 updates, 13 deletes, in fewer messages" in readme
     assert (tables["changes"], tables["changes_by_operation"]["UPDATE"], tables["transactions"]) == (78, 29, 27)
     assert "29 pairs of 3 and 4 (UPDATE)" in readme
     assert stream["changes_by_operation"] == {"INSERT": 506, "UPDATE": 257, "DELETE": 136, "TRUNCATE": 1}

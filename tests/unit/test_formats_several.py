@@ -230,7 +230,7 @@ def test_no_command_opens_files_of_different_formats(
     )
     said = capsys.readouterr()
     assert said.err.startswith(
-        f"cdcwb: {DATA}: the files are of different formats: debezium (1 file), gbase8s (3 files), "
+        f"cdcwb: {DATA}: the files are of different formats: canal (1 file), debezium (1 file), "
     )
     assert said.err.splitlines()[1:] == [f"cdcwb summary {DATA / name}" for name in sorted(IN_DATA)]
     assert list(tmp_path.iterdir()) == []

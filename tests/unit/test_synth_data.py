@@ -39,7 +39,11 @@ def test_the_script_makes_the_captures_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "capture", ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log", "debezium", "sqlserver-ct"]
+    "capture",
+    [
+        *("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log"),
+        *("debezium", "sqlserver-ct", "maxwell", "canal"),
+    ],
 )
 def test_the_captures_are_small(capture: str) -> None:
     assert 0 < sum(map(len, content(DATA / capture).values())) < LARGEST
