@@ -102,6 +102,8 @@ def _unrecognised(name: str, content: bytes, *says: str) -> Mistake:
         "idm-event-log: ",
         "debezium: ",
         "sqlserver-ct: ",
+        "maxwell: ",
+        "canal: ",
     )
     return Mistake(f"the file {name}", f"summary {name}", (name, *says), formats, files={name: content})
 
@@ -554,6 +556,18 @@ _SQLSERVER_CT: Final = (
     ),
 )
 
+_MAXWELL: Final = (
+    _unknown_option("maxwell", "containr", "container"),
+    _of_another("maxwell", "mask_order"),
+    _wrong_value("maxwell", "container=box", "documents", "parquet"),
+)
+
+_CANAL: Final = (
+    _unknown_option("canal", "separatr", "separator"),
+    _of_another("canal", "mask_order"),
+    _wrong_value("canal", "encoding=rot13", "base64"),
+)
+
 MISTAKES: Final = {
     "any": _ANY,
     "gbase8s": _GBASE8S,
@@ -563,6 +577,8 @@ MISTAKES: Final = {
     "debezium": _DEBEZIUM,
     "idm-event-log": _IDM_EVENT_LOG,
     "sqlserver-ct": _SQLSERVER_CT,
+    "maxwell": _MAXWELL,
+    "canal": _CANAL,
 }
 
 ON_A_CAPTURE: Final[dict[str, tuple[Callable[[cdcwb.Capture], object], tuple[str, ...]]]] = {

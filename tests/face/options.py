@@ -28,6 +28,10 @@ LEFT_OUT: Final = {
     ("goldengate-export", "pairs"): "the design withdraws length-prefixed dumps",
     ("debezium", "prefix"): "the design withdraws length-prefixed dumps",
     ("debezium", "pairs"): "the design withdraws length-prefixed dumps",
+    ("maxwell", "prefix"): "the design withdraws length-prefixed dumps",
+    ("maxwell", "pairs"): "the design withdraws length-prefixed dumps",
+    ("canal", "prefix"): "the design withdraws length-prefixed dumps",
+    ("canal", "pairs"): "the design withdraws length-prefixed dumps",
 }
 """Documented options without a use."""
 
@@ -269,6 +273,15 @@ USES: Final = (
     Use("debezium", "container", "documents", {}),
     Use("debezium", "separator", ",", {}),
     Use("debezium", "encoding", "text", {"container": "lines"}, changed=_in_base64),
+    # maxwell and canal
+    Use("maxwell", "keys", "shop.orders:customer_id", {}, spark=True),
+    Use("maxwell", "container", "documents", {}),
+    Use("maxwell", "separator", ",", {}),
+    Use("maxwell", "encoding", "text", {}),
+    Use("canal", "keys", "shop.orders:customer_id", {}, spark=True),
+    Use("canal", "container", "documents", {}),
+    Use("canal", "separator", ",", {}),
+    Use("canal", "encoding", "text", {}, changed=_in_base64),
     # sqlserver-ct
     Use("sqlserver-ct", "keys", "shop.orders:customer_id", {}, spark=True),
     Use("sqlserver-ct", "table", "crm.person", _ROWS),
