@@ -277,10 +277,10 @@ USES: Final = (
     Use("maxwell", "keys", "shop.orders:customer_id", {}, spark=True),
     Use("maxwell", "container", "documents", {}),
     Use("maxwell", "separator", ",", {}),
-    Use("maxwell", "encoding", "text", {}),
+    Use("maxwell", "encoding", "text", {}, alike=True),
     Use("canal", "keys", "shop.orders:customer_id", {}, spark=True),
-    Use("canal", "container", "documents", {}),
-    Use("canal", "separator", ",", {}),
+    Use("canal", "container", "documents", {}, alike=True),
+    Use("canal", "separator", ",", {}, alike=True),
     Use("canal", "encoding", "text", {}, changed=_in_base64),
     # sqlserver-ct
     Use("sqlserver-ct", "keys", "shop.orders:customer_id", {}, spark=True),
