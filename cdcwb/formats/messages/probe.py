@@ -571,7 +571,9 @@ def _is_keyed(value: bytes, key: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     fields = fields.get("payload", fields) if isinstance(fields, dict) else None
-    return isinstance(fields, dict) and bool(fields) and (content is None or _has_fields(content, fields))
+    if not isinstance(fields, dict) or not fields:
+        return False
+    return content is None or (isinstance(content, dict) and _has_fields(content, fields))
 
 
 def _has_fields(content: Any, fields: Mapping[str, Any]) -> bool:
