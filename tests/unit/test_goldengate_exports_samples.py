@@ -185,3 +185,24 @@ def test_a_null_column_of_formatxml(samples: Path) -> None:
     assert (insert["after"]["X1"], update["after"]["X1"]) == (None, "<xml>test</xml>")
     assert (update["kind"], update["before"]) == ("change", None)
     assert insert["changed_at"] == dt.datetime(2013, 2, 6, 15, 49, 23, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("datastreams-qual-table", [("change", "INSERT", "LAMP"), ("change", "UPDATE", "LAMP")]),
+        (
+            "datastreams-schema-records",
+            [("schema", None, "LAMP"), ("schema", None, "LAMP"), ("change", "INSERT", "LAMP")],
+        ),
+        ("no-table", [("change", "INSERT", None), ("change", "UPDATE", None), ("change", "DELETE", None)]),
+        ("op-flattened", [("change", "UPDATE", "STONE"), ("change", "DELETE", "STONE")]),
+        ("transaction-metadata-beside-changes", [("change", "INSERT", "LAMP"), ("control", None, None)]),
+    ],
+)
+def test_messages_of_other_releases_and_programs(
+    samples: Path, name: str, expected: list[tuple[str, str | None, str | None]]
+) -> None:
+    found = events(samples, f"../reduced/trail/json-{name}.json")
+    assert [(one["kind"], one["operation"], one["table_name"]) for one in found] == expected
+    assert [one["problems"] for one in found] == [None] * len(expected)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.dissector import TableRequest, Wanted, get_format
+from cdcwb.formats.dissector import TableRequest, Wanted, get_format, run_here
 from cdcwb.formats.goldengate_export import exports
 from cdcwb.formats.goldengate_export.json import find_literal
 from cdcwb.formats.goldengate_export.records import names_of
@@ -745,3 +745,55 @@ def test_a_json_message_is_found_by_its_place(tmp_path: Path) -> None:
     found = get_format("goldengate-export").inspect(str(path), len(message) + 3, {})
     assert (found.offset, found.event["operation"], found.event["table_name"]) == (len(message), "INSERT", "ORDERS")
     assert any(field.value == "7" for field in found.field.walk())
+
+
+# --- messages of other releases and programs --------------------------------------------------------------------------
+
+
+def of(tmp_path: Path, *messages: dict[str, Any]) -> list[dict[str, Any]]:
+    return rows(put(tmp_path, "\n".join(map(json.dumps, messages))))
+
+
+def test_an_upsert_of_data_streams_is_an_update_of_the_table_that_it_names(tmp_path: Path) -> None:
+    images = {"before": {"ID": 3, "SORT": "oak"}, "after": {"ID": 3, "SORT": "ash"}}
+    message = {"op_type": "UPSERT", "qual_table": "WOOD.BOARD", "op_ts": "2026-03-04T05:06:07.000000Z", **images}
+    (found,) = of(tmp_path, message)
+    assert (found["kind"], found["operation"], found["record_type"]) == ("change", "UPDATE", "UPSERT")
+    assert (found["schema_name"], found["table_name"]) == ("WOOD", "BOARD")
+    assert (dict(found["before"]), dict(found["after"])) == ({"ID": "3", "SORT": "oak"}, {"ID": "3", "SORT": "ash"})
+
+
+def test_records_that_describe_a_table_are_no_changes_and_give_its_key(tmp_path: Path) -> None:
+    columns = {"ID": {"type": "number", "key": True}, "SORT": {"type": "string", "key": False}}
+    described = {"op_type": "OBJECT_METADATA", "qual_table": "WOOD.BOARD", "columns": columns}
+    schema = {"id": "WOOD.BOARD", "$schema": "http://json-schema.org/draft-04/schema#", "properties": {"op_type": {}}}
+    change = {"op_type": "INSERT", "qual_table": "WOOD.BOARD", "op_ts": "2026-03-04T05:06:07Z", "after": {"ID": 3}}
+    path = put(tmp_path, "\n".join(map(json.dumps, (schema, described, change))))
+    found = rows(path)
+    assert [one["kind"] for one in found] == ["schema", "schema", "change"]
+    assert [one["table_name"] for one in found] == ["BOARD"] * 3
+    assert [one["problems"] for one in found] == [None] * 3
+    assert [one["after"] for one in found[:2]] == [None, None]
+    form = get_format("goldengate-export")
+    (version,) = form.table_versions(form.plan([path], {}, run_here)).to_pylist()
+    assert [(one["name"], one["key_position"]) for one in version["columns"]] == [("ID", 1), ("SORT", None)]
+
+
+def test_the_count_of_a_transaction_is_neither_a_change_nor_a_problem(tmp_path: Path) -> None:
+    change = {"table": "WOOD.BOARD", "op_type": "I", "pos": "1234", "xid": "7.2.1", "after": {"ID": 3}}
+    count = {"xid": "7.2.1", "event_count": 1, "data_collections": [{"data_collection": "WOOD.BOARD"}]}
+    found = of(tmp_path, change, count)[1]
+    assert (found["kind"], found["transaction_id"], found["problems"]) == ("control", "7.2.1", None)
+
+
+def test_both_images_and_an_operation_are_enough_without_a_table(tmp_path: Path) -> None:
+    images = {"before": None, "after": {"ID": 3}}
+    found = of(tmp_path, {"op_type": "I", **images}, {"op_type": "D", "before": {"ID": 3}, "after": None})
+    assert [(one["operation"], one["table_name"]) for one in found] == [("INSERT", None), ("DELETE", None)]
+
+
+def test_columns_of_a_flattened_message_are_those_of_its_images(tmp_path: Path) -> None:
+    message = {"table": "WOOD.BOARD", "op_type": "U", "before.ID": 3, "before.MARKS": [1, 2.50], "after.ID": 4}
+    (found,) = rows(put(tmp_path, json.dumps(message).replace("2.5", "2.50")))
+    assert (dict(found["before"]), dict(found["after"])) == ({"ID": "3", "MARKS": "[1, 2.50]"}, {"ID": "4"})
+    assert not any(name.startswith("before") for name in dict(found["headers"]))

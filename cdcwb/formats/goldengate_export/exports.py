@@ -168,7 +168,7 @@ class Summary:
     def take(self, batch: Batch) -> None:
         """Adds complete records, and the first malformed item."""
         records = [one.record for one in batch.items if one.record is not None and one.record.complete]
-        self.records += len(records)
+        self.records += sum(one.is_change for one in records)
         if self.malformed is None:
             found = next(((at, one.wrong[1]) for at, one in enumerate(batch.items) if one.wrong is not None), None)
             if found is not None:
@@ -181,7 +181,7 @@ class Summary:
             if names.label is None or record.operation is None:
                 continue
             table = self.tables.setdefault(names.label, TableFacts(names))
-            table.records += 1
+            table.records += record.is_change
             table.keys = table.keys or (tuple(record.keys) if record.keys else None)
             for part in ("after", "before"):
                 image = record.image(part, with_missing=True)

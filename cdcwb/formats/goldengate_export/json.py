@@ -27,7 +27,10 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import columns_of
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate_export.records import (
+    OBJECT_METADATA,
     RESERVED,
+    SCHEMA,
+    TRANSACTION_METADATA,
     Batch,
     Item,
     Number,
@@ -53,6 +56,7 @@ __all__ = ["decode_messages", "find_literal", "has_literals", "json_fields", "me
 _MINUS_ZERO: Final = re.compile(rb": ?-0\s*+[,}]")
 _RAW: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _IMAGES: Final[Parts] = {"before": {}, "after": {}, "tokens": {}}
+_FLAT: Final = ("before.", "after.")
 _WRAPPED: Final[Parts] = {**_IMAGES, "payload": _IMAGES}
 
 
@@ -83,17 +87,18 @@ def _parse_cut(value: bytes) -> tuple[bytes, Any]:
 
 def _source_text(value: bytes, form: Form, wrapped: tuple[str, ...], part: str, name: str) -> str | None:
     """The text of an object or array as written in a message; if the message is not valid JSON, as compact JSON."""
-    path = (*wrapped, form.roles[part], name) if part in form.roles else (*wrapped, name)
+    role = form.roles.get(part)
     try:
         found: Any = value.removeprefix(MARK)
-        for one in path:
+        for one in wrapped:
             found = _RAW.decode(found)[one]
-        return bytes(found).decode()
+        fields = _RAW.decode(found)
+        if role is None:
+            return bytes(fields[name]).decode()
+        return bytes(_RAW.decode(fields[role])[name] if role in fields else fields[f"{part}.{name}"]).decode()
     except (msgspec.MsgspecError, KeyError, UnicodeError):
-        found = _parse(value, [])
-        for one in path:
-            found = found[one]
-        return as_text(found)
+        found = _unwrapped(_parse(value, []))
+        return as_text(found[name] if role is None else found[role][name])
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -129,7 +134,8 @@ def _form_of(names: tuple[str, ...], images: bool) -> Form | None:
         if role is None or name not in (roles.get("before"), roles.get("after"), roles.get("tokens")):
             headers.append(name)
     known = {"table", "operation", "time", "position"} & set(roles)
-    if len(known) < 2 or not known & {"table", "operation"}:
+    has_both = models_operation and "before" in names and "after" in names
+    if not known & {"table", "operation"} or (len(known) < 2 and not has_both):
         return None
     return Form(roles, tuple(headers), None if models_operation else tuple(columns))
 
@@ -146,10 +152,38 @@ _TYPES: Final = {
 
 
 def _unwrapped(document: Any) -> Any:
-    """The message in a document: the payload of Kafka Connect, or the document itself."""
+    """The message in a document: the payload of Kafka Connect, or the document itself, with the images of a message
+    that is flattened (``before.ID``) as objects."""
     if document.__class__ is dict and "payload" in document and "schema" in document and "op_type" not in document:
-        return document["payload"]
-    return document
+        document = document["payload"]
+    is_flat = document.__class__ is dict and any(name.startswith(_FLAT) for name in document)
+    if not is_flat or "before" in document or "after" in document:
+        return document
+    nested: dict[str, Any] = {}
+    for name, value in document.items():
+        part, dot, column = name.partition(".")
+        if dot and part in _IMAGES:
+            nested.setdefault(part, {})[column] = value
+        else:
+            nested[name] = value
+    return nested
+
+
+def _description(document: Any) -> Record | None:
+    """A message that describes others (§8.1): the schema of the messages of a table, the columns of a table, or the
+    number of events of a transaction; None for others."""
+    if document.__class__ is not dict:
+        return None
+    columns, properties = document.get("columns"), document.get("properties")
+    if document.get("op_type") == OBJECT_METADATA and columns.__class__ is dict:
+        table, operation = document.get("qual_table", document.get("table")), OBJECT_METADATA
+        keys = [name for name, one in columns.items() if one.__class__ is dict and one.get("key") is True]
+        return Record(_name(table), operation, document, after=dict.fromkeys(columns), keys=keys)
+    if "$schema" in document and properties.__class__ is dict and "op_type" in properties:
+        return Record(_name(document.get("id")), SCHEMA, document)
+    if "data_collections" in document and "event_count" in document and "xid" in document:
+        return Record(None, TRANSACTION_METADATA, document)
+    return None
 
 
 def _form(document: Any) -> Form:
@@ -170,7 +204,10 @@ def _record(value: bytes, whole: Any, complete: bool) -> Record | None:
     document = _unwrapped(whole)
     if document is None and whole is not None:
         return None
-    form = _form(document)
+    description = _description(document)
+    if description is not None:
+        return description
+    form, is_wrapped = _form(document), whole is not document and whole.get("payload") is not None
     roles = form.roles
     headers = {name: document[name] for name in form.headers}
     images = {part: document.get(roles.get(part)) or None for part in ("before", "after")}
@@ -194,7 +231,7 @@ def _record(value: bytes, whole: Any, complete: bool) -> Record | None:
         keys if keys.__class__ is list else None,
         None,
         complete,
-        partial(_source_text, value, form, () if document is whole else ("payload",)),
+        partial(_source_text, value, form, ("payload",) if is_wrapped else ()),
     )
 
 
@@ -461,6 +498,8 @@ def _describe(
     part = role_of(section) if section else "row"
     if part == "tokens":
         return text, token_meaning(name)
+    if part == "row" and name.startswith(_FLAT):
+        return text, f"a column of the row {name.partition('.')[0]} the change"
     if part == "row" and name not in columns:
         return text, field_meaning(name, text)
     if part not in ("row", "before", "after"):

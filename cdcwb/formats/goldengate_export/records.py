@@ -23,7 +23,8 @@ from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names, unused_name
 
 __all__ = [
-    "FORMAT", "OPERATIONS", "RESERVED", "UNREADABLE", "Batch", "Event", "Item", "Location", "Names", "Record", "ToUtc",
+    "FORMAT", "OBJECT_METADATA", "OPERATIONS", "RESERVED", "SCHEMA", "TRANSACTION_METADATA", "UNREADABLE",
+    "Batch", "Event", "Item", "Location", "Names", "Record", "ToUtc",
     "events_of", "field_meaning", "is_companion", "is_template", "names_of", "note", "position_of", "role_of",
     "role_of_token", "times_of", "token_meaning",
 ]  # fmt: skip
@@ -35,7 +36,7 @@ OPERATIONS: Final = {
     spelling: operation
     for operation, spellings in {
         "INSERT": ("I", "INSERT"),
-        "UPDATE": ("U", "UPDATE", "PKUPDATE"),
+        "UPDATE": ("U", "UPDATE", "PKUPDATE", "UPSERT"),
         "DELETE": ("D", "DELETE"),
         "TRUNCATE": ("T", "TRUNCATE"),
         "DDL": ("DDL",),
@@ -44,10 +45,18 @@ OPERATIONS: Final = {
 }
 """Operations in the spelling of exports, in capitals; others are ``UNKNOWN(x)``."""
 
+OBJECT_METADATA, SCHEMA, TRANSACTION_METADATA = "OBJECT_METADATA", "SCHEMA", "TRANSACTION_METADATA"
+"""The record types of messages that describe changes and are none."""
+_NO_CHANGES: Final = {
+    OBJECT_METADATA: Kind.SCHEMA,
+    SCHEMA: Kind.SCHEMA,
+    TRANSACTION_METADATA: Kind.CONTROL,
+}
+
 _ROLES: Final = {
     name: role
     for role, names in {
-        "table": ("table", "objectname"),
+        "table": ("table", "objectname", "qual_table"),
         "operation": ("op_type", "optype"),
         "time": ("op_ts", "timestamp"),
         "current": ("current_ts", "currenttimestamp"),
@@ -62,7 +71,7 @@ _ROLES: Final = {
 }
 _XML_ROLES: Final = {"type": "operation", "ts": "time"}
 
-RESERVED: Final = frozenset({"table", "op_type", "op_ts", "current_ts", "pos", "primary_keys", "tokens"})
+RESERVED: Final = frozenset({"table", "qual_table", "op_type", "op_ts", "current_ts", "pos", "primary_keys", "tokens"})
 """Fields that are never columns of a message that models a row; other fields with a role are columns if they follow the
 first column."""
 
@@ -226,6 +235,11 @@ class Record:
     _layout: _Layout | None = None
 
     @property
+    def is_change(self) -> bool:
+        """Whether it is neither a description of a table nor of a transaction."""
+        return self.operation not in _NO_CHANGES
+
+    @property
     def layout(self) -> _Layout:
         """The names and roles of headers and tokens."""
         if self._layout is None:
@@ -325,13 +339,16 @@ def event_of(record: Record, images: bool, event: Event, facts: Mapping[str, str
             if text is not None and not (name in _SHARED and name in headers):
                 headers[unused_name(name, headers)] = text
     event["headers"] = headers
-    if images and (record.complete or operation is not None):
+    if images and record.is_change and (record.complete or operation is not None):
         _images(record, event, operation)
 
 
 def _operation(record: Record, event: Event) -> str | None:
     """Sets and returns the operation, and sets the kind. A truncated record may lack its operation."""
     text = record.operation
+    if text in _NO_CHANGES:
+        event["kind"] = _NO_CHANGES[text]
+        return None
     operation = OPERATIONS.get(text.upper()) if text is not None else None
     event["kind"] = record.half or Kind.CHANGE
     if operation is None:
