@@ -25,6 +25,7 @@ class Canal(JsonMessages):
     """Reads topics and files of Canal's flat messages (docs/formats/canal.md)."""
 
     name = "canal"
+    owner = "Canal's"
     arrays = ("data", "old")
     meanings: Mapping[str, str] = {
         "id": "number of the batch in which Canal delivered the message",

@@ -86,7 +86,7 @@ class JsonMessages(MessageFormat):
     A number with a point or an exponent is a :class:`msgspec.Raw` in ``body``: its digits as they are written.
     """
 
-    owner = "of this format"
+    owner = "this format's"
     own_options: Mapping[str, str] = {}
     meanings: Mapping[str, str] = {}
     arrays: Sequence[str] = ()

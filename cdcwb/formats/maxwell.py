@@ -28,6 +28,7 @@ class Maxwell(JsonMessages):
     """Reads the topics, files and logs that Maxwell's daemon writes (docs/formats/maxwell.md)."""
 
     name = "maxwell"
+    owner = "Maxwell's"
     meanings: Mapping[str, str] = {
         "database": "database of the table",
         "table": "table",
