@@ -21,6 +21,7 @@ from cdcwb.model import Kind, Problem
 __all__ = [
     "FROM_EVENTS",
     "chosen_columns",
+    "common_types",
     "having",
     "images_of",
     "no_table",
@@ -68,6 +69,15 @@ def chosen_columns(types: Mapping[str, pa.DataType], request: TableRequest) -> d
             hint = nearest(name, types)
             raise CaptureError(f"table {request.name!r} has no column {name!r}.{hint} There are: {', '.join(types)}.")
     return {name: types[name] for name in request.columns}
+
+
+def common_types(columns: Iterable[tuple[str, pa.DataType]], request: TableRequest) -> dict[str, pa.DataType]:
+    """The requested columns, of those of all versions of a table with their types. One whose type differs between
+    versions is text. Raises CaptureError, with the known ones, for an unknown column."""
+    types: dict[str, pa.DataType] = {}
+    for name, kind in columns:
+        types[name] = kind if types.get(name, kind) == kind else pa.string()
+    return chosen_columns(types, request)
 
 
 def no_table(request: TableRequest, known: Iterable[str], what: str = "") -> CaptureError:

@@ -44,7 +44,7 @@ from cdcwb.formats.dissector import (
 from cdcwb.formats.files import list_files
 from cdcwb.formats.moments import Zone, moments, to_utc
 from cdcwb.formats.old.protocols import Halved
-from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, select, versions_of
+from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, versions_of
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.tabular.file import (
     BROKEN,
@@ -463,12 +463,12 @@ class TableRows(TabularFormat):
         found = [one for one in plan.versions if request.name in (one.table.table, one.table.label)]
         if not found:
             raise no_table(request, (one.table.label for one in plan.versions))
-        types: dict[str, pa.DataType] = {}
-        for version in versions_of(found, request):
-            for name, source in version.types.items():
-                kind = pa.string() if source is None else _arrow_type(source)
-                types[name] = kind if types.get(name, kind) == kind else pa.string()
-        return request_schema(chosen_columns(types, request), request)
+        columns = (
+            (name, pa.string() if source is None else _arrow_type(source))
+            for version in versions_of(found, request)
+            for name, source in version.types.items()
+        )
+        return request_schema(common_types(columns, request), request)
 
     def read_typed(self, plan: Plan, split: Split, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a split as typed columns."""

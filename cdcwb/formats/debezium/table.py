@@ -13,7 +13,7 @@ from cdcwb.formats.debezium.layout import arrow_of
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.messages.connect import Body, Type, plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion
-from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
+from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind
 
@@ -179,13 +179,17 @@ def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str
     known = [one for one in versions if request.name in (one.table_name, one.full_name)]
     if not known:
         raise no_table(request, (str(one.full_name) for one in versions))
-    types: dict[str, pa.DataType] = {}
-    for version in versions_of(known, request):
-        for column in version.columns:
-            is_typed = version.origin in ("record", "registry")
-            kind = arrow_of(column.type or "", column.precision, column.scale) if is_typed else pa.string()
-            types[column.name] = kind if types.get(column.name, kind) == kind else pa.string()
-    return chosen_columns(types, request)
+    columns = (
+        (
+            column.name,
+            arrow_of(column.type or "", column.precision, column.scale)
+            if version.origin in ("record", "registry")
+            else pa.string(),
+        )
+        for version in versions_of(known, request)
+        for column in version.columns
+    )
+    return common_types(columns, request)
 
 
 def typed_schema(versions: Sequence[Version], request: TableRequest) -> pa.Schema:

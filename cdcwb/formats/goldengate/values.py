@@ -22,7 +22,7 @@ from cdcwb.formats.goldengate.contents import Bools, Bytes, Ints, Order
 from cdcwb.formats.goldengate.definitions import ColumnDef
 from cdcwb.formats.goldengate.layout import Coding, How
 from cdcwb.formats.goldengate.versions import Version
-from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
+from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import cast_each, parsed
 from cdcwb.model import Kind, Operation, Problem
 
@@ -283,14 +283,15 @@ def column_types(known: Sequence[Version], request: TableRequest) -> dict[str, p
     versions = [one for one in known if request.name in (one.table, one.full_name)]
     if not versions:
         raise no_table(request, (one.full_name for one in known))
-    types: dict[str, pa.DataType] = {}
-    for version in versions_of(versions, request):
-        definition = version.definition
-        names, columns = (version.names, ()) if definition is None else (definition.names, definition.columns)
-        for name, column in zip(names, columns or [None] * len(names), strict=True):
-            kind = arrow_type(column)
-            types[name] = kind if types.get(name, kind) == kind else pa.string()
-    return chosen_columns(types, request)
+    return common_types((one for version in versions_of(versions, request) for one in _typed(version)), request)
+
+
+def _typed(version: Version) -> Iterator[tuple[str, pa.DataType]]:
+    """The columns of a version with their types."""
+    definition = version.definition
+    names, columns = (version.names, ()) if definition is None else (definition.names, definition.columns)
+    for name, column in zip(names, columns or [None] * len(names), strict=True):
+        yield name, arrow_type(column)
 
 
 def wanted_for(request: TableRequest) -> Wanted:

@@ -15,7 +15,7 @@ from cdcwb.formats.goldengate.values import arrow_type, typed_rows, wanted_for
 from cdcwb.formats.goldengate_export.exports import TableFacts
 from cdcwb.formats.goldengate_export.records import Names
 from cdcwb.formats.messages.format import TableColumn, TableVersion
-from cdcwb.formats.requests import chosen_columns, no_table, versions_of
+from cdcwb.formats.requests import common_types, no_table, versions_of
 
 __all__ = ["Version", "column_types", "defined_versions", "inferred_versions", "typed_rows", "wanted_for"]
 
@@ -64,8 +64,5 @@ def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str
     of_table = [one for one in versions if request.name in (one.table_name, one.full_name)]
     if not of_table:
         raise no_table(request, (one.full_name or "" for one in versions))
-    types: dict[str, pa.DataType] = {}
-    for version in versions_of(of_table, request):
-        for name, kind in version.types.items():
-            types[name] = kind if types.get(name, kind) == kind else pa.string()
-    return chosen_columns(types, request)
+    columns = (column for version in versions_of(of_table, request) for column in version.types.items())
+    return common_types(columns, request)

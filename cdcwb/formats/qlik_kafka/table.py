@@ -21,7 +21,7 @@ from cdcwb.formats.qlik_kafka.decode import Image, Rows, decode
 from cdcwb.formats.qlik_kafka.events import fill_header
 from cdcwb.formats.qlik_kafka.plan import Plan
 from cdcwb.formats.qlik_kafka.versions import Versions
-from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
+from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Operation
 
@@ -73,12 +73,8 @@ def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
     versions = [one for one in plan.versions if _is(request, one.schema_name, one.table_name)]
     if not versions:
         raise no_table(request, (one.full_name for one in plan.versions if one.full_name))
-    types: dict[str, pa.DataType] = {}
-    for version in versions_of(versions, request):
-        for column in version.columns:
-            kind = arrow_type(column)
-            types[column.name] = kind if types.get(column.name, kind) == kind else pa.string()
-    return chosen_columns(types, request)
+    columns = (column for version in versions_of(versions, request) for column in version.columns)
+    return common_types(((column.name, arrow_type(column)) for column in columns), request)
 
 
 def read_table(
