@@ -350,13 +350,10 @@ def _located(where: Where, messages: Messages, of: Ints, ends: Mapping[int, Sequ
     columns = {name: one.take(pa.array(of)) if isinstance(one, pa.Array) else one for name, one in columns.items()}
     offset, length = messages.offset[of].copy(), messages.length[of].copy()
     for first, stops in ends.items():
-        rows, number = slice(first, first + len(stops)), of[first]
+        rows = slice(first, first + len(stops))
         if where.unit == OffsetUnit.BYTE:
-            value, source = messages.value[number].as_py(), messages.source[number].as_py()
-            at, size = source.find(value), int(messages.length[number])
-            inner = [at + stop if at >= 0 else stop * size // len(value) for stop in stops[:-1]]
-            offset[rows] += np.array([0, *inner])
-            length[rows] = np.diff([0, *inner, size])
+            cuts = messages.cuts(int(of[first]), stops[:-1])
+            offset[rows], length[rows] = cuts[:-1], np.diff(cuts)
         else:
             length[rows] = [1, *[0] * (len(stops) - 1)]
     return {**columns, "offset": pa.array(offset), "length": pa.array(length)}

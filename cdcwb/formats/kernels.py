@@ -28,7 +28,10 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
-__all__ = ["Kernel", "compiled_for", "forget_unused", "interpreted", "kernel"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Kernel", "compiled_for", "forget_unused", "interpreted", "kernel", "read_only"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,6 +99,13 @@ class Kernel(Generic[P, R]):
         )
         copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
         return copy
+
+
+def read_only(buffer: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """The same bytes, read-only and contiguous: a kernel would be compiled for each type of array."""
+    view = np.ascontiguousarray(buffer).view()
+    view.flags.writeable = False
+    return view
 
 
 def kernel(function: Callable[P, R]) -> Kernel[P, R]:

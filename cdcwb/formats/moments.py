@@ -18,6 +18,8 @@ from cdcwb.formats.kernels import interpreted, kernel
 
 __all__ = [
     "DAY",
+    "EARLIEST",
+    "LATEST",
     "MICROSECONDS",
     "NO_DAY",
     "Zone",
@@ -35,6 +37,9 @@ __all__ = [
 
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 """The type of moments: microseconds since 1970 in UTC."""
+EARLIEST: Final = -62_135_596_800_000_000
+LATEST: Final = 253_402_300_799_999_999
+"""The first microsecond of the year 1, and the last one of the year 9999."""
 
 _SHORTEST: Final = len("2025-03-23T08:00")
 DAY: Final = 86_400_000_000

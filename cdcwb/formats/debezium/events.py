@@ -28,6 +28,7 @@ from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain, reader
 from cdcwb.formats.messages.rows import Where
+from cdcwb.formats.moments import LATEST
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = [
@@ -122,7 +123,6 @@ Event = dict[str, Any]
 
 _IMAGES: Final = frozenset({"key", "before", "after", "changed_columns", "present_columns", "problems"})
 _TIMES: Final = (("ts_ns", 1, 1000), ("ts_us", 1, 1), ("ts_ms", 1000, 1), ("ts_usec", 1, 1), ("ts_sec", 1_000_000, 1))
-_LAST: Final = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 
 @dataclass(frozen=True)
@@ -383,10 +383,10 @@ def _time(fields: Mapping[str, Any], remarks: list[Remark]) -> int | None:
         value = fields.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value == 0:
             continue
-        if name == "ts_usec" and value > _LAST:
+        if name == "ts_usec" and value > LATEST:
             divisor = 1000  # nanoseconds
         micros = value * factor // divisor
-        if 0 <= micros <= _LAST:
+        if 0 <= micros <= LATEST:
             return micros
         remarks.append((Problem.TIME_RANGE, f"{name}: expected a time of the years 1970 to 9999, found {value}"))
     return None

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.layout import HEADER
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = [
     "HEADER", "MISSING", "NOT_A_TIME", "UNKNOWN_ORDER", "Cells", "Form", "Half", "Order", "Token", "ddl_items",
@@ -66,9 +66,11 @@ class Token:
         return self.start + 4 + len(self.value)
 
 
-def walk_tokens(area: bytes) -> tuple[list[Token], int]:
-    """The tokens in an area of id (1 byte), info (1), length (2, either byte order) and value, and the number of
-    missing bytes at its end; 0 if it ends with a token."""
+def walk_tokens(area: bytes, order: Order | None = None) -> tuple[list[Token], int]:
+    """The tokens in an area of id (1 byte), info (1), length (2) and value, and the number of missing bytes at its end;
+    0 if it ends with a token. ``order``: None if it is not known; then it is that in which fewer bytes are missing."""
+    if order is not None:
+        return _walk_tokens(area, order)
     little, big = (_walk_tokens(area, order) for order in _ORDERS)
     return little if little[1] == 0 or (big[1] != 0 and little[1] <= big[1]) else big
 
@@ -346,9 +348,7 @@ def walk(
     bodies = np.stack([np.where(is_read, start + skip, -1), stop, _WIDTHS[forms], half, bare])
     columns = np.empty((5, int((stop - start)[is_read].sum()) // 4), dtype=np.int64)
     offsets, bad = np.empty(len(start) + 1, dtype=np.int64), np.full(len(start), -1, dtype=np.int64)
-    readable = np.ascontiguousarray(buffer).view()
-    readable.flags.writeable = False  # the kernel is compiled for one type of array
-    count = _walk(readable, bodies, order == "big", columns, offsets, bad)
+    count = _walk(read_only(buffer), bodies, order == "big", columns, offsets, bad)
     return Cells(columns[:, :count], bare, offsets, bad)
 
 

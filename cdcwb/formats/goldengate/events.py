@@ -44,7 +44,7 @@ from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, Records
 from cdcwb.formats.goldengate.segments import TextWindow
 from cdcwb.formats.goldengate.table import RowImages
 from cdcwb.formats.goldengate.versions import TrailFile, nearest_offsets
-from cdcwb.formats.moments import from_iso, parse_zone, to_utc
+from cdcwb.formats.moments import EARLIEST, LATEST, from_iso, parse_zone, to_utc
 from cdcwb.formats.records import Plan, Reader, Segments, Stream
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import plural, unique_names
@@ -67,8 +67,6 @@ for _number, _type in IO_TYPES.items():
 _KIND_OF[RESTART_ABEND] = _KIND[Kind.CONTROL]  # a rollback, if a transaction is open
 _IMAGED: Final = np.isin(KINDS, [str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)])
 _DELETE: Final = OPERATIONS.index(str(Operation.DELETE))
-_EARLIEST: Final = -62_135_596_800_000_000
-_LATEST: Final = 253_402_300_799_999_999
 _TEN: Final = 10 ** np.arange(9, -1, -1, dtype=np.int64)
 _MOST_RBA: Final = 10**10
 
@@ -338,7 +336,7 @@ def _times(out: Assigned, some: Bools) -> None:
         created = from_iso(file_header(records.data(one)).get("CreationTime"))
         if created is not None:
             out.utc[one], out.timed[one] = created, True
-    wrong = out.timed & ((out.utc < _EARLIEST) | (out.utc > _LATEST))
+    wrong = out.timed & ((out.utc < EARLIEST) | (out.utc > LATEST))
     for one in np.flatnonzero(wrong).tolist():
         out.problem(one, Problem.TIME_RANGE, "the time is outside the years 1 to 9999")
     out.timed &= ~wrong
@@ -642,7 +640,7 @@ def _other_tokens(records: Records, record: int, charset: str) -> list[tuple[str
     tokens = records.tokens
     out: list[tuple[str, str | None]] = []
     first, done = set(_IDS), set()
-    for row in np.flatnonzero(tokens.record == record).tolist():
+    for row in range(*np.searchsorted(tokens.record, [record, record + 1]).tolist()):
         number, value = int(tokens.number[row]), tokens.value[row].as_py()
         if number in first or (number, value) in done:
             first.discard(number)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, content_of, gather
 from cdcwb.formats.goldengate.contents import MISSING
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = ["LABEL", "LABELS", "SINKS", "Fields", "Lines", "Role", "matched", "numbers", "parse", "printed"]
 
@@ -194,7 +194,7 @@ class Fields:
         return printed(self.columns[name])[self.code]
 
     def numbers(self, name: str, is_hex: bool = False) -> Ints:
-        """Numbers of at most 18 decimal or 15 hex digits; MISSING for others."""
+        """See :func:`numbers`."""
         return numbers(self.columns[name], is_hex)[self.code]
 
     def extracted(self, name: str, pattern: str) -> Fields:
@@ -277,7 +277,7 @@ def printed(texts: pa.Array) -> Bools:
 
 
 def numbers(texts: pa.Array, is_hex: bool = False) -> Ints:
-    """Numbers of at most 18 decimal or 15 hex digits; MISSING for others."""
+    """Numbers of at most 18 decimal or 15 hex digits; MISSING for an empty text and null."""
     base = 16 if is_hex else 10
     return np.array([int(one, base) if one else MISSING for one in texts.to_pylist()], np.int64)
 
@@ -285,7 +285,7 @@ def numbers(texts: pa.Array, is_hex: bool = False) -> Ints:
 def parse(text: Bytes, boundaries: Ints | None = None, is_record: bool = False) -> Lines:
     """The lines of a text. ``boundaries``: bytes at which another file begins. ``is_record``: all of it is one
     record."""
-    text = _frozen(text)
+    text = read_only(text)
     plain = np.empty(text.size, np.uint8)
     inside = np.zeros(0, np.int64) if boundaries is None else boundaries[boundaries < text.size]
     edges = np.append(inside, text.size)
@@ -297,7 +297,7 @@ def parse(text: Bytes, boundaries: Ints | None = None, is_record: bool = False) 
     if len(first) and last[-1] == plain.size:  # a text that ends within a byte
         last[-1] -= re.match(_CUT_LINE, plain[first[-1] :].tobytes()) is not None
     size, data = np.empty(len(first), np.int64), np.empty(plain.size // 2 + 1, np.uint8)
-    data = data[: _hex(_frozen(plain), first, last, size, data)]
+    data = data[: _hex(read_only(plain), first, last, size, data)]
     data_at = np.cumsum(np.maximum(size, 0)) - np.maximum(size, 0)
     role = np.where(first == last, Role.BLANK, Role.UNKNOWN).astype(np.int8)
     lines = Lines(
@@ -309,13 +309,6 @@ def parse(text: Bytes, boundaries: Ints | None = None, is_record: bool = False) 
     _texts(lines)
     _contexts(lines)
     return lines
-
-
-def _frozen(buffer: Bytes) -> Bytes:
-    """The same bytes read-only: kernels are compiled for one type of array."""
-    view = np.ascontiguousarray(buffer).view()
-    view.flags.writeable = False
-    return view
 
 
 @kernel

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from cdcwb.formats.goldengate.layout import (
     io_type_of,
 )
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
+from cdcwb.formats.moments import EARLIEST
 from cdcwb.formats.records import Reason
 from cdcwb.model import Problem
 
@@ -38,10 +39,13 @@ __all__ = [
     "NO_COLUMNS",
     "NO_RECORD",
     "RECORD",
+    "TOKENS_TRUNCATED",
     "Columns",
     "Fault",
     "Records",
     "Tokens",
+    "add_faults",
+    "check_indicator",
     "decode",
     "header_numbers",
     "header_values",
@@ -79,7 +83,6 @@ _QUARTER_HOUR_US: Final = 15 * 60 * 10**6
 _ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
 _METADATA: Final = 170
 _OUR_DAYS: Final = (JULIAN_EPOCH_US, JULIAN_EPOCH_US + 200 * 365 * 86_400_000_000)
-_YEAR_1: Final = -62_135_596_800_000_000
 _YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 * 86400 * 366 * 230)
 
 
@@ -233,7 +236,7 @@ def moments(texts: pa.Array) -> Ints:
     iso = pc.binary_join_element_wise(iso, fraction_, ".").filter(found.is_valid())
     out = np.full(len(texts), NOT_A_TIME)
     out[as_array(found.is_valid())] = _micros(iso)
-    return np.where(out < _YEAR_1, NOT_A_TIME, out)
+    return np.where(out < EARLIEST, NOT_A_TIME, out)
 
 
 def _micros(iso: pa.Array) -> Ints:
@@ -246,27 +249,28 @@ def _micros(iso: pa.Array) -> Ints:
         return np.concatenate([_micros(iso[:half]), _micros(iso[half:])]) if half else np.array([NOT_A_TIME])
 
 
+def add_faults(
+    faults: list[Fault], chosen: Bools, template: str, *values: Any, name: str | None = None,
+    code: Problem = Problem.HEADER_VALUE, record: Ints | None = None,
+) -> None:  # fmt: skip
+    """Adds a problem of each chosen record (or of the ``record`` of each chosen row), with its values."""
+    for one in np.flatnonzero(chosen).tolist():
+        found = (each[one] for each in values)
+        shown = [text_of(each.as_py()) if isinstance(each, pa.Scalar) else each for each in found]
+        faults.append(Fault(one if record is None else int(record[one]), code, template.format(*shown), name))
+
+
 class _Decoder:
     def __init__(self, lines: Lines, is_record: bool, heads: bool) -> None:
         self.lines, self.is_record, self.heads = lines, is_record, heads
         self.count = len(lines.begin)
         self.faults: list[Fault] = []
+        self.fault = partial(add_faults, self.faults)
 
     def of(self, role: Role) -> tuple[Fields, Ints]:
         """The fields of a role, and the records of its lines."""
         found = self.lines.fields[role]
         return found, self.lines.record[found.line]
-
-    def fault(
-        self, chosen: Bools, template: str, *values: Any, name: str | None = None, code: Problem = Problem.HEADER_VALUE,
-        record: Ints | None = None,
-    ) -> None:  # fmt: skip
-        """A problem of each chosen record (or of the ``record`` of each chosen row), with its values."""
-        for one in np.flatnonzero(chosen).tolist():
-            found = (each[one] for each in values)
-            shown = [text_of(each.as_py()) if isinstance(each, pa.Scalar) else each for each in found]
-            at = one if record is None else int(record[one])
-            self.faults.append(Fault(at, code, template.format(*shown), name))
 
     def numbers(self, record: Ints, values: Ints) -> Ints:
         """The last number of each record."""
@@ -522,8 +526,7 @@ class _Decoder:
         for record, area in self._areas(owner, Role.GGS, Role.TOKEN_HEX):
             tokens, missing[record] = walk_tokens(area)
             rows += [(record, token) for token in tokens]
-        said = "token area truncated: {} bytes are missing"
-        self.fault(missing > 0, said, missing, code=Problem.TRUNCATED)
+        self.fault(missing > 0, TOKENS_TRUNCATED, missing, code=Problem.TRUNCATED)
         for record, area in self._areas(owner, Role.USER, Role.USER_TOKEN_HEX):
             user.setdefault(record, []).extend(user_pairs(area))
         out.tokens = self._token_lines(owner, Role.TOKEN, Role.TOKEN_HEX)
@@ -569,9 +572,8 @@ class _Decoder:
         names = (*_BLOCK, "AuditRBA")
         lacks = {one: ", ".join(names[at] for at in np.flatnonzero(lacking[one])) for one in np.flatnonzero(rows)}
         self.fault(rows, "header block lacks {}", lacks, code=Problem.TRUNCATED)
-        indicator, rec_length = out.column("Hdr-Ind"), out.column("RecLength")
-        wrong = good & (indicator != MISSING) & (indicator != ord("E"))
-        self.fault(wrong, "Hdr-Ind should be E (x45), it is x{:02x}", indicator, name="Hdr-Ind")
+        check_indicator(out, good)
+        rec_length = out.column("RecLength")
         wrong = good & (rec_length != MISSING) & (out.length != MISSING) & (rec_length != out.length)
         said = "RecLength is {}, Len of the record line is {}"
         self.fault(wrong, said, rec_length, out.length, name="RecLength")
@@ -651,6 +653,13 @@ class _Decoder:
         self.fault(wrong, said, *of, code=Problem.TRUNCATED, record=columns.record)
 
 
+def check_indicator(records: Records, some: Bools) -> None:
+    """Adds the problem of the first byte of headers."""
+    indicator = records.column("Hdr-Ind")
+    wrong = some & (indicator != MISSING) & (indicator != ord("E"))
+    add_faults(records.faults, wrong, "Hdr-Ind should be E (x45), it is x{:02x}", indicator, name="Hdr-Ind")
+
+
 def _are(texts: pa.Array, word: bytes) -> Bools:
     """Which texts are this word."""
     return as_array(pc.fill_null(pc.equal(texts, word), False))
@@ -699,6 +708,7 @@ def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
 _NONE: Final = np.zeros(0, np.int64)
 NO_COLUMNS: Final = Columns(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE.reshape(0, 2), np.zeros(0, np.uint8), _NONE, _NONE)
 """For records without column lines."""
+TOKENS_TRUNCATED: Final = "token area truncated: {} bytes are missing"
 NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
 
 

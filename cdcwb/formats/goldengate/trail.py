@@ -19,13 +19,23 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import bytes_of, content_of, gather
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, file_header, user_pairs
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, Token, file_header, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.facts import Reading
+from cdcwb.formats.goldengate.facts import METADATA, Reading
 from cdcwb.formats.goldengate.layout import BY_INDEX, GHDR_FIXED, HEADER_TOKENS, IO_TYPES
 from cdcwb.formats.goldengate.lines import parse
 from cdcwb.formats.goldengate.plan import Bodies
-from cdcwb.formats.goldengate.records import FILE_HEADER, NO_COLUMNS, RECORD, Fault, Records, Tokens, header_numbers
+from cdcwb.formats.goldengate.records import (
+    FILE_HEADER,
+    NO_COLUMNS,
+    RECORD,
+    TOKENS_TRUNCATED,
+    Records,
+    Tokens,
+    add_faults,
+    check_indicator,
+    header_numbers,
+)
 from cdcwb.formats.goldengate.tree import Shown, Tree, header_token, token_area, user_area
 from cdcwb.formats.records import Reason, Stream
 from cdcwb.model import Problem
@@ -43,7 +53,6 @@ _HEAD: Final = 4  # id, info, length of a token
 _LEAST: Final = 2 * _HEAD
 _MOST: Final = 1 << 16  # a record is shorter
 _REPAIR: Final = 3
-_METADATA: Final = 170
 
 
 class _Frames(NamedTuple):
@@ -212,7 +221,7 @@ def _records(data: Bytes, frames: _Frames, rba: Ints) -> Records:
             values[rows, HEADER.index(name)] = found
         order[rows] = np.where(julian[rows] == MISSING, order[rows], is_big)
         by_index = (numbers["Partition"] & BY_INDEX > 0) & (numbers["Partition"] != MISSING)
-        named[rows] = ~by_index & (numbers["IOType"] != _METADATA)
+        named[rows] = ~by_index & (numbers["IOType"] != METADATA)
         tail = by_index & (h[rows, 1] - h[rows, 0] >= GHDR_FIXED + 2)
         index[rows[tail]] = _u16(data, h[rows[tail], 0] + GHDR_FIXED, order[rows[tail]])
         index[index == 0] = MISSING
@@ -251,7 +260,7 @@ def _records(data: Bytes, frames: _Frames, rba: Ints) -> Records:
         },
     )
     _add_tokens(records, data, t, order)
-    _check(records, rows)
+    _check(records, ~is_file)
     return records
 
 
@@ -270,40 +279,25 @@ def _names(data: Bytes, header: Ints, named: Bools) -> pa.Array:
 
 
 def _add_tokens(records: Records, data: Bytes, area: Ints, is_big: Bools) -> None:
-    """The tokens in areas of id, info, length and value: all first ones, all second ones and so on."""
-    found: list[Ints] = []
-    rows, at = np.arange(len(records)), area[:, 0].copy()
-    while len(rows := rows[at[rows] < area[rows, 1]]):
-        first, end = at[rows], area[rows, 1]
-        able = first + _HEAD <= end
-        length = np.where(able, _u16(data, np.minimum(first, end - _HEAD) + 2, is_big[rows]), 0)
-        value = first + _HEAD
-        stop = np.minimum(value + length, end)
-        at[rows] = value + length
-        for row in rows[value + length > end].tolist():
-            sentence = f"token area truncated: {at[row] - area[row, 1]} bytes are missing"
-            records.faults.append(Fault(row, Problem.TRUNCATED, sentence))
-        found.append(np.stack([rows, data[first], data[first + 1], length, value, stop])[:, able])
-    if not found:
-        return
-    every = np.concatenate(found, axis=1)
-    row, number, info, length, value, stop = every[:, np.argsort(every[0], kind="stable")]
-    none = pa.array([b""]).take(pa.array(np.zeros(len(row), np.int64)))
-    records.tokens = Tokens(row, number, none, info, length, gather(pa.binary(), data, value, stop, None))
+    """The tokens in areas of id, info, length and value."""
+    rows: list[tuple[int, Token]] = []
+    missing = np.zeros(len(records), np.int64)
+    for row in np.flatnonzero(area[:, 1] > area[:, 0]).tolist():
+        order: Order = "big" if is_big[row] else "little"
+        tokens, missing[row] = walk_tokens(data[area[row, 0] : area[row, 1]].tobytes(), order)
+        rows += [(row, one) for one in tokens]
+    add_faults(records.faults, missing > 0, TOKENS_TRUNCATED, missing, code=Problem.TRUNCATED)
+    records.tokens = Tokens.of(rows)
 
 
-def _check(records: Records, rows: Ints) -> None:
+def _check(records: Records, is_record: Bools) -> None:
     """The problems of headers."""
-    size, indicator = records.column("RecLength")[rows], records.column("Hdr-Ind")[rows]
-    for row in rows[records.julian[rows] == MISSING].tolist():
-        sentence = "the header has no plausible time in either byte order: its numbers are not known"
-        records.faults.append(Fault(row, Problem.HEADER_VALUE, sentence))
-    for row in rows[(size != MISSING) & (size != records.length[rows])].tolist():
-        sentence = f"RecLength is {records.column('RecLength')[row]}, token D has length {records.length[row]}"
-        records.faults.append(Fault(row, Problem.HEADER_VALUE, sentence, "RecLength"))
-    for row in rows[(indicator != MISSING) & (indicator != ord("E"))].tolist():
-        sentence = f"Hdr-Ind should be E (x45), it is x{records.column('Hdr-Ind')[row]:02x}"
-        records.faults.append(Fault(row, Problem.HEADER_VALUE, sentence, "Hdr-Ind"))
+    size, length = records.column("RecLength"), records.length
+    said = "the header has no plausible time in either byte order: its numbers are not known"
+    add_faults(records.faults, is_record & (records.julian == MISSING), said)
+    wrong = is_record & (size != MISSING) & (size != length)
+    add_faults(records.faults, wrong, "RecLength is {}, token D has length {}", size, length, name="RecLength")
+    check_indicator(records, is_record)
     records.faults.sort(key=lambda one: one.record)
 
 

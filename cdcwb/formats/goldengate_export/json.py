@@ -156,8 +156,9 @@ def _unwrapped(document: Any) -> Any:
     that is flattened (``before.ID``) as objects."""
     if document.__class__ is dict and "payload" in document and "schema" in document and "op_type" not in document:
         document = document["payload"]
-    is_flat = document.__class__ is dict and any(name.startswith(_FLAT) for name in document)
-    if not is_flat or "before" in document or "after" in document:
+    if document.__class__ is not dict or "before" in document or "after" in document:
+        return document
+    if not any(name.startswith(_FLAT) for name in document):
         return document
     nested: dict[str, Any] = {}
     for name, value in document.items():
@@ -333,7 +334,7 @@ def _split_joined(messages: Messages, numbers: Iterable[int]) -> Messages:
     values, sources = messages.value.take(taken).to_pylist(), messages.source.take(taken).to_pylist()
     for number, found in starts.items():
         at, value = int(first[number]), values[int(first[number])]
-        cuts = _cuts(messages, number, value, found)
+        cuts = messages.cuts(number, found[1:])
         for part, (begin, end) in enumerate(pairwise([0, *found[1:], len(value)])):
             values[at + part] = sources[at + part] = value[begin:end]
             offset[at + part], length[at + part] = cuts[part], cuts[part + 1] - cuts[part]
@@ -365,15 +366,6 @@ def _objects(value: bytes) -> list[int]:
             return starts
         at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
     return starts if at == len(text) else []
-
-
-def _cuts(messages: Messages, number: int, value: bytes, starts: list[int]) -> list[int]:
-    """The offset of each object in the file, and the end of the last one."""
-    begin, length = int(messages.offset[number]), int(messages.length[number])
-    source = messages.source[number].as_py() or b""
-    at = source.rfind(value) if len(source) == length else -1
-    inner = [begin + (at + start if at >= 0 else start * length // len(value)) for start in starts[1:]]
-    return [begin, *inner, begin + length]
 
 
 # --- bytes literals ---------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ OPERATIONS: Final = {
 """Operations in the spelling of exports, in capitals; others are ``UNKNOWN(x)``."""
 
 OBJECT_METADATA, SCHEMA, TRANSACTION_METADATA = "OBJECT_METADATA", "SCHEMA", "TRANSACTION_METADATA"
-"""The record types of messages that describe changes and are none."""
+"""The record types of messages that describe tables and transactions."""
 _NO_CHANGES: Final = {
     OBJECT_METADATA: Kind.SCHEMA,
     SCHEMA: Kind.SCHEMA,

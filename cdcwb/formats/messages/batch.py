@@ -108,6 +108,15 @@ class Messages:
             place = f"byte {len(self.value[number].as_py() or b'')} of the message"
         return f"the JSON message is cut off at {place}; only its complete fields are shown"
 
+    def cuts(self, number: int, places: Sequence[int]) -> list[int]:
+        """Where in the file the parts of a message begin, and its end: at ``places``, bytes of its value, if the value
+        is in the file as it is, else in proportion to their lengths."""
+        begin, length = int(self.offset[number]), int(self.length[number])
+        value, source = self.value[number].as_py(), self.source[number].as_py() or b""
+        at = source.rfind(value) if len(source) == length else -1
+        inner = [begin + (at + place if at >= 0 else place * length // len(value)) for place in places]
+        return [begin, *inner, begin + length]
+
 
 def joined(batches: Sequence[Messages]) -> Messages:
     """The messages of several batches, which may be of different files, as one batch."""

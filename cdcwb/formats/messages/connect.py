@@ -294,7 +294,7 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
 
 
 def _without_elisions(value: bytes) -> bytes:
-    """A JSON text with blanks instead of the dots that stand for what an object or array held, as in documentation."""
+    """A JSON text with blanks instead of the dots that documentation has in place of what an object or array holds."""
     return _ELISION.sub(lambda found: found[0] if found[0][:1] == b'"' else b" " * len(found[0]), value)
 
 

@@ -426,7 +426,7 @@ def _printed_facts(topic: str, partition: bytes, offset: bytes, time: bytes, kin
 
 
 def _parted(text: bytes) -> tuple[bytes | None, bytes | None]:
-    """Key and value, which part at the first ``, value = `` behind which a JSON document or null is."""
+    """Key and value, separated by the first ``, value = `` that a JSON document or null follows."""
     at = first = text.find(_VALUE)
     while at >= 0 and text[at + len(_VALUE) :][:1] != b"{" and text[at + len(_VALUE) :] != b"null":
         at = text.find(_VALUE, at + 1)
