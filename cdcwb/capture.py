@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
+from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.dissector import Format, Plan, Recognition, Run, TableRequest, detected_row
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
 from cdcwb.formats.source import folders_of, is_file, is_remote, url_of
 from cdcwb.live import EVERY

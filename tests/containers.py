@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
-import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.messages import Container, Messages, bounds_of, locate, parts, probe, read, settled
-from cdcwb.formats.messages.container import in_parts
+from cdcwb.formats.containers.detect import probe
+from cdcwb.formats.containers.message_files import Container, bounds_of, in_parts, locate, parts, read, settled
+from cdcwb.formats.containers.messages import Messages
 
 __all__ = [
     "AVRO",
@@ -19,12 +20,11 @@ __all__ = [
     "JSON",
     "Row",
     "check_locate",
-    "prefixed",
+    "encoded",
     "put",
     "rows",
     "rows_in_parts",
     "rows_of",
-    "varint",
 ]
 
 JSON = b'{"magic":"atMSG","type":"DT","message":{"data":{"a":1},"beforeData":null,"headers":{"operation":"INSERT"}}}'
@@ -126,28 +126,9 @@ def _check(container: Container, found: list[Row]) -> None:
     assert position == extent
 
 
-def varint(number: int) -> bytes:
-    """An unsigned varint."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def prefixed(width: str, *values: bytes | None) -> bytes:
-    """Values behind their lengths; ``width`` is be4, le4, be8, le8, varint or zigzag."""
-    out = b""
-    for value in values:
-        length = -1 if value is None else len(value)
-        if width == "varint":
-            out += varint(length)
-        elif width == "zigzag":
-            out += varint(2 * length if length >= 0 else -2 * length - 1)
-        else:
-            out += struct.pack({"be4": ">i", "le4": "<i", "be8": ">q", "le8": "<q"}[width], length)
-        out += value or b""
-    return out
+def encoded(*values: bytes | None) -> bytes:
+    """Values as lines in base64."""
+    return b"".join((b"null" if value is None else base64.b64encode(value)) + b"\n" for value in values)
 
 
 def check_locate(container: Container, found: list[Row]) -> None:

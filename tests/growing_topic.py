@@ -12,7 +12,7 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb.capture import Capture, planner
-from cdcwb.formats.messages.rows import PARTITION
+from cdcwb.formats.containers.kafka_rows import PARTITION
 from cdcwb.live import follow as module
 from cdcwb.live.follow import Follower
 from cdcwb.live.kafka import Topics

@@ -12,7 +12,7 @@ from typing import Any
 
 import fastavro
 
-from tests.containers import prefixed
+from tests.containers import encoded
 from tests.local import ledger, plan_of, read
 
 __all__ = [
@@ -152,7 +152,7 @@ def framed(number: int, message: bytes) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + message
 
 
-WRITTEN = {"container": "prefixed", "prefix": "be4", "pairs": "false"}
+WRITTEN = {"container": "lines", "encoding": "base64"}
 """How :func:`write` does it."""
 
 
@@ -160,7 +160,7 @@ def write(folder: Path, *messages: Any) -> Path:
     """A capture of the messages: bytes, None, or what becomes JSON."""
     raw = [m if m is None or isinstance(m, bytes) else json.dumps(m, ensure_ascii=False).encode() for m in messages]
     path = folder / "capture.bin"
-    path.write_bytes(prefixed("be4", *raw))
+    path.write_bytes(encoded(*raw))
     return path
 
 

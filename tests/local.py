@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats import named_format
+from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages.registry import without_login
 
 
 def plan_of(path: str | Path, format: str = "gbase8s", **options: Any) -> Any:

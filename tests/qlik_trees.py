@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats import messages
+from cdcwb.formats.containers import messages
+from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.dissector import EVERYTHING, Field
-from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik_kafka import tree
 from cdcwb.formats.qlik_kafka.events import events_of
 from cdcwb.formats.qlik_kafka.versions import Settings, TableColumn, Version, Versions, from_avro

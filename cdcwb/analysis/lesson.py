@@ -16,9 +16,9 @@ import pyarrow as pa
 from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
+from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.dissector import EVERYTHING, Format, Inspection
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages.registry import without_login
 from cdcwb.model import EVENTS, Kind, Operation
 from cdcwb.words import count, moment, plural, size
 

@@ -175,7 +175,7 @@ def follow(
 
     from cdcwb.capture import planner
     from cdcwb.formats import check_options, row_format
-    from cdcwb.formats.messages.registry import without_login
+    from cdcwb.formats.containers.registry import without_login
     from cdcwb.live.follow import Follower
     from cdcwb.live.following import WITH_PARENT
     from cdcwb.live.kafka import Topics, kafka_settings, parse_point

@@ -149,8 +149,8 @@ def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, 
 def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Mapping[str, str] | None]:
     """The name of the capture's format and its reader options; None: a saved capture, which takes none."""
     from cdcwb.formats import choose
+    from cdcwb.formats.containers.registry import without_login
     from cdcwb.formats.files import list_files
-    from cdcwb.formats.messages.registry import without_login
     from cdcwb.saved import saved_format
 
     source = paths[0] if len(paths) == 1 else list(paths)

@@ -218,7 +218,7 @@ def _named(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a call; a registry that they name may be asked."""
     if "registry" not in options:
         return options
-    from cdcwb.formats.messages.registry import without_login
+    from cdcwb.formats.containers.registry import without_login
 
     return without_login(options)
 

@@ -124,22 +124,6 @@ _TEXTS: Final = (
         "a topic of flattened Debezium events (ExtractNewRecordState; __op, __deleted and __source_… show it)",
         ", which have no row before and no source; capture the topic without that transformation",
     ),
-    _type(
-        rb"\s*\{\s*'[^'\n]*'\s*:",
-        "output of Python's print of a dict, not JSON",
-        "; print json.dumps(message) instead, one message a line",
-    ),
-    _type(
-        rb"\s*\{.*?\"eventSource\"\s*:\s*\"(?:aws:kafka|SelfManagedKafka)\"",
-        "an event that AWS Lambda gets from Kafka",
-        "; write its records one a line: jq -c '.records[][]' FILE > records.jsonl",
-    ),
-    _type(
-        rb"(?i)(?:\xef\xbb\xbf)?(?=[^\n]*\b(?:key|offset|partition|topic)\b)(?=[^\n]*\bvalue\b)"
-        rb"\"?\w+\"?(?:[,;\t|] ?\"?\w+\"?)+\r?\n.*?\{",
-        "a table of Kafka messages as CSV, which is not supported",
-        "; save it as Parquet with the same columns, or print the messages one a line",
-    ),
 )
 """Well-known texts without records of any format."""
 
@@ -226,10 +210,10 @@ def describe(path: str) -> str:
 def _avro(path: str, head: bytes) -> str | None:
     if not head.startswith(b"Obj\x01"):
         return None
-    from cdcwb.formats import messages
+    from cdcwb.formats.containers import detect
 
     try:
-        schema = json.loads(messages.probe(path, {}).schema or "{}")
+        schema = json.loads(detect.probe(path, {}).schema or "{}")
     except (ValueError, RecursionError) as wrong:
         return f"no format reads this file: its Avro schema is not JSON: {visible(str(wrong), 200)}"
     fields = schema.get("fields") if isinstance(schema, dict) else None

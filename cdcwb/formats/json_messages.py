@@ -18,8 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats import messages as containers
 from cdcwb.formats.arrays import Ints, batch_of, columns_of
+from cdcwb.formats.containers import detect, message_files
+from cdcwb.formats.containers.detect import probe_all
+from cdcwb.formats.containers.kafka_rows import Where, messages_of
+from cdcwb.formats.containers.message_files import container_rows
+from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages
 from cdcwb.formats.dissector import EVERYTHING, Field, Inspection, Piece, Run, RunRows, TableRequest, Wanted, run_here
 from cdcwb.formats.inferred import (
     Column,
@@ -31,8 +35,6 @@ from cdcwb.formats.inferred import (
     merged_tables,
     note_tables,
 )  # fmt: skip
-from cdcwb.formats.messages import Messages
-from cdcwb.formats.messages.batch import NOT_MESSAGES
 from cdcwb.formats.messages.connect import message_tree, plain
 from cdcwb.formats.messages.format import (
     MESSAGE_OPTIONS,
@@ -43,8 +45,6 @@ from cdcwb.formats.messages.format import (
     first_pass,
     given_options,
 )  # fmt: skip
-from cdcwb.formats.messages.reading import container_rows, probe_all
-from cdcwb.formats.messages.rows import Where, messages_of
 from cdcwb.formats.requests import select
 from cdcwb.model import Kind, OffsetUnit, Problem
 
@@ -143,7 +143,7 @@ class JsonMessages(MessageFormat):
 
     def _scan_task(self, given: tuple[Task, dict[str, str]]) -> tuple[int, Tables]:
         task, own = given
-        read = (messages for one, (_, start, stop) in task for messages in containers.read(one, start, stop))
+        read = (messages for one, (_, start, stop) in task for messages in message_files.read(one, start, stop))
         return self._scan(read, own)
 
     def _scan(self, read: Iterator[Messages], own: Mapping[str, str]) -> tuple[int, Tables]:
@@ -277,8 +277,8 @@ class JsonMessages(MessageFormat):
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """See :meth:`cdcwb.formats.dissector.Format.inspect`."""
         checked = self.parse_options(options)
-        container = containers.probe(path, checked.container)
-        messages = containers.locate(container, offset)
+        container = detect.probe(path, checked.container)
+        messages = message_files.locate(container, offset)
         plan = self.make_plan([path], Options(container=checked.container, given=checked.given), run_here)
         where = Where(path, 0, container.unit)
         rows = self.events(plan, None, messages, where, EVERYTHING, None).to_pylist()

@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
+from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.dissector import Plan, described_by
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.source import absolute, info_of, is_copy, version_of
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index

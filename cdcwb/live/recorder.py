@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.containers.kafka_rows import PARTITION
 from cdcwb.formats.files import segment_name
-from cdcwb.formats.messages.rows import PARTITION
 from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.live.consumer import MESSAGES, as_batch, fetch
 from cdcwb.live.kafka import Client, Point, Range, Topics, connected, partitions, ranges

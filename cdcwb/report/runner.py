@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb import errors
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.messages.registry import without_login
+from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_folder, is_remote
 from cdcwb.formats.uploads import delivered_to

@@ -20,9 +20,9 @@ from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format, named_format
 from cdcwb.formats.changes import Named, finished
+from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.dissector import Assembling, Format, Plan, Portioning, RowFormat, TableRequest, Wanted
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.old.delivered import (
     ENDS,
     read_delivered,

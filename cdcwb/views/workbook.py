@@ -14,7 +14,7 @@ from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.messages.registry import without_login
+from cdcwb.formats.containers.registry import without_login
 from cdcwb.report import notebooks
 from cdcwb.writing import write_text
 

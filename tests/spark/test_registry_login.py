@@ -13,7 +13,7 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
-from cdcwb.formats.messages.registry import LOGIN, read_registry, without_login
+from cdcwb.formats.containers.registry import LOGIN, read_registry, without_login
 from cdcwb.views.workbook import make_workbook
 
 WORD = "planted-word-5521"

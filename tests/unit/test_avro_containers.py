@@ -14,8 +14,9 @@ import pytest
 from cdcwb.capture import check_capture
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats import get_format
+from cdcwb.formats.containers.detect import probe
+from cdcwb.formats.containers.message_files import bounds_of, parts, settled
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages import bounds_of, parts, probe, settled
 from tests.kafka import AFTER, BEFORE, enveloped, metadata, record
 from tests.local import plan_of, read
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import json
 import uuid
@@ -353,9 +354,6 @@ FLAT = {"id": 7, "picture": "Dzw=", "__op": "u", "__source_ts_ms": 1700000000123
     [
         (line(FLAT) * 3, "flattened Debezium events"),
         (line({"schema": {"type": "struct", "fields": []}, "payload": FLAT}), "flattened Debezium events"),
-        (repr(INSERT).encode() + b"\n", "json.dumps"),
-        (json.dumps({"eventSource": "aws:kafka", "records": {"t-0": []}}).encode(), "jq -c '.records[][]'"),
-        (b'partition,offset,key,value\n0,1,"{""id"":7}","{""op"":""c""}"\n', "Parquet"),
         (line({"id": 5, "picture": "Dzw="}) + line({"id": 5, "picture": "ASw="}) + b"null\n", "id and picture"),
     ],
 )
@@ -369,12 +367,91 @@ def test_what_is_not_read_is_named_with_its_cure(tmp_path: Path, text: bytes, se
         assert "event log" not in said.splitlines()[0]
 
 
-def test_the_records_of_a_lambda_event_one_a_line_are_messages(tmp_path: Path) -> None:
-    record = {"topic": "shop.fruit", "partition": 2, "timestamp": 1700000000123, "timestampType": "CREATE_TIME",
-              "key": base64.b64encode(KEY.encode()).decode(), "headers": []}  # fmt: skip
-    values = [base64.b64encode(text.encode()).decode() for text in TEXTS]
-    rows = recognised(
-        tmp_path, *(line(record | {"offset": at, "value": one}) for at, one in enumerate([*values, None]))
-    )
+def coded(text: str | None) -> str | None:
+    return None if text is None else base64.b64encode(text.encode()).decode()
+
+
+ROWS = list(enumerate((*TEXTS, None)))
+NAMED = [
+    {"topic": "shop.fruit", "partition": 2, "offset": at, "timestamp": 1700000000123, "timestampType": "CREATE_TIME",
+     "key": coded(KEY), "value": coded(value), "headers": [{"from": [101, 117]}]}
+    for at, value in ROWS
+]  # fmt: skip
+EVENTS: dict[str, Any] = {
+    "AWS Lambda": {"eventSource": "aws:kafka", "records": {"shop.fruit-2": NAMED[:2], "shop.fruit-0": NAMED[2:]}},
+    "an export": {"cluster": "north", "messages": NAMED},
+    "Kinesis": {
+        "Records": [
+            {"eventSource": "aws:kinesis", "kinesis": {"partitionKey": KEY, "sequenceNumber": str(at),
+             "data": coded(value or "null"), "approximateArrivalTimestamp": 1700000000.123}}
+            for at, value in ROWS
+        ]
+    },
+    "Pub/Sub": {
+        "receivedMessages": [
+            {"ackId": "a", "message": {"data": coded(value or "null"), "messageId": str(at),
+             "attributes": {"from": "eu"}, "publishTime": "2023-11-14T22:13:20.123Z"}}
+            for at, value in ROWS
+        ]
+    },
+    "Event Hubs": [
+        {"body": None if value is None else json.loads(value), "enqueuedTimeUtc": "2023-11-14T22:13:20.123Z",
+         "sequenceNumber": at, "offset": str(at), "partitionKey": KEY, "properties": {"from": "eu"}}
+        for at, value in ROWS
+    ],
+    "Redpanda Console": [
+        {"partitionID": 2, "offset": at, "timestamp": 1700000000123, "headers": [],
+         "key": {"payload": json.loads(KEY), "encoding": "json"},
+         "value": {"payload": None if value is None else json.loads(value), "encoding": "json"}}
+        for at, value in ROWS
+    ],
+}  # fmt: skip
+"""Four messages as programs list them."""
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("name", EVENTS)
+def test_messages_that_a_program_lists_are_read(tmp_path: Path, name: str, indent: int | None) -> None:
+    rows = recognised(tmp_path, json.dumps(EVENTS[name], indent=indent).encode() + b"\n")
+    assert [row["operation"] for row in rows] == [*OPERATIONS, None]
+    assert [kafka(row, "offset") for row in rows] == [("0",), ("1",), ("2",), ("3",)]
+    assert kafka(rows[0], "timestamp") == ("2023-11-14T22:13:20.123Z",)
+    assert sum(row["length"] for row in rows) == (tmp_path / "messages.txt").stat().st_size
+    if name != "Pub/Sub":
+        assert is_complete(rows)
+    if name not in ("Kinesis", "Redpanda Console"):
+        assert kafka(rows[3], "header.from") == ("eu",)
+    at = rows[1]["offset"] + 5
+    assert inspect(tmp_path / "messages.txt", at).event["operation"] == "UPDATE"
+
+
+def test_several_events_of_a_function_one_a_line_are_read(tmp_path: Path) -> None:
+    rows = recognised(tmp_path, *(line({"records": {"shop.fruit-2": [one]}}) for one in NAMED))
     assert is_complete(rows)
-    assert kafka(rows[0], "topic", "offset", "timestamp") == ("shop.fruit", "0", "2023-11-14T22:13:20.123Z")
+
+
+def test_objects_as_python_prints_them_are_read(tmp_path: Path) -> None:
+    rows = recognised(
+        tmp_path, *(f"{one!r}\n".encode() for one in (INSERT | {"note": 'l\'\u00e9t\u00e9 "x"'}, *CHANGES[1:]))
+    )
+    assert [row["operation"] for row in rows] == OPERATIONS
+    assert rows[0]["headers"]["note"] == 'l\'\u00e9t\u00e9 "x"'
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_messages_as_delimited_text_are_read(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "messages.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(["partition", "offset", "timestamp", "key", "value"])
+        writer.writerows(
+            [2, at, 1700000000123, KEY, value and json.dumps(json.loads(value), indent=1)] for at, value in ROWS
+        )
+    assert identify(path).format == "debezium"
+    rows = read(path, format="debezium").to_pylist()
+    assert [row["operation"] for row in rows] == [*OPERATIONS, None]
+    assert [(row["offset"], row["offset_unit"], dict(row["key"])) for row in rows] == [
+        (at, "row", {"id": "7"}) for at in range(4)
+    ]
+    assert dict(rows[0]["headers"])["kafka.timestamp"] == "2023-11-14T22:13:20.123Z"
+    assert inspect(path, 1).event["operation"] == "UPDATE"

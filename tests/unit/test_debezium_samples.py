@@ -58,6 +58,9 @@ READINGS = {
     "kafka/kafka-ui-export.json": Reading("IUD-", IN_KAFKA | {"kafka.timestamp": "2025-11-24T16:00:00.400Z"}),
     "kafka/kcat-K-empty-tombstone.log": Reading("D-", INN | {"key": {"room_no": "12"}}),
     "kafka/kcat-Z-null-tombstone.log": Reading("D-", INN | {"key": {"room_no": "12"}}),
+    "kafka/csv-key-value.csv": Reading("IUD", IN_KAFKA | {"kafka.timestamp": "2025-11-24T16:00:00.400Z"}),
+    "kafka/lambda-msk-event.json": Reading("IUD", IN_KAFKA | {"kafka.timestamp": "2025-11-24T16:00:00.400Z"}),
+    "kafka/python-dicts.log": Reading("IUD", PLACED | IMAGES),
     "kafka/key-line-value-line.log": Reading("IUD", KEYED),
     "kafka/no-table-word.jsonl": Reading("I", {"table_name": None, "after": ROOM}, frozenset({"no_schema"})),
     "kafka/payload-only.jsonl": Reading("IUD", PLACED | IMAGES),
@@ -82,11 +85,8 @@ READINGS = {
 }
 
 REFUSALS = {
-    "kafka/csv-key-value.csv": ("Kafka messages as CSV", "Parquet"),
     "kafka/flattened-only.jsonl": ("flattened Debezium events", "without that transformation"),
     "kafka/flattened-plain.jsonl": ("no format recognises the keys", "room_no, guest and deposit"),
-    "kafka/lambda-msk-event.json": ("AWS Lambda", "jq -c"),
-    "kafka/python-dicts.log": ("Python's print of a dict", "json.dumps"),
 }
 
 

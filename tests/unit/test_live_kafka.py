@@ -15,8 +15,9 @@ from cdcwb.capture import check_capture
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import inspect
-from cdcwb.formats.messages import locate, probe, read
-from cdcwb.formats.messages.rows import PARTITION
+from cdcwb.formats.containers.detect import probe
+from cdcwb.formats.containers.kafka_rows import PARTITION
+from cdcwb.formats.containers.message_files import locate, read
 from cdcwb.live.frames import java_settings
 from cdcwb.live.kafka import CONFIG, Topics, as_point, hidden, kafka_settings, parse_point
 

@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.messages import locate, parts, probe, read
+from cdcwb.formats.containers.detect import probe
+from cdcwb.formats.containers.message_files import locate, parts, read
 from cdcwb_synth.mutate import mutate
-from tests.containers import AVRO, CONFLUENT, JSON, check_locate, prefixed, put, rows, rows_in_parts
+from tests.containers import AVRO, JSON, check_locate, put, rows, rows_in_parts
 
 LINE = b"CreateTime:1679434459511\tPartition:0\tOffset:17\tNO_HEADERS\tk%d\t" + JSON + b"\n"
 KCAT = b'{"topic":"t","partition":0,"offset":%d,"key":"k","payload":' + json.dumps(JSON.decode()).encode() + b"}\n"
@@ -38,10 +39,6 @@ CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "console documents": ((b"CreateTime:1\tk\t" + PRETTY + b"\n") * 12, {"container": "documents"}),
     "message": (PRETTY, {"container": "message"}),
     "binary message": (AVRO, {"container": "message"}),
-    "be4": (prefixed("be4", *[JSON, AVRO, CONFLUENT, None] * 4), {"container": "prefixed"}),
-    "le8": (prefixed("le8", *[JSON, AVRO, CONFLUENT, None] * 4), {"container": "prefixed"}),
-    "zigzag": (prefixed("zigzag", *[JSON, AVRO, CONFLUENT, None] * 4), {"container": "prefixed"}),
-    "pairs": (prefixed("be4", *[b"k1", JSON, b"k2", AVRO, b"k3", None] * 4), {"container": "prefixed"}),
 }
 
 
@@ -74,12 +71,12 @@ def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, data: byte
     whole = rows(path)
     container = probe(path, {})
     assert rows_in_parts(container, 7, 2) == whole
-    for kind in ("lines", "documents", "message", "prefixed", "avro", "parquet"):
+    for kind in ("lines", "documents", "message", "avro", "parquet", "csv"):
         told = rows(path, container=kind)
         check_locate(probe(path, {"container": kind}), told)
 
 
-@pytest.mark.parametrize("name", ["console", "documents", "be4", "message"])
+@pytest.mark.parametrize("name", ["console", "documents", "message"])
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
 def test_compressed_files_are_read_as_what_they_hold(name: str, pack: Any, tmp_path: Path) -> None:
     data, options = CAPTURES[name]
@@ -125,7 +122,6 @@ MANY = {
     "lines": LONG.encode() + b"\n",
     "kcat": json.dumps({"topic": "t", "partition": 0, "offset": 1, "payload": LONG}).encode() + b"\n",
     "documents": json.dumps(json.loads(LONG), indent=1).encode() + b"\n",
-    "prefixed": prefixed("be4", LONG.encode()),
 }
 
 

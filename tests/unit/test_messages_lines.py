@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.errors import OptionError
+from cdcwb.formats.containers import console
+from cdcwb.formats.containers.console import is_comment, is_note, parse
+from cdcwb.formats.containers.detect import detect_layout, probe
+from cdcwb.formats.containers.message_files import Options, read
+from cdcwb.formats.containers.messages import FILLER, MALFORMED, MESSAGE, NOTE
 from cdcwb.formats.files import open_source
-from cdcwb.formats.messages import lines, probe, read
-from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, NOTE
-from cdcwb.formats.messages.container import Options
-from cdcwb.formats.messages.layout import Layout, is_comment, is_note, parse
-from cdcwb.formats.messages.lines import line_messages
-from cdcwb.formats.messages.probe import detect_layout
-from tests.containers import AVRO, CONFLUENT, JSON, Row, put, rows, rows_of
+from tests.containers import AVRO, CONFLUENT, JSON, Row, put, rows
 
 TIME = {"timestamp": "2023-03-21T21:34:19.511Z", "timestamp_type": "CreateTime"}
 
@@ -253,10 +252,6 @@ ENCODED = {
     "hex, 0x": lambda value: b"0x" + value.hex().encode(),
     r"hex, \x": lambda value: rb"\x" + value.hex().encode(),
     "hex, apart": lambda value: value.hex(" ").encode(),
-    "escaped, python": lambda value: repr(value).encode(),
-    "escaped, bare": lambda value: repr(value)[2:-1].encode(),
-    "escaped, json": lambda value: json.dumps(value.decode("latin-1")).encode(),
-    "escaped, json bare": lambda value: json.dumps(value.decode("latin-1"))[1:-1].encode(),
 }
 
 
@@ -286,12 +281,6 @@ def test_a_given_encoding_is_taken(tmp_path: Path) -> None:
     line = base64.b64encode(AVRO)
     assert values(rows(put(tmp_path, line + b"\n"), encoding="text")) == [line]
     assert values(rows(put(tmp_path, b"00 01\n"), encoding="hex")) == [b"\x00\x01"]
-
-
-def test_documents_that_are_quoted(tmp_path: Path) -> None:
-    document = '{"a":"é \\" \\\\"}'
-    line = json.dumps(document).encode()
-    assert values(rows(put(tmp_path, line + b"\n" + line + b"\n"))) == [document.encode()] * 2
 
 
 @pytest.mark.parametrize("value", [AVRO, CONFLUENT])
@@ -354,14 +343,6 @@ def test_kcat_payloads_that_are_binary(value: bytes, tmp_path: Path) -> None:
     assert messages(rows(put(tmp_path, in_hex * 2)))[0][:2] == (value, b"k")
 
 
-def test_bytes_as_characters_of_one_byte_are_told_by_control_characters(tmp_path: Path) -> None:
-    value = b"atMSG\x00\x80\x9f\xe9\xff"
-    line = b'{"topic":"t","partition":0,"offset":5,"payload":"' + "atMSG\\u0000\x80\x9f\xe9\xff".encode() + b'"}\n'
-    path = put(tmp_path, line)
-    assert probe(path, {}).settings["characters"] == "latin-1"
-    assert values(rows(path)) == [value]
-
-
 def test_a_topic_that_was_saved_as_json(tmp_path: Path) -> None:
     line = {
         "key": base64.b64encode(b"k1").decode(),
@@ -401,19 +382,18 @@ def test_a_line_longer_than_a_window_is_one_message(tmp_path: Path) -> None:
 
 
 def test_a_line_longer_than_any_message_is_malformed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST", 3 << 20)
+    monkeypatch.setattr(console, "LONGEST", 3 << 20)
     most = b"y" * ((3 << 20) - 1) + b"\n"
     more = b"x" * (3 << 20) + b"\n"
-    with open_source(put(tmp_path, b"{}\n" + most + more + b"{}\n"), "binary") as source:  # type: ignore[attr-defined]
+    with open_source(put(tmp_path, b"{}\n" + most + more + b"{}\n"), "binary") as source:
         for start in (0, 3, 3 + len(most)):
-            found = list(lines.iter_lines(source, start, source.length, window=1 << 16))
-            lengths = [int(length) for one in found for length in one.end - one.start]
-            states = [int(state) for one in found for state in one.state]
+            chunks = console.read_lines(source, start, source.length, console.Layout(), 1 << 16)
+            found = [one for chunk in chunks for one in chunk.segments]
             whole = [3, 3 << 20, 1 << 20, 1 << 20, 1 << 20, 1, 3]
             first = {0: 0, 3: 1, 3 + len(most): 2}[start]
-            assert lengths == whole[first:]
-            assert states == [0, 0, 2, 2, 2, 2, 0][first:]
-        assert found[0].reasons[0] == "a line longer than 3,145,728 bytes, the maximum of a message"
+            assert [one.end - one.start for one in found] == whole[first:]
+            assert [one.parsed.state for one in found] == [0, 0, 2, 2, 2, 2, 0][first:]
+        assert found[0].parsed.reason == "a line longer than 3,145,728 bytes, the maximum of a message"
 
 
 def test_utf_16_is_a_problem_and_loses_nothing(tmp_path: Path) -> None:
@@ -432,8 +412,6 @@ def test_batches_are_no_longer_than_asked_for(tmp_path: Path) -> None:
     [
         ("container", "line", "option container: expected one of auto, lines, documents"),
         ("encoding", "base46", "Did you mean 'base64'?"),
-        ("prefix", "be", "option prefix: expected one of auto, be4"),
-        ("pairs", "maybe", "option pairs: expected true or false, found 'maybe'"),
         ("separator", "\\xz", "option separator: "),
     ],
 )
@@ -441,72 +419,6 @@ def test_options_that_cannot_be_used(option: str, value: str, sentence: str, tmp
     with pytest.raises(OptionError) as error:
         probe(put(tmp_path, JSON), {option: value})
     assert sentence in str(error.value)
-
-
-# The fast way and the readable one agree
-
-PIECES = st.sampled_from(
-    [
-        *(b"CreateTime:", b"LogAppendTime:", b"NO_TIMESTAMP", b"1679434459511", b"Partition:0", b"Offset:17"),
-        *(
-            b"Delivery:2",
-            b"NO_HEADERS",
-            b"a:1",
-            b"\t",
-            b",",
-            b" | ",
-            b"{",
-            b"}",
-            b"[",
-            b'"',
-            b"null",
-            b"7",
-            b"-",
-            b"{}",
-        ),
-        *(b'{"a":1}', b"k", b"99999999999999999999", b" ", b"\r", b"\x00\x00\x00\x00\x07x", b"atMSG", b"AAAAAAdh"),
-        *(b"Partition:", b"\xff", b'{"topic":"t","partition":0,"offset":1,"payload":"{}"}', b'"payload":"{}"'),
-        b"Partition:12345678901",
-    ]
-)
-LAYOUTS = [
-    Layout(),
-    Layout(("key",)),
-    Layout(("key",), b","),
-    Layout(("key",), b" | "),
-    Layout(("timestamp", "partition", "offset", "delivery", "headers", "key")),
-    Layout(("timestamp", "key")),
-    Layout(("partition", "offset"), b","),
-    Layout(("timestamp", "headers"), b","),
-    Layout(("key", "tail")),
-    Layout(("timestamp",), encoding="base64"),
-    Layout(("key",), encoding="base64"),
-    Layout(encoding="escaped"),
-    Layout(records=True),
-    Layout(marks=(b"atMSG", b"\x00\x00")),
-    Layout(("key",), marks=(b"atMSG",)),
-]
-
-
-@given(st.sampled_from(LAYOUTS), st.lists(st.lists(PIECES, max_size=12), min_size=1, max_size=8))
-def test_the_fast_way_agrees_with_the_readable_one(
-    tmp_path_factory: pytest.TempPathFactory, layout: Layout, texts: list[list[bytes]]
-) -> None:
-    path = put(tmp_path_factory.mktemp("lines"), b"\n".join(map(b"".join, texts)) + b"\n")
-    with open_source(path, "binary") as source:  # type: ignore[attr-defined]
-        for segments in lines.iter_lines(source, 0, source.length, layout.marks):
-            got = rows_of(line_messages(source, segments, layout))
-            for at, row in enumerate(got):
-                text = source.read(int(segments.first[at]), int(segments.last[at])).tobytes()
-                want = parse(text, layout)
-                facts = {name: value for name, value in want.facts.items() if value is not None}
-                assert (row.state, row.value, row.key, row.facts, row.reason) == (
-                    want.state,
-                    want.value,
-                    want.key,
-                    facts,
-                    want.reason,
-                )
 
 
 @given(
@@ -536,5 +448,5 @@ def test_newlines_are_found_wherever_they_stand_in_a_long_buffer() -> None:
     text = np.full((1 << 18) * 2 + 5, ord("x"), dtype=np.uint8)
     places = [0, 7, (1 << 18) - 1, 1 << 18, (1 << 18) + 1, (1 << 19) - 1, 1 << 19, len(text) - 1]
     text[places] = ord("\n")
-    assert lines.newlines(text).tolist() == [place + 1 for place in places]
-    assert lines.newlines(text[:0]).tolist() == []
+    assert console.newlines(text).tolist() == [place + 1 for place in places]
+    assert console.newlines(text[:0]).tolist() == []

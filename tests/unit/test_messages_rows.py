@@ -24,8 +24,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.messages import from_arrow, kafka_columns, locate, parts, probe, read
-from cdcwb.formats.messages.avro import record_schema
+from cdcwb.formats.containers.avro_file import record_schema
+from cdcwb.formats.containers.detect import probe
+from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns
+from cdcwb.formats.containers.message_files import locate, parts, read
 from tests.containers import AVRO, CONFLUENT, JSON, check_locate, put, rows, rows_in_parts, rows_of
 
 ENVELOPE = {

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cdcwb.formats.containers.kafka_rows import Where, from_arrow
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.messages import from_arrow
-from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik_kafka import decode
 from cdcwb.formats.qlik_kafka.events import events_of
 from cdcwb.formats.qlik_kafka.versions import Settings, Versions, from_metadata

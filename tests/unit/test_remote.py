@@ -23,11 +23,9 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import FORMATS, source, uploads
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files, open_source
-from cdcwb.formats.messages.container import Options
-from cdcwb.formats.messages.prefixed import detect_prefix
 from cdcwb.formats.uploads import delivered_to, names_below
 from cdcwb.xds.snapshot import read_table
-from tests.containers import prefixed
+from tests.containers import encoded
 from tests.kafka import AFTER, BEFORE, STOCK, WRITTEN, avro_record, enveloped, framed, metadata, record
 from tests.local import read
 from tests.made import IN_DATA, generate
@@ -107,16 +105,6 @@ def test_a_file_that_is_read_in_small_steps_is_transferred_in_few_requests(serve
     assert sum(requests) == len(data)
     assert max(requests) == source.AHEAD
     assert len(requests) < 12
-
-
-def test_a_text_that_can_be_read_as_lengths_is_not_transferred_to_its_end(server: Server, tmp_path: Path) -> None:
-    # As a varint the beginning is a length of 1 MiB; from there on lengths of 98 bytes follow each other.
-    url = put(server, tmp_path, "text.csv", b"\x80\x80\x40" + b"b" * (4 << 20))
-    [name] = list_files(url)
-    opened = open_source(name, "binary")
-    since = len(server.requests())
-    assert detect_prefix(opened, Options.parse({}), False) is None
-    assert server.sent(since) < 8 << 16
 
 
 CHANGES = {
@@ -280,11 +268,11 @@ End of definition
 """
 AVRO = avro_record(STOCK, AFTER, BEFORE)
 SIDE_FILES = [
-    ("qlik-kafka", "registry", "registry", "registry/42.avsc", STOCK, prefixed("be4", framed(42, AVRO))),
-    ("qlik-kafka", "avro_schema", "stock.avsc", "stock.avsc", STOCK, prefixed("be4", AVRO)),
+    ("qlik-kafka", "registry", "registry", "registry/42.avsc", STOCK, encoded(framed(42, AVRO))),
+    ("qlik-kafka", "avro_schema", "stock.avsc", "stock.avsc", STOCK, encoded(AVRO)),
     (
         *("qlik-kafka", "metadata", "described", "described/1.json", json.dumps(metadata({"id": "INT4", "name": "X"}))),
-        prefixed("be4", json.dumps(enveloped(record(AFTER, BEFORE))).encode()),
+        encoded(json.dumps(enveloped(record(AFTER, BEFORE))).encode()),
     ),
     ("goldengate", "definitions", "stock.def", "stock.def", DEFINITION, LOGDUMP.encode()),
     ("gbase8s", "labels", "names.json", "names.json", '{"101": "s.t"}', (DATA / "gbase8s/stream-1.bin").read_bytes()),

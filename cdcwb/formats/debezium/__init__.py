@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
+from cdcwb.formats.containers.messages import Messages
+from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.debezium.events import FORMAT, Reading, events_of, rows_of
 from cdcwb.formats.debezium.inspect import inspect_record
 from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, messages_found, pieces_of
 from cdcwb.formats.debezium.table import typed_rows, typed_schema
 from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.format import MessageFormat
-from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.rows import OF_TABLES, Where
 
 __all__ = ["Debezium"]
 

@@ -20,14 +20,13 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import batch_of, columns_of
 from cdcwb.formats.avro.text import float_text
+from cdcwb.formats.containers.kafka_rows import Where
+from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.debezium.envelope import envelopes_of
 from cdcwb.formats.debezium.layout import OPERATIONS, TIMES, UNAVAILABLE, Clock, position_of, transaction_of
 from cdcwb.formats.debezium.table import Versions, described_tables, is_cells, is_of, row_type, shape_of
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.messages import Messages
-from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain, reader
-from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.moments import LATEST
 from cdcwb.model import Kind, Operation, Problem
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from cdcwb.formats import messages as containers
+from cdcwb.formats.containers import detect, message_files
+from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.debezium.events import events_of
 from cdcwb.formats.debezium.layout import ENVELOPE, OTHERS, SOURCE, TRANSACTION
 from cdcwb.formats.debezium.plan import Options, make_plan
 from cdcwb.formats.dissector import EVERYTHING, Field, Inspection
 from cdcwb.formats.messages.connect import message_tree
-from cdcwb.formats.messages.rows import Where
 
 __all__ = ["inspect_record"]
 
@@ -26,8 +26,8 @@ _MEANINGS: Final[dict[str, Mapping[str, str]]] = {
 def inspect_record(path: str, offset: int, options: Options) -> Inspection:
     """The message (or run of other bytes) that holds ``offset`` of the decompressed file, or the row ``offset`` of a
     container that counts rows. Raises CaptureError where the file ends before ``offset``."""
-    container = containers.probe(path, options.container)
-    messages = containers.locate(container, offset)
+    container = detect.probe(path, options.container)
+    messages = message_files.locate(container, offset)
     permissive = replace(options, mode="PERMISSIVE")  # whatever else is in the file
     plan = make_plan([path], permissive, lambda work, tasks: [work(task) for task in tasks])
     events = events_of(messages, Where(path, 0, container.unit), plan.reading(container), EVERYTHING)

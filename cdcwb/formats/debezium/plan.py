@@ -15,7 +15,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats import messages as containers
+from cdcwb.formats.containers import kafka_rows, message_files
+from cdcwb.formats.containers.detect import probe_all
+from cdcwb.formats.containers.kafka_rows import messages_of
+from cdcwb.formats.containers.message_files import Container, container_rows, grouped
+from cdcwb.formats.containers.messages import Messages
+from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.debezium.envelope import envelopes_of
 from cdcwb.formats.debezium.events import (
     FORMAT,
@@ -37,7 +42,6 @@ from cdcwb.formats.debezium.table import (
     shape_of,
 )
 from cdcwb.formats.dissector import Piece, Run, RunRows, detected_row
-from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id, plain
 from cdcwb.formats.messages.format import (
     MESSAGE_OPTIONS,
@@ -49,9 +53,6 @@ from cdcwb.formats.messages.format import (
     given_options,
     plan_tasks,
 )
-from cdcwb.formats.messages.reading import container_rows, grouped, probe_all
-from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.rows import messages_of
 from cdcwb.words import count, plural
 
 __all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "messages_found", "pieces_of"]
@@ -305,14 +306,14 @@ def _ids(*arrays: pa.BinaryArray) -> set[int]:
 
 
 def _ids_of_task(task: Task) -> set[int]:
-    batches = (read for one, (_, start, stop) in task for read in containers.read(one, start, stop))
+    batches = (read for one, (_, start, stop) in task for read in message_files.read(one, start, stop))
     return set().union(*(_ids(messages.value, messages.key) for messages in batches))
 
 
 def _scan_task(given: tuple[Task, dict[int, str], str]) -> _Scan:
     (task, schemas, unavailable), whole = given, _Scan()
     for container, (index, start, stop) in task:
-        batches = ((messages, index) for messages in containers.read(container, start, stop))
+        batches = ((messages, index) for messages in message_files.read(container, start, stop))
         whole.add(_scan(batches, Reading(Schemas(schemas), Versions(()), unavailable, container.schema)))
     return whole
 
@@ -322,7 +323,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run) -> Plan:
     CaptureError for files that cannot be read."""
     found, schemas = probe_all(paths, options.container, run), {}
     if options.registry:
-        tasks = plan_tasks(found, grouped(found, containers.Options.parse(options.container).split_size))
+        tasks = plan_tasks(found, grouped(found, message_files.Options.parse(options.container).split_size))
         schemas = read_registry(options.registry, sorted(set().union(*run(_ids_of_task, tasks))))
     found, splits, results = first_pass(_scan_task, found, options.container, run, schemas, options.unavailable)
     plan = Plan(containers=found, splits=splits, schemas=schemas, unavailable=options.unavailable)
@@ -350,7 +351,7 @@ def make_row_plan(name: str, partitions: list[tuple[str, int]], run: RunRows, op
 @dataclass(frozen=True, slots=True)
 class _RowIds:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
-        messages = map(containers.from_arrow, batches)
+        messages = map(kafka_rows.from_arrow, batches)
         return pickle.dumps(set().union(*(_ids(one.value, one.key) for one in messages)))
 
 

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from cdcwb.formats.containers.kafka_rows import OF_TABLES, by_partition
+from cdcwb.formats.containers.message_files import file_rows
 from cdcwb.formats.dissector import BaseFormat, Inspection, Pairing, Recognition, RunRows, TableRequest, Wanted
 from cdcwb.formats.goldengate_export import exports
 from cdcwb.formats.goldengate_export.plan import (
@@ -20,8 +22,6 @@ from cdcwb.formats.goldengate_export.plan import (
 )
 from cdcwb.formats.goldengate_export.records import FORMAT
 from cdcwb.formats.goldengate_export.table import column_types, typed_rows, wanted_for
-from cdcwb.formats.messages.reading import file_rows
-from cdcwb.formats.messages.rows import OF_TABLES, by_partition
 from cdcwb.formats.requests import request_schema
 
 __all__ = ["GoldenGateExport"]

@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats import messages as containers
 from cdcwb.formats.arrays import text_array
+from cdcwb.formats.containers import detect, message_files
+from cdcwb.formats.containers.message_files import SPLIT_SIZE, Container
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import EVERYTHING, Field, Recognition, Wanted
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate_export.json import decode_messages, has_literals, json_fields, message_counts
@@ -35,8 +37,6 @@ from cdcwb.formats.goldengate_export.records import (
 )
 from cdcwb.formats.goldengate_export.xml import TOKEN, XmlReader, boundaries, xml_fields
 from cdcwb.formats.json_values import MARK
-from cdcwb.formats.messages import Container, Messages
-from cdcwb.formats.messages.container import SPLIT_SIZE
 from cdcwb.formats.requests import select
 from cdcwb.formats.source import is_remote
 from cdcwb.words import plural
@@ -146,7 +146,7 @@ class Summary:
     timed: int = 0
     zoned: int = 0
     malformed: tuple[int, int, str] | None = None
-    bounds: containers.Bounds | None = None
+    bounds: message_files.Bounds | None = None
 
     def add(self, other: Summary) -> None:
         """Merges the summary of a later stretch."""
@@ -196,7 +196,7 @@ class Summary:
         self.zoned += times.zoned
 
 
-OPTIONS: Final[dict[str, str]] = dict(containers.OPTIONS)
+OPTIONS: Final[dict[str, str]] = dict(message_files.OPTIONS)
 """The description of every option of exports: those of the containers of messages."""
 
 _HEAD: Final = 1 << 16
@@ -244,10 +244,10 @@ def probe(path: str, options: Mapping[str, Any], limit: int | None = None) -> Co
     given = {name: value for name, value in options.items() if name in OPTIONS}
     kind = str(given.get("container") or "auto")
     if kind in ("auto", "lines") and _in_literals(head):
-        one = containers.probe(path, {"container": "lines", "encoding": "text"}, limit)
+        one = detect.probe(path, {"container": "lines", "encoding": "text"}, limit)
         evidence = "lines of Python bytes literals with JSON objects"
         return replace(one, settings={"encoding": "text", _LITERALS: "true"}, evidence=evidence)
-    one = containers.probe(path, given, limit)
+    one = detect.probe(path, given, limit)
     return one if kind != "auto" or not _SEAM.search(head) else _with_joined(one, given, head, limit)
 
 
@@ -277,7 +277,7 @@ def _with_joined(found: Container, given: Mapping[str, Any], head: bytes, limit:
         good, looked = _first(bare)
         return bare if good == looked > 0 else found
     if found.kind == "documents" and head.removeprefix(MARK).lstrip()[:1] != b"{":
-        lines = containers.probe(found.path, {**given, "container": "lines"}, limit)
+        lines = detect.probe(found.path, {**given, "container": "lines"}, limit)
         good, looked = _first(lines)
         return lines if 2 * good > looked else found
     return found
@@ -294,8 +294,8 @@ def _in_literals(head: bytes) -> bool:
 
 def _first(file: Container) -> tuple[int, int]:
     """The number of GoldenGate messages among a file's first messages, and the number of examined ones."""
-    for start, stop in containers.parts(file)[:1]:
-        for messages in islice(containers.read(file, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
+    for start, stop in message_files.parts(file)[:1]:
+        for messages in islice(message_files.read(file, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
             valid, count = message_counts(messages, _LITERALS in file.settings)
             if count:
                 return valid, count
@@ -310,7 +310,7 @@ def parts(file: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]
     file. XML is split at the start of an operation or a transaction, which needs a pass over the complete file; a
     remote file is not split."""
     if file.kind != "xml":
-        return containers.parts(file, split_size)
+        return message_files.parts(file, split_size)
     if file.compression is not None or file.size <= split_size or is_remote(file.path):
         return [(0, file.size)] if file.size else []
     with open_source(file.path, "binary", size=file.size) as source:
@@ -321,7 +321,7 @@ def parts(file: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]
 def _batches(file: Container, file_index: int, start: int, stop: int) -> Iterator[Batch]:
     """The decoded records of a part in its order."""
     if file.kind != "xml":
-        for messages in containers.read(file, start, stop):
+        for messages in message_files.read(file, start, stop):
             yield decode_messages(messages, _LITERALS in file.settings)
         return
     with open_source(file.path, "binary", size=file.size) as source:
@@ -335,7 +335,7 @@ def scan(file: Container, start: int, stop: int) -> Summary:
     for batch in _batches(file, 0, start, stop):
         summary.take(batch)
     if file.kind == "avro":
-        summary.bounds = containers.bounds_of(file, start, stop)
+        summary.bounds = message_files.bounds_of(file, start, stop)
     return summary
 
 
@@ -367,7 +367,7 @@ def record_at(file: Container, file_index: int, offset: int, to_utc: ToUtc | Non
     is longer than a batch may lack facts from later records. Raises CaptureError if the file ends before it.
     """
     if file.kind != "xml":
-        found = decode_messages(containers.locate(file, offset), _LITERALS in file.settings)
+        found = decode_messages(message_files.locate(file, offset), _LITERALS in file.settings)
         rows = events_of(found, (file.path, file_index, file.unit), to_utc, EVERYTHING).to_pylist()
         row: dict[str, Any] = next(one for one in rows if offset < one["offset"] + max(one["length"], 1))
         return row["raw"] or b"", row

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import columns_of
+from cdcwb.formats.containers.messages import FILLER, MALFORMED, MESSAGE, NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate_export.records import (
     OBJECT_METADATA,
@@ -43,8 +44,6 @@ from cdcwb.formats.goldengate_export.records import (
 )
 from cdcwb.formats.json_text import Parts, complete_part
 from cdcwb.formats.json_values import MARK, CutOff, JsonReader, as_text, is_cut_off, without_trailing_commas
-from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, Messages
-from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
 from cdcwb.formats.messages.connect import is_json, message_tree
 from cdcwb.model import Kind, Problem
 

@@ -16,16 +16,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
+from cdcwb.formats.containers import message_files
+from cdcwb.formats.containers.kafka_rows import by_partition, topic_partitions
+from cdcwb.formats.containers.message_files import Bounds, Container
 from cdcwb.formats.dissector import Piece, PlanText, Run, RunRows, detected_row, problem_row
 from cdcwb.formats.goldengate.definitions import Definition, read_definitions
 from cdcwb.formats.goldengate_export.exports import Summary, parts, probe, scan, scan_messages
 from cdcwb.formats.goldengate_export.records import FORMAT, Names, ToUtc
 from cdcwb.formats.goldengate_export.table import Version, defined_versions, inferred_versions
-from cdcwb.formats.messages import Bounds, Container
 from cdcwb.formats.messages.format import file_notes, given_options
-from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.formats.moments import parse_zone, to_utc
 from cdcwb.words import plural
 
@@ -39,7 +39,7 @@ OPTIONS: Final[dict[str, str]] = {
     "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",
     "definitions": "DEFGEN file with the definitions of tables that the capture does not have",
     **opt.SHARED,
-    **containers.OPTIONS,
+    **message_files.OPTIONS,
     "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
 }
 """The description of every option of the format."""
@@ -170,7 +170,7 @@ def _first_pass(files: list[Container], split_size: int, run: Run) -> tuple[list
     for split, one in zip(splits, scans, strict=True):
         if one.bounds is not None:
             found.setdefault(split.file, []).append(one.bounds)
-    exact = {at: containers.settled(files[at], bounds) for at, bounds in found.items()}
+    exact = {at: message_files.settled(files[at], bounds) for at, bounds in found.items()}
     if None in exact.values():
         again = [one.in_one_part() if exact.get(at, one) is None else one for at, one in enumerate(files)]
         return _first_pass(again, split_size, run)

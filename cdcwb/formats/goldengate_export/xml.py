@@ -21,6 +21,7 @@ from xml.parsers import expat
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.containers.console import is_note
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate_export.records import (
     OPERATIONS,
@@ -33,7 +34,6 @@ from cdcwb.formats.goldengate_export.records import (
     role_of_token,
     token_meaning,
 )
-from cdcwb.formats.messages.layout import is_note
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = ["TOKEN", "What", "XmlReader", "boundaries", "parse_element", "pieces", "xml_fields"]

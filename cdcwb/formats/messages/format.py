@@ -17,12 +17,23 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
+from cdcwb.formats.containers.detect import probe
+from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions, where_of
+from cdcwb.formats.containers.message_files import (
+    OPTIONS,
+    Bounds,
+    Container,
+    Options,
+    Part,
+    bounds_of,
+    file_rows,
+    grouped,
+    parts,
+    read,
+    settled,
+)
+from cdcwb.formats.containers.messages import BATCH, BYTES, Messages, joined
 from cdcwb.formats.dissector import BaseFormat, Recognition, Run, RunRows, TableRequest, Wanted, problem_row
-from cdcwb.formats.messages.batch import BYTES, Messages, joined
-from cdcwb.formats.messages.container import OPTIONS, Container, Options
-from cdcwb.formats.messages.probe import probe
-from cdcwb.formats.messages.reading import BATCH, Bounds, Part, bounds_of, file_rows, grouped, parts, read, settled
-from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions, where_of
 from cdcwb.formats.requests import select
 from cdcwb.model import Kind, Problem
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Recognition, TableRequest, Wanted
-from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.format import MessageFormat
-from cdcwb.formats.messages.rows import OF_TABLES, Where
 from cdcwb.formats.qlik_kafka.decode import Form, forms_of, is_json, read_message
 from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
 from cdcwb.formats.qlik_kafka.inspect import inspect_record

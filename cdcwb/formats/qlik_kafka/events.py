@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import EventBatch, Ints, columns_of
+from cdcwb.formats.containers.kafka_rows import Where
+from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.json_values import as_text
-from cdcwb.formats.messages import Messages
-from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
-from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik_kafka.decode import Bools, Document, Form, Image, Parsed, Rows, decode
 from cdcwb.formats.qlik_kafka.versions import LOBS, Settings, Versions, from_metadata

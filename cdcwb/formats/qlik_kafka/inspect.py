@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from cdcwb.formats import messages as containers
+from cdcwb.formats.containers import detect, message_files
+from cdcwb.formats.containers.kafka_rows import Where
+from cdcwb.formats.containers.message_files import Container
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import EVERYTHING, Field, Inspection
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages import Container, Messages
-from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik_kafka.events import events_of
 from cdcwb.formats.qlik_kafka.plan import Options, Plan, make_plan
 from cdcwb.formats.qlik_kafka.tree import dissect
@@ -28,8 +29,8 @@ def inspect_record(path: str, offset: int, options: Options) -> Inspection:
     Its metadata is looked for in the same file, then in the files beside it, as far as they are not too large. Raises
     CaptureError where the file ends before ``offset``.
     """
-    container = containers.probe(path, options.container)
-    messages = containers.locate(container, offset)
+    container = detect.probe(path, options.container)
+    messages = message_files.locate(container, offset)
     options = replace(options, mode="PERMISSIVE")  # whatever else stands there
     plan = make_plan([path], options)
     inspection, waits = _inspect(container, messages, plan)

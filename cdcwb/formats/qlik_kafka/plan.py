@@ -20,11 +20,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import OptionError
-from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
+from cdcwb.formats.containers import detect, kafka_rows, message_files
+from cdcwb.formats.containers.detect import probe_all
+from cdcwb.formats.containers.kafka_rows import messages_of
+from cdcwb.formats.containers.message_files import Container, Part, container_rows
+from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import Piece, Run, RunRows, detected_row, problem_row
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages import Container
 from cdcwb.formats.messages.format import (
     MESSAGE_OPTIONS,
     MessagePlan,
@@ -34,9 +37,6 @@ from cdcwb.formats.messages.format import (
     given_options,
     plan_tasks,
 )
-from cdcwb.formats.messages.reading import Part, container_rows, probe_all
-from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.rows import messages_of
 from cdcwb.formats.qlik_kafka.events import FORMAT
 from cdcwb.formats.qlik_kafka.scan import (
     Asked,
@@ -147,7 +147,7 @@ def _scan(given: tuple[Task, Settings]) -> tuple[Scan, list[tuple[int, Asked]]]:
     (task, settings), whole = given, Scan()
     asked: list[tuple[int, Asked]] = []
     for container, (index, start, stop) in task:
-        batches = ((messages, index) for messages in containers.read(container, start, stop))
+        batches = ((messages, index) for messages in message_files.read(container, start, stop))
         one = scan(batches, settings, container.schema)
         asked.append((index, one.asked()))
         whole.add(one)
@@ -204,7 +204,7 @@ class _RowVote:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
         plan = Plan.from_text(self.plan)
-        return pickle.dumps(votes_of(map(containers.from_arrow, batches), plan.settings, plan.lookup(), None, _VOTING))
+        return pickle.dumps(votes_of(map(kafka_rows.from_arrow, batches), plan.settings, plan.lookup(), None, _VOTING))
 
 
 def _plan(found: list[Container], splits: list[list[Part]], whole: Scan, options: Options) -> Plan:
@@ -264,9 +264,9 @@ def _beside(options: Options) -> list[Version]:
     """The versions of the metadata messages beside the capture."""
     whole = Scan()
     for path in list_files(options.metadata) if options.metadata else ():
-        container = containers.probe(path, {})
-        for start, stop in containers.parts(container):
-            batches = ((messages, -1) for messages in containers.read(container, start, stop))
+        container = detect.probe(path, {})
+        for start, stop in message_files.parts(container):
+            batches = ((messages, -1) for messages in message_files.read(container, start, stop))
             whole.add(scan(batches, options.settings, container.schema))
     if options.metadata and not whole.metadata:
         raise OptionError("option metadata: no metadata message was found there", path=options.metadata[0])
@@ -290,7 +290,7 @@ def _vote(given: tuple[Task, str, int]) -> Any:
     plan = Plan.from_text(text)
     versions, votes = plan.lookup(), []
     for container, (_, start, stop) in task:
-        batches = containers.read(container, start, stop, batch=min(most, 1024))
+        batches = message_files.read(container, start, stop, batch=min(most, 1024))
         votes.append(votes_of(batches, plan.settings, versions, container.schema, most))
     return votes
 

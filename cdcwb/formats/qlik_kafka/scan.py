@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import Ints
 from cdcwb.formats.bitmask import Votes
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import detected_row, problem_row
-from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.decode import (
     Bools,
     Document,

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import EventBatch
 from cdcwb.formats.avro import to_text
 from cdcwb.formats.bitmask import HEX, parse
+from cdcwb.formats.containers.kafka_rows import Where
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.format import TableColumn
-from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik.types import decimal_type, replicate_type
 from cdcwb.formats.qlik_kafka.decode import Image, Rows, decode
 from cdcwb.formats.qlik_kafka.events import fill_header

@@ -16,10 +16,10 @@ import numpy as np
 from cdcwb.errors import CaptureError
 from cdcwb.formats import bitmask
 from cdcwb.formats.avro import anatomy, parse_schema
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import as_text, parse_json
-from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.decode import Form, Rows, decode, is_framed
 from cdcwb.formats.qlik_kafka.layout import (
     COLUMN_FACTS,

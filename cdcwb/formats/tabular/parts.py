@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.containers.message_files import Container, locate, read
+from cdcwb.formats.containers.messages import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
-from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED, Container, locate, read
 from cdcwb.formats.source import open_file
 from cdcwb.formats.tabular import delimited
 from cdcwb.formats.tabular.delimited import CHUNK, Bytewise, count_quotes, find_start

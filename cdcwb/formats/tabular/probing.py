@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
-from cdcwb.formats import messages
+from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.files import Source, in_file, open_source
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.source import info_of, open_file
@@ -249,9 +249,9 @@ def rows_of_json(path: str, source: Source) -> JsonRows | None:
     else:
         rows = _objects(lines or [head])
     if head[:1] == b"[" or not rows or rows[0] is None:
-        found = messages.probe(path, {"container": "documents"}, HEAD)
+        found = detect.probe(path, {"container": "documents"}, HEAD)
         settings = {"kind": "documents", "encoding": "text", "margin": found.settings.get("margin", "")}
-        some = next(messages.read(replace(found, settings=settings), 0, found.size, _DOCUMENTS), None)
+        some = next(message_files.read(replace(found, settings=settings), 0, found.size, _DOCUMENTS), None)
         rows = [] if some is None else _objects([value for value in some.value.to_pylist() if value])
     names: dict[str, None] = {}
     for row in rows:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.arrays import Ints
-from cdcwb.formats.messages import Messages
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.qlik_kafka.decode.avro import (
     by_registry_id,
     decode_confluent,

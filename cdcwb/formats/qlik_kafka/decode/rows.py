@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import Ints, TextPool, hex_digits
 from cdcwb.formats.avro import to_text
 from cdcwb.formats.bitmask import parse
-from cdcwb.formats.messages import Messages
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.qlik_kafka.versions import Settings, Version, Versions
 from cdcwb.model import Problem
 

@@ -23,7 +23,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import fastavro
 import numpy as np
@@ -35,18 +35,9 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import slices
 from cdcwb.formats.avro import Decoded, Decoder, Schema, parse_schema
 from cdcwb.formats.avro.schema import TOP, Array, Map, Node, Primitive, Record, Recursive, Union
+from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns
+from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Ints, Messages
 from cdcwb.formats.files import Source
-from cdcwb.formats.messages.batch import (
-    BYTES,
-    FACTS,
-    LONGEST,
-    MALFORMED,
-    MESSAGE,
-    Ints,
-    Messages,
-    merged,
-)
-from cdcwb.formats.messages.rows import from_arrow, kafka_columns
 
 __all__ = ["MAGIC", "AvroFile", "read_avro", "record_schema", "topic_columns"]
 
@@ -425,3 +416,13 @@ def _topic_rows(records: RecordSchema | None, source: pa.BinaryArray, columns: M
     """The columns of Kafka in records that are rows of a topic."""
     assert records is not None  # else they have no such columns
     return Decoder(records.schema, tuple(columns.values())).decode(source)
+
+
+def merged(array: pa.Array | None, where: Any, items: Any, kind: pa.DataType) -> pa.Array:
+    """The array with the places where ``where`` is true taken from ``items``; None is an array of nulls."""
+    if not where.any():
+        return pa.nulls(len(where), kind) if array is None else array
+    given = pa.array(items, kind)
+    if len(given) == len(where):
+        return given
+    return pc.replace_with_mask(pa.nulls(len(where), kind) if array is None else array, pa.array(where), given)

@@ -1,8 +1,8 @@
-"""Rows with the columns of Kafka: DataFrames and Parquet files.
+"""Rows with the columns of Kafka: DataFrames, Parquet files and CSV.
 
 The columns are ``key`` and ``value`` (binary or text), ``topic``, ``partition``, ``offset``, ``timestamp``,
 ``timestampType`` and ``headers`` (a list of structs of key and value), in any subset with ``value`` and in any case;
-other columns are somebody else's.
+Event Hubs has other names for them. Other columns do not matter.
 """
 
 from __future__ import annotations
@@ -16,36 +16,41 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, ChangedFileError
-from cdcwb.formats.arrays import EventBatch, Ints
-from cdcwb.formats.files import Source
-from cdcwb.formats.messages.batch import (
+from cdcwb.formats.arrays import EventBatch
+from cdcwb.formats.containers.envelopes import TIME_TYPES
+from cdcwb.formats.containers.messages import (
+    BATCH,
     BYTES,
     FACTS,
     LONGEST,
     MALFORMED,
     MESSAGE,
     Bools,
+    Ints,
     Messages,
     fact_columns,
+    header_facts,
     instants,
     text_of,
 )
-from cdcwb.formats.messages.records import TIME_TYPES, header_facts
+from cdcwb.formats.files import Source
 from cdcwb.formats.source import open_file
 from cdcwb.model import OffsetUnit
 
 __all__ = [
-    "MAGIC",
     "OF_TABLES",
     "PARTITION",
+    "CsvRows",
     "ParquetRows",
     "Where",
     "by_partition",
     "from_arrow",
     "kafka_columns",
+    "malformed_rows",
     "messages_of",
     "topic_partitions",
     "where_of",
@@ -57,29 +62,39 @@ __all__ = [
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """Kafka's columns, as Spark names them."""
 
-ROW: Final = "_row"
+_OTHERS: Final = {
+    "value": ("body",),
+    "partition": ("partitionid",),
+    "offset": ("sequencenumber",),
+    "timestamp": ("enqueuedtimeutc",),
+    "headers": ("properties",),
+}
+"""Their names in what Event Hubs captures, in lower case."""
+
+_ROW: Final = "_row"
 
 Batches: TypeAlias = pa.RecordBatch | pa.Table | Sequence[pa.RecordBatch]
 
 
 def kafka_columns(names: Sequence[str]) -> dict[str, str]:
     """Which of the given columns are Kafka's: name in :data:`COLUMNS` -> name there. Without ``value`` there are none.
-
-    Where two names differ in their case only, the one that Spark uses is taken.
+    If two names differ in their case only, the one that Spark uses counts.
     """
+    plain = {name: name.lower().replace("_", "") for name in names}
     found: dict[str, str] = {}
     for column in COLUMNS:
-        alike = [name for name in names if name.lower().replace("_", "") == column.lower()]
-        if alike:
-            found[column] = column if column in alike else alike[0]
+        for wanted in (column.lower(), *_OTHERS.get(column, ())):
+            some = [name for name in names if plain[name] == wanted]
+            if some:
+                found.setdefault(column, column if column in some else some[0])
     return found if "value" in found else {}
 
 
 def from_arrow(batches: Batches) -> Messages:
     """The messages of rows with Kafka's columns, in their order.
 
-    ``offset`` is the column ``_row`` (the number of each row) where there is one, else counted from 0; ``length`` is 1;
-    ``source`` is the value. Raises CaptureError where no column is called ``value`` or its type holds no bytes.
+    ``offset`` is the column ``_row`` (the number of each row) if there is one, else counted from 0; ``length`` is 1;
+    ``source`` is the value. Raises CaptureError if no column is called ``value`` or its type holds no bytes.
     """
     table = _table(batches)
     columns = kafka_columns(table.schema.names)
@@ -101,30 +116,20 @@ def from_arrow(batches: Batches) -> Messages:
         facts["timestamp_type"] = names.take(coded.indices)
     if "headers" in columns:
         headers = fact_columns([_headers(items) for items in _column(table, columns["headers"]).to_pylist()])
-        facts.update({name: pa.array(texts, pa.string()) for name, texts in headers.items() if name not in FACTS})
-    row = _column(table, ROW).to_numpy(zero_copy_only=False) if ROW in table.schema.names else np.arange(count)
-    return Messages(
-        row.astype(np.int64),
-        np.ones(count, dtype=np.int64),
-        np.full(count, MESSAGE, dtype=np.uint8),
-        {},
-        value,
-        key,
-        value,
-        facts,
-    )
+        facts.update({name: texts for name, texts in headers.items() if name not in FACTS})
+    row = _column(table, _ROW).to_numpy(zero_copy_only=False) if _ROW in table.schema.names else np.arange(count)
+    state = np.full(count, MESSAGE, dtype=np.uint8)
+    return Messages(row.astype(np.int64), np.ones(count, dtype=np.int64), state, {}, value, key, value, facts)
 
 
 def _table(batches: Batches) -> pa.Table:
     if isinstance(batches, pa.Table):
         return batches
-    if isinstance(batches, pa.RecordBatch):
-        return pa.Table.from_batches([batches])
-    return pa.Table.from_batches(list(batches))
+    return pa.Table.from_batches([batches] if isinstance(batches, pa.RecordBatch) else list(batches))
 
 
 def _once(columns: Mapping[str, str], names: Sequence[str]) -> None:
-    """Raises CaptureError where one of the columns is there several times."""
+    """Raises CaptureError if one of the columns is there several times."""
     for name in columns.values():
         if (count := names.count(name)) > 1:
             raise CaptureError(f"expected one column {name!r}, found {count}; write the rows without the others")
@@ -137,7 +142,7 @@ def _column(table: pa.Table, name: str) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def packed(array: pa.Array) -> pa.Array:
+def _packed(array: pa.Array) -> pa.Array:
     """A binary or text array whose offsets begin at 0: Arrow 18 sends others with the wrong bytes."""
     offsets = array.buffers()[1]
     begins = array.offset == 0 and (offsets is None or len(array) == 0 or np.frombuffer(offsets, np.int32, 1)[0] == 0)
@@ -150,7 +155,7 @@ def _bytes(array: pa.Array, name: str) -> pa.BinaryArray:
         return pa.nulls(len(array), pa.binary())
     if not (_is_binary(kind) or _is_text(kind)):
         raise CaptureError(f"column {name!r}: bytes or text was expected, found {kind}")
-    return packed(array.cast(pa.binary()))
+    return _packed(array.cast(pa.binary()))
 
 
 def _is_binary(kind: pa.DataType) -> bool:
@@ -170,11 +175,16 @@ def _texts(array: pa.Array) -> pa.StringArray:
         return pa.array([_text(item) for item in array.to_pylist()], pa.string())
     if pa.types.is_nested(array.type):
         return pa.array([None if item is None else str(item) for item in array.to_pylist()], pa.string())
-    return packed(pc.cast(array, pa.string()))
+    return _packed(pc.cast(array, pa.string()))
 
 
 def _times(array: pa.Array) -> pa.StringArray:
     """Instants as text: whole milliseconds with three digits, finer ones with six."""
+    if _is_text(array.type) or _is_binary(array.type):
+        texts = _texts(array)
+        if not pc.all(pc.match_substring_regex(texts, "^[0-9]{12,14}$")).as_py():
+            return texts
+        array = pc.cast(texts, pa.int64())
     kind = array.type
     if pa.types.is_timestamp(kind):
         array = pc.cast(pc.cast(array, pa.timestamp("us", kind.tz), safe=False), pa.int64())
@@ -192,7 +202,7 @@ def _times(array: pa.Array) -> pa.StringArray:
         micros = pc.utf8_lpad(pc.cast(pa.array(rest), pa.string()), 3, "0")
         finer = pc.binary_join_element_wise(pc.replace_substring(texts, "Z", ""), micros, "Z", "")
         texts = pc.if_else(pa.array(rest > 0), finer, texts)
-    return packed(texts)
+    return _packed(texts)
 
 
 def _time_type(text: str | None) -> str | None:
@@ -223,14 +233,45 @@ def _text(item: Any) -> str | None:
     return text_of(item) if isinstance(item, bytes) else str(item)
 
 
-# --- parquet ----------------------------------------------------------------------------------------------------------
+def malformed_rows(start: int, stop: int, reason: str, source: bytes = b"") -> Messages:
+    """Rows that cannot be read; the bytes that hold them are those of the first."""
+    count = stop - start
+    return Messages(
+        np.arange(start, stop),
+        np.ones(count, dtype=np.int64),
+        np.full(count, MALFORMED, dtype=np.uint8),
+        dict.fromkeys(range(count), reason),
+        pa.nulls(count, pa.binary()),
+        pa.nulls(count, pa.binary()),
+        pa.array([source[:LONGEST], *[b""] * (count - 1)], pa.binary()),
+        dict.fromkeys(FACTS, pa.nulls(count, pa.string())),
+    )
 
-MAGIC: Final = b"PAR1"
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
 PARTITION: Final = b"cdcwb.partition"
-"""The metadata of a file that ``cdcwb capture`` wrote: its messages are of one partition of a topic, in the order of
-their offsets."""
+"""The metadata of a Parquet file that ``cdcwb capture`` wrote: its messages are of one partition of a topic, in the
+order of their offsets."""
 
 _SOME: Final = 64  # rows read at a time
+_BLOCK: Final = 1 << 20  # bytes of CSV that are parsed at once
+
+
+class _Bytes:
+    """The bytes of a file, decompressed, for readers of Arrow."""
+
+    closed = False
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.at = source, 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        stop = self.source.length if size < 0 else min(self.at + size, self.source.length)
+        found = self.source.read(self.at, stop).tobytes()
+        self.at = stop
+        return found
 
 
 def _file(source: Source) -> Any:
@@ -244,7 +285,6 @@ class ParquetRows:
     """The rows of one file. Raises CaptureError for one whose footer is damaged or that has no column ``value``."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
         try:
             self.file = pq.ParquetFile(_file(source))
             self.metadata = self.file.metadata
@@ -270,26 +310,23 @@ class ParquetRows:
         return found
 
     def row_of(self, offset: int) -> int | None:
-        """The row of the message with this offset in its partition; None where there is none."""
+        """The row of the message with this offset in its partition; None if there is none."""
         offsets = self.file.read(columns=[self.columns["offset"]]).column(0).to_numpy()
         row = int(np.searchsorted(offsets, offset))
         return row if row < len(offsets) and offsets[row] == offset else None
 
     def read(self, start: int, stop: int, batch: int) -> Iterator[Messages]:
-        """The rows ``[start, stop)``; those of one partition have their offset there as their place."""
-        starts = [row for row, _ in self.groups()]
-        for at, row in enumerate(starts):
-            group = self.metadata.row_group(at)
-            behind = row + group.num_rows
-            if behind <= start or row >= stop:
-                continue
-            yield from self._group(at, row, max(start, row), min(stop, behind), batch)
+        """The rows ``[start, stop)``; those of one partition have their offset in it as their place."""
+        for at, (row, _) in enumerate(self.groups()):
+            behind = row + self.metadata.row_group(at).num_rows
+            if start < behind and row < stop:
+                yield from self._group(at, row, max(start, row), min(stop, behind), batch)
 
     def _group(self, group: int, row: int, start: int, stop: int, batch: int) -> Iterator[Messages]:
-        """The rows of a group; they are read a few at a time, since nothing says how long values are that repeat."""
+        """The rows of a group; they are read a few at a time, since nothing says how long repeated values are."""
         waiting: list[pa.RecordBatch] = []
         count = size = 0
-        given = start  # rows handed over
+        given = start  # rows that were yielded
         try:
             wanted = list(self.columns.values())
             for part in self.file.iter_batches(
@@ -302,7 +339,7 @@ class ParquetRows:
                         if waiting:
                             yield from_arrow(waiting)
                         given, waiting, count, size = first, [], 0, 0
-                    waiting.append(kept.append_column(ROW, self._places(kept, first, last)))
+                    waiting.append(kept.append_column(_ROW, self._places(kept, first, last)))
                     count, size = count + len(kept), size + kept.nbytes
                 row += len(part)
                 if row >= stop:
@@ -325,19 +362,56 @@ class ParquetRows:
         return pa.array(np.arange(first, last))
 
 
-def malformed_rows(start: int, stop: int, reason: str, source: bytes = b"") -> Messages:
-    """Rows that cannot be read; the bytes that hold them are those of the first."""
-    count = stop - start
-    return Messages(
-        np.arange(start, stop),
-        np.ones(count, dtype=np.int64),
-        np.full(count, MALFORMED, dtype=np.uint8),
-        dict.fromkeys(range(count), reason),
-        pa.nulls(count, pa.binary()),
-        pa.nulls(count, pa.binary()),
-        pa.array([source[:LONGEST], *[b""] * (count - 1)], pa.binary()),
-        dict.fromkeys(FACTS, pa.nulls(count, pa.string())),
-    )
+class CsvRows:
+    """The rows of a delimited text with a header line that names Kafka's columns. Raises CaptureError if it has no
+    column ``value``."""
+
+    def __init__(self, source: Source, delimiter: str) -> None:
+        self.source = source
+        self.delimiter = delimiter
+        head = source.read(0, _BLOCK).tobytes().removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+        self.names = [text_of(name).strip().strip('"') for name in head.strip().split(delimiter.encode())]
+        self.columns = kafka_columns(self.names)
+        if not self.columns:
+            raise CaptureError(f"the text has no column 'value', only {', '.join(self.names)}")
+        _once(self.columns, self.names)
+
+    def read(self, start: int, stop: int) -> Iterator[Messages]:
+        """The rows ``[start, stop)``. An empty value without quotes is null. A row that cannot be parsed is malformed,
+        with all that follow it."""
+        row = 0
+        options = {
+            "read_options": pa.csv.ReadOptions(block_size=_BLOCK, use_threads=False),
+            "parse_options": pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            "convert_options": pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(self.names, pa.binary()),
+                include_columns=list(self.columns.values()),
+                null_values=["", "null", "NULL"],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        }
+        try:
+            with pa.csv.open_csv(pa.PythonFile(_Bytes(self.source), mode="r"), **options) as reader:
+                for part in reader:
+                    for at in range(0, len(part), BATCH):
+                        some = part.slice(at, BATCH)
+                        first, last = max(start - row, 0), min(stop - row, len(some))
+                        if first < last:
+                            places = pa.array(np.arange(row + first, row + last))
+                            yield from_arrow(some.slice(first, last - first).append_column(_ROW, places))
+                        row += len(some)
+                    if row >= stop:
+                        return
+        except pa.ArrowInvalid as reason:
+            if row < stop:
+                yield malformed_rows(
+                    max(row, start), max(row, start) + 1, f"row {row} cannot be read ({_first_line(reason)})"
+                )
+
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(len(messages) for messages in self.read(0, 1 << 62))
 
 
 def _first_line(reason: Exception) -> str:
@@ -346,15 +420,13 @@ def _first_line(reason: Exception) -> str:
 
 # --- topics -----------------------------------------------------------------------------------------------------------
 
-_ROW: Final = "_row"
-
 OF_TABLES: Final = frozenset({"topic", "partition", "offset", "value"})
 """Kafka's columns from which typed tables are read: places and bodies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where the messages of a batch stand: in one file, or each in its topic and partition (arrays then)."""
+    """Where the messages of a batch are: in one file, or each in its topic and partition (arrays then)."""
 
     file: str | pa.StringArray
     file_index: int | pa.Array
@@ -380,10 +452,10 @@ class Where:
 
 
 def topic_partitions(batches: Iterator[pa.RecordBatch]) -> bytes:
-    """The pickled set of topics and partitions of some rows; empty where the rows do not say where each stands."""
+    """The pickled set of topics and partitions of some rows; empty if the rows do not state where each is."""
     found: set[tuple[str, int]] = set()
     for batch in batches:
-        columns = _placed(batch)
+        columns = _places(batch)
         if columns is None:
             return pickle.dumps(set())
         names = pa.table({"topic": columns[0], "partition": columns[1]}).group_by(["topic", "partition"]).aggregate([])
@@ -391,7 +463,7 @@ def topic_partitions(batches: Iterator[pa.RecordBatch]) -> bytes:
     return pickle.dumps(found)
 
 
-def _placed(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array] | None:
+def _places(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array] | None:
     """Topic, partition and offset of every row, if all have them."""
     by_name = {name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)}
     try:
@@ -408,11 +480,9 @@ def _placed(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array] | None
 def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]]) -> tuple[Messages, Ints | int]:
     """The messages of some rows, and the index of the file of each: its topic and partition."""
     messages = from_arrow(batch)
-    length = np.ones(batch.num_rows, dtype=np.int64)
-    columns = _placed(batch) if partitions else None
+    columns = _places(batch) if partitions else None
     if columns is None:
-        row = batch.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
-        return dataclasses.replace(messages, offset=row, length=length), 0
+        return messages, 0
     topic, partition, offset = columns
     coded, numbers = topic.dictionary_encode(), partition.to_numpy(zero_copy_only=False)
     codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -421,8 +491,7 @@ def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]]) ->
     for at, (name, number) in enumerate(partitions):
         if name in names:
             index[(codes == names.index(name)) & (numbers == number)] = at
-    offsets = offset.to_numpy(zero_copy_only=False)
-    return dataclasses.replace(messages, offset=offsets, length=length), index
+    return dataclasses.replace(messages, offset=offset.to_numpy(zero_copy_only=False)), index
 
 
 def by_partition(
@@ -441,15 +510,12 @@ def by_partition(
         yield some, (f"{topic}-{partition}", number, str(OffsetUnit.MESSAGE))
 
 
-def _names(topic: pa.Array, partition: pa.Array) -> pa.StringArray:
-    return pc.binary_join_element_wise(topic, partition.cast(pa.string()), "-")
-
-
 def where_of(batch: pa.RecordBatch, index: Ints | int, name: str) -> Where:
-    """Where the messages of some rows stand, for their events."""
+    """Where the messages of some rows are, for their events."""
     if isinstance(index, int):
         return Where(name, index, str(OffsetUnit.ROW))
-    columns = _placed(batch)
+    columns = _places(batch)
     if columns is None:  # cannot be: the index was made from them
         return Where(name, 0, str(OffsetUnit.ROW))
-    return Where(_names(columns[0], columns[1]), pa.array(index.astype(np.int32)), str(OffsetUnit.MESSAGE))
+    names = pc.binary_join_element_wise(columns[0], columns[1].cast(pa.string()), "-")
+    return Where(names, pa.array(index.astype(np.int32)), str(OffsetUnit.MESSAGE))

@@ -1,48 +1,73 @@
-"""What is in the lines of a file: the properties that a console consumer prints before a value, separators, and notes.
+"""Messages in lines, as console consumers, kcat and rpk print them: properties, key and value of a line, and notes.
 
 A console consumer prints, each only if it was asked to and always in this order: ``CreateTime:`` or ``LogAppendTime:``
 and milliseconds (``NO_TIMESTAMP``), ``Partition:0``, ``Offset:17``, ``Delivery:1``, headers ``a:1,b:2``
-(``NO_HEADERS``), key and value, with a separator between each and the next (a tab, unless ``key.separator`` says
-otherwise). Older ones print the bare partition behind the value.
+(``NO_HEADERS``), key and value, with a separator between each and the next (a tab, unless ``key.separator`` is
+another). Older ones print the bare partition after the value.
+
+A line ends after its newline; a carriage return before that belongs to the line's end, a byte order mark to the first
+line's start. Values that are printed as raw bytes may have newlines themselves: then a line begins only where one of
+the known beginnings follows a newline.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import msgspec
+import numpy as np
 
-from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, NOTE, Parsed, shown, text_of, time_text
-from cdcwb.formats.messages.container import escaped, unescaped
-from cdcwb.formats.messages.records import (
+from cdcwb.errors import OptionError
+from cdcwb.formats.containers.envelopes import (
     DECODERS,
-    RAW,
     begins_message,
-    header_facts,
     is_binary,
     printed_record,
     unwrap,
 )
+from cdcwb.formats.containers.messages import (
+    FILLER,
+    LONGEST,
+    MALFORMED,
+    MESSAGE,
+    NOTE,
+    Bytes,
+    Chunk,
+    Ints,
+    Parsed,
+    Segment,
+    damage,
+    header_facts,
+    shown,
+    text_of,
+    time_text,
+)
+from cdcwb.formats.files import Source
 
 __all__ = [
+    "BOM",
     "NO_HEADERS",
     "NULL",
     "TAIL",
     "TOKENS",
     "Layout",
-    "clear",
+    "escaped",
     "header_pairs",
     "is_comment",
     "is_document",
     "is_note",
+    "line_holding",
+    "newlines",
     "parse",
+    "read_lines",
     "remark",
+    "unescaped",
 ]
-
 
 # --- notes ------------------------------------------------------------------------------------------------------------
 
@@ -61,25 +86,24 @@ _MARKED: Final = re.compile(rb"(?:#|//|--|/\*|\*|==|~~|```)[^{}<>\x00-\x08]{0,40
 _TEXT: Final = re.compile(rb"""(?:[0-9]{1,3}[.):] ?|\()?[A-Za-z\x80-\xff][^{}\[\]<>"\\=\x00-\x1f\x7f]{0,400}\Z""")
 _WORD: Final = re.compile(rb"\W*(?:(?:[A-Z]+|[A-Z]?[a-z]+)(?:[-_'/](?:[A-Z]+|[A-Z]?[a-z]+))*|[\x80-\xff]+)\W*\Z")
 _MARK: Final = re.compile(rb"(?:[0-9]{1,3}[.):]|\([0-9]{1,3}\)[.:]?|[^A-Za-z0-9\x80-\xff]+)\Z")
-_HEX: Final = re.compile(rb"[0-9A-Fa-f\s]*\Z")
+_DIGITS: Final = re.compile(rb"[0-9A-Fa-f\s]*\Z")
 _LONGEST_WORD: Final = 32
 _LITERAL: Final = re.compile(rb"(?:true|false|null)\b")
 _TOKEN: Final = re.compile(rb"CreateTime:|LogAppendTime:|NO_TIMESTAMP|Partition:|Offset:|Delivery:|NO_HEADERS|atMSG")
 
 
 def remark(text: bytes) -> bool:
-    """Is the line (without white space around it) something that a consumer, a shell or a person says, and no
-    message?"""
+    """Whether the line (without white space around it) is a comment or a note, and no message."""
     return is_comment(text) or is_note(text)
 
 
 def is_comment(text: bytes) -> bool:
-    """Is the line (without white space around it) of a consumer or a shell, or marked as a comment?"""
+    """Whether the line (without white space around it) is of a consumer or a shell, or marked as a comment."""
     return _REMARK.match(text) is not None or _MARKED.match(text) is not None
 
 
 def is_note(text: bytes) -> bool:
-    """Is the line (without white space around it) a heading or a comment: words without any sign of data in them?
+    """Whether the line (without white space around it) is a heading or a comment: words without any sign of data.
 
     A part of a JSON document has quotes, brackets or a bare value in it, one of XML has tags; an encoded message is no
     word in small or in capital letters.
@@ -94,7 +118,7 @@ def is_note(text: bytes) -> bool:
     if not _TEXT.match(text) or _LITERAL.match(text) or _TOKEN.match(text):
         return False
     parts = [part for part in text.split() if not _MARK.match(part)]
-    if len(parts) > 1 and _HEX.match(text):
+    if len(parts) > 1 and _DIGITS.match(text):
         return False
     return 2 * sum(len(part) <= _LONGEST_WORD and _WORD.match(part) is not None for part in parts) > len(parts)
 
@@ -102,11 +126,11 @@ def is_note(text: bytes) -> bool:
 # --- layout -----------------------------------------------------------------------------------------------------------
 
 NULL: Final = b"null"
-_NO_VALUE: Final = (NULL, b"NULL")
-"""A null value as consumers print it; ``NULL``: ``kcat -Z``."""
+"""A null value as consumers print it."""
+_NO_VALUE: Final = (NULL, b"NULL")  # NULL: kcat -Z
 NO_HEADERS: Final = b"NO_HEADERS"
 TAIL: Final = "tail"
-"""The field that stands behind the value: the partition of older consumers."""
+"""The field after the value: the partition of older consumers."""
 
 TOKENS: Final = {
     "timestamp": re.compile(rb"(?:(CreateTime|LogAppendTime):(-?[0-9]{1,19})|NO_TIMESTAMP)"),
@@ -114,9 +138,10 @@ TOKENS: Final = {
     "offset": re.compile(rb"Offset:(-?[0-9]{1,19})"),
     "delivery": re.compile(rb"Delivery:([0-9]{1,10}|NONE)"),
 }
-"""The properties that tell themselves, in the order in which they are printed."""
+"""The properties with names, in the order in which they are printed."""
 
 _ATTEMPTS: Final = 64  # separators that are tried where several could end a key that is JSON
+_BLANK: Final = b" \t\r\n\v\f"
 _document: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -124,30 +149,26 @@ _document: Final = msgspec.json.Decoder(msgspec.Raw)
 class Layout:
     """How the texts of a file are read.
 
-    ``records``: they are JSON objects that a tool wrapped around messages. Else ``fields`` stand before a value
-    (``timestamp``, ``partition``, ``offset``, ``delivery``, ``headers``, ``key``; :data:`TAIL` behind it), each
-    followed by ``separator``. ``encoding`` is text, base64, hex or escaped, with ``characters`` as
-    :data:`cdcwb.formats.messages.records.RAW` says. ``marks``: values are raw bytes, in which newlines may stand, and
-    a line begins with one of these.
+    ``records``: they are JSON objects that a tool wrapped around messages. Else ``fields`` precede a value
+    (``timestamp``, ``partition``, ``offset``, ``delivery``, ``headers``, ``key``; :data:`TAIL` follows it), each
+    followed by ``separator``. ``encoding`` is text, base64, hex or python. ``marks``: values are raw bytes, in which
+    newlines may be, and a line begins with one of these.
     """
 
     fields: tuple[str, ...] = ()
     separator: bytes = b"\t"
     encoding: str = "text"
-    characters: str = RAW
     records: bool = False
     marks: tuple[bytes, ...] = ()
 
     def to_settings(self) -> dict[str, str]:
-        """As texts, under the names of the options that override them where there are such."""
+        """As texts, under the names of the options that override them, if there are such."""
         settings = {"encoding": self.encoding}
         if self.records:
             settings["records"] = "true"
         if self.fields:
             settings["fields"] = ",".join(self.fields)
             settings["separator"] = escaped(self.separator)
-        if self.encoding == "escaped" or self.records:
-            settings["characters"] = self.characters
         if self.marks:
             settings["marks"] = ",".join(mark.hex() for mark in self.marks)
         return settings
@@ -159,19 +180,35 @@ class Layout:
             tuple(filter(None, settings.get("fields", "").split(","))),
             unescaped("separator", settings.get("separator", r"\t")),
             settings.get("encoding", "text"),
-            settings.get("characters", RAW),
             settings.get("records") == "true",
             tuple(bytes.fromhex(mark) for mark in settings.get("marks", "").split(",") if mark),
         )
 
 
+def escaped(data: bytes) -> str:
+    r"""Bytes as text in which what is no plain ASCII is an escape (``\t``, ``\x00``), for settings."""
+    return data.decode("latin-1").encode("unicode_escape").decode("ascii")
+
+
+def unescaped(name: str, text: str) -> bytes:
+    r"""The UTF-8 bytes of a text that may have ``\t`` and other escapes. Raises OptionError."""
+    if "\\" not in text:
+        return text.encode()
+    try:
+        return codecs.decode(text.encode("ascii", "backslashreplace"), "unicode_escape").encode()
+    except UnicodeDecodeError as reason:
+        raise OptionError(f"option {name}: {text!r} has an invalid escape ({reason.reason})") from None
+
+
 def parse(text: bytes, layout: Layout) -> Parsed:
-    """One line, taken apart: the readable way, which the fast one (``columns.py``) agrees with."""
-    bare = text.strip(b" \t\r\n\v\f")
+    """What a line, without its end, holds."""
+    if text[:1] == b"{" and text[-1:] == b"}" and not layout.records and not layout.fields:
+        return value_of(text, layout, None, {})
+    bare = text.strip(_BLANK)
     if not bare:
         return Parsed(FILLER, None, reason="a blank line")
     if layout.records:
-        found = unwrap(bare, layout.encoding, layout.characters) if bare[:1] == b"{" else printed_record(bare)
+        found = unwrap(bare, layout.encoding) if bare[:1] == b"{" else printed_record(bare)
         if found is not None:
             return found
     elif layout.fields:
@@ -179,7 +216,7 @@ def parse(text: bytes, layout: Layout) -> Parsed:
         if found is not None:
             return found
     if bare[:1] == b"{" and (not layout.fields or bare[-1:] == b"}"):
-        return Parsed(MESSAGE, text.lstrip())
+        return value_of(text, layout, None, {})
     if is_comment(bare):
         return Parsed(FILLER, None, reason="a note between messages")
     if is_note(bare):
@@ -190,7 +227,7 @@ def parse(text: bytes, layout: Layout) -> Parsed:
 
 
 def is_document(text: bytes) -> bool:
-    """Is the text one whole JSON object?"""
+    """Whether the text is one whole JSON object."""
     text = text.lstrip()
     if text[:1] != b"{":
         return False
@@ -203,12 +240,13 @@ def is_document(text: bytes) -> bool:
 
 def value_of(text: bytes, layout: Layout, key: bytes | None, facts: dict[str, str | None]) -> Parsed:
     """A value as it is printed, decoded."""
-    bare = text.strip()
-    if bare == NULL:
+    if text.strip() == NULL:
         return Parsed(MESSAGE, None, key, facts)
-    if layout.encoding == "text" or layout.marks or bare[:1] == b"{":
+    if layout.encoding == "text" or layout.marks:
         return Parsed(MESSAGE, text if layout.marks else text.lstrip(), key, facts)
-    value = DECODERS[layout.encoding](bare, layout.characters)
+    value = DECODERS[layout.encoding](text)
+    if value is None and text.lstrip()[:1] == b"{":
+        value = text.lstrip()
     if value is None:
         reason = f"a value in {layout.encoding} was expected, found {shown(text)}"
         return Parsed(MALFORMED, None, key, facts, reason)
@@ -247,10 +285,10 @@ def _console(text: bytes, layout: Layout) -> Parsed | None:
         facts["partition"] = text_of(partition)
     if "key" not in layout.fields:
         return value_of(rest, layout, None, facts)
-    parted = split(rest, layout)
-    if parted is None:
+    both = split(rest, layout)
+    if both is None:
         return None
-    key, value = parted
+    key, value = both
     return value_of(value, layout, None if key == NULL else _key(key, layout), facts)
 
 
@@ -264,11 +302,15 @@ def _token_facts(name: str, found: re.Match[bytes]) -> dict[str, str | None]:
     return {"timestamp": time_text(int(found[2])), "timestamp_type": found[1].decode()}
 
 
-def header_pairs(text: bytes, separator: bytes) -> tuple[list[tuple[str, str | None]] | None, bytes]:
-    """The headers at the begin of a text and what stands behind them; None where there are none.
+_HEADER: Final = re.compile(rb"""[^:,{}\[\]"]+:[^{}\[\]"]*\Z""")
+_MOST_PAIRS: Final = 1000
 
-    Headers are parted by commas. Where the separator is a comma too, they end before the first part without a colon,
-    or with a bracket or quote.
+
+def header_pairs(text: bytes, separator: bytes) -> tuple[list[tuple[str, str | None]] | None, bytes]:
+    """The headers at the start of a text and what follows them; None if there are none.
+
+    Commas separate headers. If the separator is a comma too, they end before the first part without a colon, or with a
+    bracket or quote.
     """
     if text.startswith(NO_HEADERS + separator):
         return [], text[len(NO_HEADERS) + len(separator) :]
@@ -286,17 +328,13 @@ def header_pairs(text: bytes, separator: bytes) -> tuple[list[tuple[str, str | N
         parts = piece.split(b",") if found else []
     if not parts or b":" not in parts[0]:
         return None, text
-    joined: list[list[bytes]] = []
+    pairs: list[list[bytes]] = []
     for part in parts:
         if b":" in part:
-            joined.append([part])
+            pairs.append([part])
         else:
-            joined[-1].append(part)  # a value with a comma in it
-    return [_pair(b",".join(some)) for some in joined], rest
-
-
-_HEADER: Final = re.compile(rb"""[^:,{}\[\]"]+:[^{}\[\]"]*\Z""")
-_MOST_PAIRS: Final = 1000
+            pairs[-1].append(part)  # a value with a comma in it
+    return [_pair(b",".join(some)) for some in pairs], rest
 
 
 def _pair(part: bytes) -> tuple[str, str | None]:
@@ -305,16 +343,16 @@ def _pair(part: bytes) -> tuple[str, str | None]:
 
 
 def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
-    """Key and value of a text that has both; None where there is no separator that fits.
+    """Key and value of a text that has both; None if no separator fits.
 
-    They part at the first separator behind which a JSON document, ``null`` or an encoded message stands. Only where the
-    key may be JSON itself does it take a look at the whole rest.
+    They are separated by the first separator that a JSON document, ``null`` or an encoded message follows. Only if the
+    key may be JSON itself, the whole rest is examined.
     """
     separator = layout.separator
     size = len(separator)
     tombstone = next((none for none in _NO_VALUE if text.endswith(separator + none)), None)
     places = [found.start() for found in _before_brace(separator).finditer(text)]
-    if places and text[:1] in (b"{", b"[", b'"') and not (len(places) == 1 and text[-1:] == b"}" and clear(separator)):
+    if places and text[:1] in (b"{", b"[", b'"') and not (len(places) == 1 and text[-1:] == b"}" and _clear(separator)):
         whole = [at for at in places[:_ATTEMPTS] if is_document(text[at + size :])][:1]
         places = whole or ([] if tombstone or text[-1:] == b"}" else places)
     if places:
@@ -328,7 +366,7 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
         if at < 0:
             break
         rest = text[at + size :]
-        value = rest if layout.encoding == "text" else DECODERS[layout.encoding](rest, layout.characters)
+        value = rest if layout.encoding == "text" else DECODERS[layout.encoding](rest)
         if value is not None and is_binary(value):
             return text[:at], rest
         at = text.find(separator, at + size)
@@ -340,15 +378,122 @@ def _before_brace(separator: bytes) -> re.Pattern[bytes]:
     return re.compile(re.escape(separator) + rb"(?=\{)")
 
 
-def clear(separator: bytes) -> bool:
-    """Can the separator not stand between the parts of a JSON document as tools print it?"""
+def _clear(separator: bytes) -> bool:
+    """Whether the separator cannot be between the parts of a JSON document as tools print it."""
     return bool(separator.strip(b",: "))
 
 
 def _key(key: bytes, layout: Layout) -> bytes:
-    """A key, decoded where it is encoded as values are and comes out as a message of its own would."""
+    """A key, decoded if it is encoded as values are and comes out as a message of its own would."""
     if layout.encoding != "text" and not layout.marks and key[:1] != b"{":
-        value = DECODERS[layout.encoding](key, layout.characters)
+        value = DECODERS[layout.encoding](key)
         if value is not None and begins_message(value):
             return value
     return key
+
+
+# --- lines of a file --------------------------------------------------------------------------------------------------
+
+BOM: Final = b"\xef\xbb\xbf"
+_WINDOW: Final = 4 << 20  # bytes that are looked at together; a longer line widens the window for itself
+_CACHED: Final = 1 << 18  # bytes that are compared together: the result stays in the processor's cache
+_STEP: Final = 1 << 16  # the first look for a single newline; it widens
+_NEWLINE: Final = 0x0A
+
+Marks = tuple[bytes, ...]
+
+
+def read_lines(source: Source, start: int, stop: int, layout: Layout, window: int = _WINDOW) -> Iterator[Chunk]:
+    """The lines that begin in ``[start, stop)`` of a file; the end of a line that began before is passed over."""
+    marks = layout.marks
+    strip_return = not marks or marks[0][:1] == b"{"  # values are text
+    position = first_line(source, start, marks)
+    size, next_size = 0, min(window, _CACHED)
+    while position < min(stop, source.length):
+        if not size:  # small at first, for those that take a few lines, and no further than the last line ends
+            size, next_size = min(next_size, stop - position + _STEP), min(2 * next_size, window)
+        buffer, ends = _ends(source, position, size, marks)
+        if not len(ends):
+            if size < LONGEST:
+                size = min(2 * size, LONGEST)
+                continue
+            after = first_line(source, position + LONGEST, marks)
+            reason = f"a line longer than {LONGEST:,} bytes, the maximum of a message"
+            for one in damage(position, after, reason):
+                yield Chunk(one.start, source.read(one.start, one.end), [one])
+            position, size = after, 0
+            continue
+        data = buffer[: ends[-1]].tobytes()
+        segments, at = [], 0
+        for end in ends.tolist():
+            if position + at >= stop:
+                break
+            text = data[at:end]
+            text = text[:-1] if text[-1:] == b"\n" else text
+            text = text[:-1] if strip_return and text[-1:] == b"\r" else text
+            if position + at == 0 and text.startswith(BOM):
+                text = text[len(BOM) :]
+            segments.append(Segment(position + at, position + end, parse(text, layout)))
+            at = end
+        yield Chunk(position, buffer, segments)
+        position += at
+        size = 0
+
+
+def _ends(source: Source, position: int, size: int, marks: Marks) -> tuple[Bytes, Ints]:
+    """The bytes from ``position``, and where in them lines end; the last line of the file has an end in any case."""
+    ahead = max(map(len, marks), default=0)
+    buffer = source.read(position, position + size + ahead)
+    at_end = position + len(buffer) >= source.length
+    ends = newlines(buffer, marks)
+    ends = ends[ends <= size]
+    if at_end and len(buffer) <= size and (not len(ends) or ends[-1] < len(buffer)):
+        ends = np.append(ends, len(buffer))
+    return buffer, ends
+
+
+def newlines(buffer: Bytes, marks: Marks = ()) -> Ints:
+    """The places after newlines; with marks only those where one of them follows, and the end of the buffer."""
+    some = [np.flatnonzero(buffer[at : at + _CACHED] == _NEWLINE) + at for at in range(0, len(buffer), _CACHED)]
+    behind: Ints = np.concatenate(some) + 1 if some else np.empty(0, dtype=np.int64)
+    if not marks or not len(behind):
+        return behind
+    known = behind == len(buffer)
+    for mark in marks:
+        there = np.flatnonzero(behind + len(mark) <= len(buffer))
+        for at, byte in enumerate(mark):
+            there = there[buffer[behind[there] + at] == byte]
+        known[there] = True
+    return behind[known]
+
+
+def first_line(source: Source, position: int, marks: Marks = ()) -> int:
+    """Where the first line at or after ``position`` begins; the file's end if there is none."""
+    if position <= 0:
+        return 0
+    ahead = max(map(len, marks), default=0)
+    at, step = position - 1, _STEP
+    while at < source.length:
+        buffer = source.read(at, at + step + ahead)
+        ends = newlines(buffer, marks)
+        ends = ends[ends <= step]
+        if at + len(buffer) < source.length and marks:
+            ends = ends[ends < len(buffer)]
+        if len(ends):
+            return at + int(ends[0])
+        at, step = at + step, min(2 * step, _WINDOW)
+    return source.length
+
+
+def line_holding(source: Source, offset: int, marks: Marks = ()) -> int:
+    """Where the line begins that has the byte at ``offset``."""
+    ahead = max(map(len, marks), default=0)
+    stop, step = offset + 1, _STEP
+    while stop > 1:
+        begin = max(stop - 1 - step, 0)
+        ends = begin + newlines(source.read(begin, min(stop + ahead, source.length)), marks)
+        ends = ends[ends <= offset]
+        if len(ends):
+            return int(ends[-1])
+        stop, step = begin + 1, min(2 * step, _WINDOW)
+    return 0

@@ -1,0 +1,648 @@
+"""What a file that holds messages is, detected from its content."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.containers import avro_file as avro
+from cdcwb.formats.containers.avro_file import topic_columns
+from cdcwb.formats.containers.console import (
+    BOM,
+    NO_HEADERS,
+    NULL,
+    TAIL,
+    TOKENS,
+    Layout,
+    escaped,
+    header_pairs,
+    is_document,
+    newlines,
+    parse,
+    read_lines,
+    remark,
+)
+from cdcwb.formats.containers.documents import documents_in
+from cdcwb.formats.containers.envelopes import (
+    BINARY,
+    DECODERS,
+    begins_message,
+    is_binary,
+    is_record,
+    payload_of,
+    plain_string,
+    printed_record,
+)
+from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
+from cdcwb.formats.containers.message_files import Container, Options, in_parts
+from cdcwb.formats.containers.messages import LONGEST, MESSAGE
+from cdcwb.formats.dissector import Run
+from cdcwb.formats.files import Source, compression_of, open_source
+from cdcwb.formats.json_values import is_cut_off
+from cdcwb.formats.source import open_file
+from cdcwb.words import plural
+
+__all__ = ["detect_layout", "probe", "probe_all"]
+
+_HEAD: Final = 1 << 16
+_SAMPLE: Final = 1 << 20  # bytes of text that are looked at in each place
+_LEAST_SAMPLE: Final = 1 << 14
+_SHARE_OF_FILE: Final = 128  # a sample is this part of its file, within these limits
+_LINES: Final = 200  # lines of each place
+_PAIRS: Final = 8  # of a line for the key and one for the value that are looked at
+_SHARE: Final = 0.5
+_ID: Final = 5
+_FILES: Final = 64  # that one task looks at
+_BINARY_BYTE: Final = re.compile(rb"[\x00-\x08]")
+_NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_REMARKS: Final = (NULL + b"\n", b"Processed a total of ", b"% Reached end of ")
+_TIMES: Final = (b"CreateTime:", b"LogAppendTime:", b"NO_TIMESTAMP")
+_LISTS: Final = re.compile(rb'\{.{0,4000}?"(?:records|Records|receivedMessages|messages)"\s*:\s*[\[{]', re.DOTALL)
+_CSV: Final = re.compile(rb'"?\w+"?(?:([,;\t|]) ?"?\w+"?(?:\1 ?"?\w+"?)*)\r?\Z')
+_LOST: Final = "binary messages were printed as text: bytes above 7F became U+FFFD and cannot be recovered"
+_IN_UTF16: Final = "the text is in UTF-16, which is not supported; save it as UTF-8"
+
+
+def probe_all(paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
+    """What each file is. Raises CaptureError for one that cannot be read."""
+    some = [(paths[at : at + _FILES], dict(options)) for at in range(0, len(paths), _FILES)]
+    return [one for found in run(_probe_some, some) for one in found]
+
+
+def _probe_some(task: tuple[Sequence[str], dict[str, Any]]) -> list[Container]:
+    paths, options = task
+    return [probe(path, options) for path in paths]
+
+
+def probe(path: str, options: Mapping[str, Any], limit: int | None = None) -> Container:
+    """What one file is. Options override what is detected; those that are not options of containers are ignored.
+
+    With a ``limit`` only so many bytes of a compressed file are unpacked, and the container is that of these bytes.
+
+    Raises CaptureError for a file that cannot be read, OptionError for an option that cannot be used.
+    """
+    checked = Options.parse(options)
+    with open_source(path, "binary", limit if limit is not None and _is_packed(path) else None) as source:
+        try:
+            found = _probe(source, checked, limit is None)
+        except CaptureError as error:
+            error.path = error.path or path
+            raise
+        return replace(found, compression=source.compression, problem=source.problem or found.problem)
+
+
+def _is_packed(path: str) -> bool:
+    try:
+        with open_file(path) as file:
+            return compression_of(file.read(4)) is not None
+    except OSError:
+        return False  # open_source says why
+
+
+def _probe(source: Source, options: Options, is_whole: bool) -> Container:
+    head = source.read(0, _HEAD).tobytes()
+    kind = options.container
+    if kind == "avro" or (kind is None and head.startswith(avro.MAGIC)):
+        return _avro(source, options.split_size)
+    if kind == "parquet" or (kind is None and head.startswith(b"PAR1")):
+        return _parquet(source)
+    if kind == "csv" or (kind is None and _delimiter(head) is not None):
+        return _csv(source, _delimiter(head) or ",", is_whole)
+    found = _bytes(source, head, options)
+    return found if kind is None else replace(found, evidence=f"container={kind} was given; {found.evidence}")
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _avro(source: Source, split_size: int) -> Container:
+    file = avro.AvroFile(source)
+    topic = topic_columns(file.records)
+    evidence = f"begins with Obj and 1; its blocks have the codec {file.codec}"
+    evidence += f"; its records are rows of a topic ({', '.join(topic)})" if topic else "; its records are the messages"
+    settings = {"codec": file.codec, "records": "topic" if topic else "messages"}
+    found = Container(
+        source.path,
+        "avro",
+        "row",
+        source.size,
+        problem=file.problem,
+        settings=settings if file.is_readable else {},
+        evidence=evidence if file.is_readable else "begins with Obj",
+        schema=None if topic or not file.is_readable else file.schema,
+    )
+    is_cut = source.compression is None and file.is_readable
+    return in_parts(found, split_size) if is_cut else found.in_one_part()
+
+
+def _parquet(source: Source) -> Container:
+    evidence = "begins with PAR1"
+    try:
+        file = ParquetRows(source)
+    except CaptureError as reason:
+        return Container(source.path, "parquet", "row", source.size, 1, problem=reason.message, evidence=evidence)
+    names = ", ".join(file.columns.values())
+    evidence = f"begins and ends with PAR1, and has the columns {names}"
+    unit = "message" if file.is_partition else "row"
+    settings = {"columns": names}
+    return Container(source.path, "parquet", unit, source.size, file.count, settings=settings, evidence=evidence)
+
+
+def _delimiter(head: bytes) -> str | None:
+    """The delimiter of a text whose header line names Kafka's columns: ``value`` and others."""
+    line = head.removeprefix(BOM).split(b"\n", 1)[0].rstrip(b"\r")
+    found = _CSV.match(line) if len(line) < 1000 else None
+    if found is None:
+        return None
+    delimiter = found[1].decode()
+    columns = kafka_columns([name.strip(' "') for name in line.decode("ascii", "replace").split(delimiter)])
+    return delimiter if {"topic", "partition", "offset", "key"} & columns.keys() else None
+
+
+def _csv(source: Source, delimiter: str, is_whole: bool) -> Container:
+    evidence = "is delimited text"
+    try:
+        file = CsvRows(source, delimiter)
+    except CaptureError as reason:
+        return Container(source.path, "csv", "row", source.size, 1, problem=reason.message, evidence=evidence)
+    names = ", ".join(file.columns.values())
+    evidence = f"is text delimited by '{escaped(delimiter.encode())}' with the columns {names}"
+    count = file.count() if is_whole else source.size  # no more rows than bytes
+    settings = {"columns": names, "delimiter": delimiter}
+    return Container(source.path, "csv", "row", source.size, count, settings=settings, evidence=evidence)
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def _bytes(source: Source, head: bytes, options: Options) -> Container:
+    kind = options.container
+    if kind == "message":
+        return _made(source, "message", {}, "the file is one message")
+    if not source.length and kind is None:
+        return _made(source, "lines", Layout().to_settings(), "the file is empty")
+    if kind is None and is_binary(head) and _BINARY_BYTE.search(head[:64]):
+        return _binary(source, head)
+    if kind != "lines" and _LISTS.match(head.lstrip(b" \t\r\n[")) and (listed := _listed(source, options)) is not None:
+        return listed
+    if kind in (None, "lines"):
+        lines = _lines(source, head, options)
+        share = float(lines.settings.pop("share"))
+        if kind == "lines" or share >= _SHARE:
+            return lines
+        return _documents(source, options) or _one(source, head) or lines
+    settings = {**Layout().to_settings(), "margin": escaped(_margin(source))}
+    none = "no document was found at the beginning"
+    return _documents(source, options) or _made(source, "documents", settings, none)
+
+
+def _made(source: Source, kind: str, settings: dict[str, str], evidence: str, problem: str | None = None) -> Container:
+    return Container(source.path, kind, "byte", source.size, settings=settings, evidence=evidence, problem=problem)
+
+
+def _binary(source: Source, head: bytes) -> Container:
+    """A file that begins with a binary message: either it is one, or several are printed one a line."""
+    start = BINARY if head.startswith(BINARY) else head[:_ID]
+    sample = source.read(0, 8 * _SAMPLE)
+    behind = newlines(sample, (start[:3],))
+    behind = behind[behind + _ID <= len(sample)]
+    starts = Counter(sample[at : at + _ID].tobytes() for at in behind.tolist())
+    ends = source.length > 0 and int(source.read(source.length - 1, source.length)[0]) == ord("\n")
+    if starts[start] and (start == BINARY or ends):
+        often = max(starts.values())
+        marks = (start, *sorted(found for found, times in starts.items() if found != start and times * 20 >= often))
+        if start == BINARY:
+            marks = (start,)
+        evidence = f"{plural(starts[start] + 1, 'line')} of the beginning start with {start.hex()}, as the file does"
+        return _made(source, "lines", Layout(marks=(*marks, *_REMARKS)).to_settings(), evidence)
+    what = "atMSG" if start == BINARY else f"a zero byte and the schema id {int.from_bytes(start[1:], 'big')}"
+    return _made(source, "message", {}, f"the file begins with {what}, and no other message begins after a newline")
+
+
+def _one(source: Source, head: bytes) -> Container | None:
+    """A file that is one JSON document without an end; notes may precede it."""
+    if source.length > LONGEST:
+        return None
+    front, brace, _ = head.removeprefix(BOM).partition(b"{")
+    lines = [line for line in map(bytes.strip, front.split(b"\n")) if line]
+    if not brace or not all(map(remark, lines)):
+        return None
+    evidence = f"the file begins with a JSON document that has no end{', after notes' if lines else ''}"
+    if not lines:
+        return _made(source, "message", {}, evidence)
+    settings = {**Layout().to_settings(), "margin": escaped(_margin(source))}
+    return _made(source, "documents", settings, evidence)
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def _first_documents(source: Source, margin: bytes, level: int = 0) -> list[tuple[int, int]]:
+    """Start and end of the documents at the beginning of a file that are complete."""
+    found = documents_in(source.read(0, _SAMPLE), margin, level)
+    return [(begin, end) for begin, end in found if end >= 0]
+
+
+def _documents(source: Source, options: Options) -> Container | None:
+    margin = _margin(source)
+    places = _first_documents(source, margin)
+    places = [(begin, end) for begin, end in places if is_document(source.read(begin, end).tobytes())]
+    if not places:
+        return None
+    texts = [source.read(begin, end).tobytes() for begin, end in places[:_LINES]]
+    over = sum(b"\n" in text for text in texts)
+    alone = len(places) == 1 and _blank(source, 0, places[0][0]) and _blank(source, places[0][1], source.length)
+    if alone and options.container is None and not is_record(texts[0]):
+        return _made(source, "message", {}, "the file is one JSON document")
+    fronts = [_front(source, begin) for begin, _ in places[:_LINES]]
+    leads = [front for front in fronts if not _NOTHING.match(front)]
+    detected = detect_layout([lead + b"{}" for lead in leads] if 2 * len(leads) > len(fronts) else texts, options)
+    margins = Counter(front for front in fronts if not front.strip())
+    margin = margins.most_common(1)[0][0] if margins else margin
+    evidence = f"{plural(len(places), 'JSON document')} at the beginning, {over or 'none'} of them over several lines"
+    if detected.layout != Layout():
+        evidence += f"; {detected.evidence}"
+    settings = {**detected.layout.to_settings(), "margin": escaped(margin)}
+    return _made(source, "documents", settings, evidence)
+
+
+def _listed(source: Source, options: Options) -> Container | None:
+    """A file of objects that list messages, as AWS Lambda, Pub/Sub and exports have them."""
+    first = source.read(0, _SAMPLE).tobytes()
+    for level in (1, 2):
+        places = _first_documents(source, b"", level)[:_LINES]
+        texts = [first[begin:end] for begin, end in places]
+        if texts and all(map(is_record, texts)):
+            detected = detect_layout(texts, options)
+            evidence = f"{plural(len(texts), 'message')} at the beginning in lists of messages; {detected.evidence}"
+            settings = {**detected.layout.to_settings(), "margin": "", "level": str(level)}
+            return _made(source, "documents", settings, evidence)
+    return None
+
+
+def _margin(source: Source) -> bytes:
+    """The blanks before the first opening brace, if nothing else precedes it on its line."""
+    head = source.read(0, _HEAD).tobytes()
+    at = head.find(b"{")
+    front = b"" if at < 0 else _front(source, at)
+    return b"" if front.strip() else front
+
+
+def _front(source: Source, begin: int) -> bytes:
+    """What precedes a document on its line, or follows the one before it there."""
+    text = source.read(max(begin - 4096, 0), begin).tobytes()
+    return text[max(text.rfind(b"\n"), text.rfind(b"}")) + 1 :].removeprefix(BOM)
+
+
+def _blank(source: Source, start: int, stop: int) -> bool:
+    """Whether nothing but white space (and a byte order mark) is in a range."""
+    there = source.read(start, min(stop, start + _HEAD))
+    blank = np.isin(there, list(b" \t\r\n" + (BOM if start == 0 else b"")))
+    return bool(blank.all()) and stop - start <= _HEAD
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+def _lines(source: Source, head: bytes, options: Options) -> Container:
+    marks = _marks(head)
+    texts = _sample(source, marks)
+    detected = detect_layout(texts, options)
+    key_lines = _key_lines(texts) if detected.layout == Layout() and options.separator in (None, b"\n") else None
+    if key_lines is not None:
+        end = b"\r\n" if head[: head.index(b"\n") + 1].endswith(b"\r\n") else b"\n"
+        layout = Layout(("key",), end, marks=(key_lines, *_REMARKS[1:]))
+        evidence = f"each line of a value follows one of its key, which begins with {key_lines.decode()}"
+        return _made(source, "lines", {**layout.to_settings(), "share": "1"}, evidence)
+    layout = detected.layout
+    if marks and _binary_values(texts, layout):
+        layout = replace(layout, marks=(*marks, *_REMARKS[1:]))
+    problem = None
+    if head.startswith(_UTF16):
+        problem = _IN_UTF16
+    elif any(b"\xef\xbf\xbd" in text and (BINARY in text or b"\\u0000" in text or b"\0" in text) for text in texts):
+        problem = _LOST
+    settings = {**layout.to_settings(), "share": str(detected.share)}
+    return _made(source, "lines", settings, detected.evidence, problem)
+
+
+def _key_lines(texts: Sequence[bytes]) -> bytes | None:
+    """What the lines of keys begin with, if each line of a value follows one of its key; None if not. A value has the
+    fields of its key somewhere."""
+    texts = [text for text in texts if text.lstrip()[:1] == b"{" or (text.strip() and not remark(text.strip()))]
+    pairs = list(zip(texts[: 2 * _PAIRS : 2], texts[1 : 2 * _PAIRS : 2], strict=False))
+    values = [value for _, value in pairs]
+    common = _common([key for key, _ in pairs])
+    ends = (found.end() for found in re.finditer(rb'":', common))
+    prefix = next((common[:end] for end in ends if not any(one.startswith(common[:end]) for one in values)), None)
+    if prefix is None or all(one.strip() == NULL for one in values):
+        return None
+    return prefix if all(_is_keyed(value, key) for key, value in pairs) else None
+
+
+def _is_keyed(value: bytes, key: bytes) -> bool:
+    try:
+        fields, content = json.loads(key), json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    fields = fields.get("payload", fields) if isinstance(fields, dict) else None
+    if not isinstance(fields, dict) or not fields:
+        return False
+    return content is None or (isinstance(content, dict) and _has_fields(content, fields))
+
+
+def _has_fields(content: Any, fields: Mapping[str, Any]) -> bool:
+    if isinstance(content, dict):
+        has_all = all(name in content and content[name] == value for name, value in fields.items())
+        return has_all or any(_has_fields(one, fields) for one in content.values())
+    return isinstance(content, list) and any(_has_fields(one, fields) for one in content)
+
+
+def _marks(head: bytes) -> tuple[bytes, ...]:
+    """The beginnings of lines whose values may be raw bytes, with newlines."""
+    if _BINARY_BYTE.search(head) is None:
+        return ()
+    for name, token in TOKENS.items():
+        if token.match(head):
+            return _TIMES if name == "timestamp" else (head[: head.index(b":") + 1],)
+    return ()
+
+
+def _binary_values(texts: list[bytes], layout: Layout) -> bool:
+    rests = [text.split(layout.separator, len(layout.fields))[-1] for text in texts]
+    return 2 * sum(map(is_binary, rests)) > len(rests)
+
+
+def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
+    """Lines from the beginning, the middle and the end of a file, without their ends."""
+    texts: list[bytes] = []
+    share = source.length // _SHARE_OF_FILE
+    for start in sorted({0, source.length // 2, max(source.length - _SAMPLE, 0)}):
+        window = min(max(share, _LEAST_SAMPLE if start else _HEAD), _SAMPLE)
+        for chunk in read_lines(source, start, min(start + _SAMPLE, source.length), Layout(marks=marks), window):
+            for one in chunk.segments[:_LINES]:
+                text = chunk.buffer[one.start - chunk.base : one.end - chunk.base].tobytes()
+                texts.append(text.removesuffix(b"\n").removesuffix(b"\r").removeprefix(BOM))
+            break
+        if source.length <= _SAMPLE:
+            break
+    return texts
+
+
+# --- layout of lines --------------------------------------------------------------------------------------------------
+
+_SEPARATORS: Final = (
+    b"\t",
+    b" | ",
+    b"|",
+    b", ",
+    b",",
+    b"; ",
+    b";",
+    b" : ",
+    b"::",
+    b" - ",
+    b": ",
+    b":",
+    b" ",
+    b"-",
+    b"=",
+)
+"""What people use as a separator, the longer before what it contains."""
+_RUN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]+")
+
+
+class Detected(NamedTuple):
+    """A layout, why, and the share of the lines that are whole messages under it."""
+
+    layout: Layout
+    evidence: str
+    share: float
+
+
+def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
+    """The layout of lines (without their ends), as most of them show it; given options override it."""
+    texts = [line for line in lines if line.strip()]
+    texts = [text for text in texts if text.lstrip()[:1] == b"{" or _is_printed(text) or not remark(text.strip())]
+    if not texts:
+        return Detected(_given(Layout(), options), "no line has evidence", 0.0)
+    records = [text for text in texts if text.lstrip()[:1] == b"{" and is_record(text)]
+    printed = sum(map(_is_printed, texts))
+    if 2 * printed > len(texts):
+        layout = _given(Layout(records=True), options)
+        evidence = f"{printed:,} of {len(texts):,} lines are records of a topic, as Java or Python prints them"
+    elif 2 * len(records) > len(texts):
+        payloads = [plain_string(raw) for text in records if (raw := payload_of(text))[:1] == b'"']
+        encoding, why = _encoding([text for text in payloads if text is not None])
+        layout = _given(Layout(records=True, encoding=encoding), options)
+        evidence = f"{len(records):,} of {len(texts):,} lines are JSON objects with a message in them{why}"
+    else:
+        separator, tokens, rests = _tokens(texts, options)
+        layout, evidence = _values(texts, separator, tokens, rests, options)
+    whole = sum(_is_whole(text, layout) for text in texts)
+    return Detected(layout, evidence, whole / len(texts))
+
+
+def _is_printed(text: bytes) -> bool:
+    return b"ConsumerRecord(" in text and printed_record(text) is not None
+
+
+def _given(layout: Layout, options: Options) -> Layout:
+    if options.encoding is not None:
+        layout = replace(layout, encoding=options.encoding)
+    return layout if options.separator is None else replace(layout, separator=options.separator)
+
+
+def _is_whole(text: bytes, layout: Layout) -> bool:
+    found = parse(text, layout)
+    if found.state != MESSAGE:
+        return False
+    if found.value is None:
+        return True
+    return is_document(found.value) if found.value.lstrip()[:1] == b"{" else is_binary(found.value)
+
+
+def _tokens(texts: Sequence[bytes], options: Options) -> tuple[bytes | None, tuple[str, ...], list[bytes]]:
+    """The separator as the properties with names show it, these properties, and what follows them."""
+    first = [(text, found) for text in texts if (found := _first_token(text)) is not None]
+    if 2 * len(first) <= len(texts):
+        return options.separator, (), list(texts)
+    separator = options.separator or _leading([text[found.end() :] for text, found in first])
+    if separator is None:
+        return None, (), list(texts)
+    rows = [_walk(text, separator) for text, _ in first]
+    tokens = Counter(names for names, _ in rows).most_common(1)[0][0]
+    return separator, tokens, [rest for names, rest in rows if names == tokens]
+
+
+def _first_token(text: bytes) -> re.Match[bytes] | None:
+    return next(filter(None, (token.match(text) for token in TOKENS.values())), None)
+
+
+def _walk(text: bytes, separator: bytes) -> tuple[tuple[str, ...], bytes]:
+    names = []
+    for name, token in TOKENS.items():
+        found = token.match(text)
+        if found is not None and text.startswith(separator, found.end()):
+            names.append(name)
+            text = text[found.end() + len(separator) :]
+    return tuple(names), text
+
+
+def _leading(texts: Sequence[bytes]) -> bytes | None:
+    """The separator that (nearly) all of these begin with."""
+    texts = [text for text in texts if text]
+    run = _RUN.match(_common(texts[:100]))
+    known = (one for one in _SEPARATORS if texts and _nearly_all(text.startswith(one) for text in texts))
+    return _longer(next(known, None), run[0] if run else b"")
+
+
+def _trailing(leads: Sequence[bytes]) -> bytes | None:
+    """The separator that (nearly) all of these end with."""
+    run = _RUN.match(_common([lead[::-1] for lead in leads[:100]]))
+    known = (one for one in _SEPARATORS if leads and _nearly_all(lead.endswith(one) for lead in leads))
+    return _longer(next(known, None), run[0][::-1] if run else b"")
+
+
+def _longer(known: bytes | None, run: bytes) -> bytes | None:
+    """The known separator, or all of the run of signs that it is part of; a tab, and one that is there twice because
+    nothing is between, are whole."""
+    if known is None or known == b"\t" or known * (len(run) // len(known)) == run or len(known) > len(run):
+        return known or run or None
+    return run
+
+
+def _common(texts: Sequence[bytes]) -> bytes:
+    """What all of the texts begin with."""
+    low, high = min(texts, default=b""), max(texts, default=b"")
+    same = next((at for at, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
+    return low[:same]
+
+
+def _nearly_all(votes: Iterator[bool]) -> bool:
+    found = list(votes)
+    return sum(found) * 10 >= len(found) * 9
+
+
+def _values(
+    texts: Sequence[bytes], separator: bytes | None, tokens: tuple[str, ...], rests: list[bytes], options: Options
+) -> tuple[Layout, str]:
+    """The layout of lines that begin with these properties, which the ``rests`` follow."""
+    tail = separator is not None and _nearly_all(_has_tail(rest, separator) for rest in rests)
+    if tail and separator is not None:
+        rests = [rest.rpartition(separator)[0] for rest in rests]
+    leads, values = _leads(rests, separator)
+    if separator is None and leads:
+        separator = _trailing([lead for lead in leads if lead])
+    before: tuple[str, ...] = ()
+    if separator is not None and 2 * sum(bool(lead) for lead in leads) > len(leads):
+        before = _before([lead[: -len(separator)] for lead in leads if lead.endswith(separator)], separator)
+    encoding, why = _encoding(values)
+    fields = (*tokens, *before, *((TAIL,) if tail else ()))
+    layout = Layout(fields, separator or b"\t", encoding)
+    evidence = f"{len(rests):,} of {len(texts):,} lines hold "
+    evidence += (
+        f"{', '.join([*fields, 'value'])} with '{escaped(layout.separator)}' between" if fields else "a value each"
+    )
+    return _given(layout, options), evidence + why
+
+
+def _has_tail(text: bytes, separator: bytes) -> bool:
+    value, found, partition = text.rpartition(separator)
+    return bool(found) and partition.isdigit() and value[-1:] == b"}"
+
+
+def _leads(texts: Sequence[bytes], separator: bytes | None) -> tuple[list[bytes], list[bytes]]:
+    """What precedes the value of each text, with its separator, and the values; texts that do not show it are left
+    out."""
+    leads: list[bytes] = []
+    values: list[bytes] = []
+    for text in texts:
+        at = _value_at(text, separator)
+        if at is not None:
+            leads.append(text[:at])
+            values.append(text[at:])
+    return leads, values
+
+
+def _value_at(text: bytes, separator: bytes | None) -> int | None:
+    if is_document(text) or is_cut_off(text):
+        return 0
+    if text.lstrip()[:1] in (b"{", b"["):  # a key in JSON
+        end = _document_end(text)
+        at = text.find(b"{", end)
+        if end and at > 0:
+            return at
+        if end and text.endswith(NULL):
+            return len(text) - len(NULL)
+    if _begins_encoded(text):
+        return 0
+    at = text.find(b"{")
+    for _ in range(16):
+        if at < 0:
+            break
+        if is_document(text[at:]):
+            return at
+        at = text.find(b"{", at + 1)
+    for known in (separator,) if separator else _SEPARATORS:
+        at = text.find(known)
+        for _ in range(8):
+            if at < 0:
+                break
+            if _begins_encoded(text[at + len(known) :]) or text[at + len(known) :] == NULL:
+                return at + len(known)
+            at = text.find(known, at + 1)
+    return None
+
+
+def _document_end(text: bytes) -> int:
+    """Where the JSON value ends that the text begins with; 0 if there is none."""
+    try:
+        plain = text.decode("latin-1")
+        return json.JSONDecoder().raw_decode(plain, len(plain) - len(plain.lstrip()))[1]
+    except (ValueError, RecursionError):
+        return 0
+
+
+def _begins_encoded(text: bytes) -> bool:
+    """Whether the text is a binary message, or one in another encoding."""
+    if is_binary(text):
+        return True
+    values = (decode(text) for decode in DECODERS.values())
+    return any(value is not None and begins_message(value) for value in values)
+
+
+def _before(leads: Sequence[bytes], separator: bytes) -> tuple[str, ...]:
+    """Whether these are headers, a key, or both."""
+    if all(map(is_document, leads)):
+        return ("key",)
+    found = [header_pairs(lead + separator, separator) for lead in leads]
+    if leads and all(pairs is not None for pairs, _ in found):
+        if all(rest for _, rest in found):
+            return ("headers", "key")
+        alone = [lead for lead, (_, rest) in zip(leads, found, strict=True) if not rest]
+        if len(alone) == len(leads) and any(lead == NO_HEADERS or lead.count(b":") > 1 for lead in leads):
+            return ("headers",)
+    return ("key",)
+
+
+def _encoding(values: Sequence[bytes]) -> tuple[str, str]:
+    """The encoding of most values, and why."""
+    others = [value for value in values if value.strip() != NULL and not is_document(value) and not is_binary(value)]
+    counts = {
+        name: sum((value := decode(text)) is not None and begins_message(value) for text in others)
+        for name, decode in DECODERS.items()
+    }
+    best = max(counts, key=lambda name: counts[name])
+    if counts[best] * 2 > len(others):
+        what = "JSON objects as Python prints them" if best == "python" else best
+        return best, f"; {plural(counts[best], 'value')} in {best}" if best != "python" else f"; {what}"
+    return "text", ""

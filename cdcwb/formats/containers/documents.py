@@ -1,0 +1,309 @@
+"""Where JSON documents that follow each other begin and end, over lines or within them, in an array or not.
+
+Square brackets do not count: in a document every brace is closed, whatever array it is in, and an array around the
+documents is passed over; so are objects around them, if a tool lists its messages in such (``level``). Two things show
+that a document is damaged, and end it where the next line begins as documents do: a newline inside a string, which JSON
+does not allow, and an object that begins where a line of a new document would (the margin) although no value may be
+there. Such a document is a message up to there: who parses it says what is wrong.
+
+Between documents, lines of nothing but white space, commas and square brackets belong to the document before them, and
+what precedes a document on its own line belongs to that, unless it is a note; other lines are segments of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cdcwb.formats.containers.console import BOM, Layout, parse, remark
+from cdcwb.formats.containers.envelopes import unwrap
+from cdcwb.formats.containers.messages import (
+    FILLER,
+    LONGEST,
+    MALFORMED,
+    MESSAGE,
+    PIECE,
+    Bytes,
+    Chunk,
+    Ints,
+    Parsed,
+    Segment,
+    damage,
+    shown,
+)
+from cdcwb.formats.files import Source
+from cdcwb.formats.kernels import interpreted, kernel, read_only
+
+__all__ = ["documents_in", "read_documents"]
+
+Int: TypeAlias = Any
+
+_DEPTH: Final = 1000  # objects and arrays inside each other; deeper ones end the document
+_WINDOW: Final = 1 << 16
+_MOST_WINDOW: Final = 8 << 20
+_SMALL: Final = 1 << 15  # bytes for which nothing is compiled
+_NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
+_EMPTY: Final = re.compile(rb"\s*\n")  # all blank lines that follow each other
+_TOO_LONG: Final = f"a JSON document whose end cannot be found: a document longer than {LONGEST:,} bytes"
+_NO_DATA: Final = "white space between documents"
+
+
+@kernel
+def _blank(c: Int) -> bool:
+    return bool(c == 32 or c == 10 or c == 13 or c == 9)
+
+
+@kernel
+def _is_margin(text: Bytes, at: Int, margin: Bytes) -> bool:
+    """Whether a line begins before ``at`` with the margin alone."""
+    before = at - len(margin) - 1
+    if before < 0 or text[before] != 10:
+        return False
+    for place in range(len(margin)):  # noqa: SIM110  (a kernel)
+        if text[before + 1 + place] != margin[place]:
+            return False
+    return True
+
+
+@kernel
+def _resumed(text: Bytes, at: Int, margin: Bytes) -> Int:
+    """Where the next line at or after ``at`` begins that is a margin and an opening brace; the end if there is none."""
+    while at < len(text):
+        if text[at] == 123 and _is_margin(text, at, margin):
+            return at
+        at += 1
+    return at
+
+
+@kernel
+def _scan(text: Bytes, depth: Int, level: Int, margin: Bytes, brackets: Bytes, begins: Ints, ends: Ints) -> Int:
+    """Fills ``begins`` and ``ends`` with the documents that are objects inside of ``level`` others, and returns their
+    number; the last has the end -1 if the text ends first. ``depth`` objects are open at the start; ``brackets`` has
+    room for what is open in a document."""
+    number: Int = 0
+    at: Int = 0
+    open_ = 0  # brackets and braces in the document
+    inside = False
+    last = 0  # the last character of the document outside of strings that is not blank
+    while at < len(text):
+        c = np.int64(text[at])
+        if c == 34:
+            at += 1
+            broken = False
+            while at < len(text) and text[at] != 34:
+                if text[at] == 10:
+                    broken = True
+                    break
+                at += 2 if text[at] == 92 else 1
+            if broken:
+                if not inside:  # a quote in the text between documents
+                    continue
+                at = _resumed(text, at, margin)
+                if at < len(text):
+                    ends[number - 1] = at - len(margin)
+                    inside, depth = False, level
+                continue
+            last = 34
+        elif c == 123:
+            if inside and _is_margin(text, at, margin):
+                is_value = last == 58 or (open_ > 0 and brackets[open_ - 1] == 91 and (last == 91 or last == 44))
+                if not is_value:
+                    ends[number - 1] = at - len(margin)
+                    inside, depth = False, level
+                    continue
+            if not inside and depth == level:
+                if number >= len(begins):
+                    return number
+                begins[number], ends[number] = at, -1
+                number += 1
+                inside, open_ = True, 0
+            depth += 1
+            if inside:
+                if open_ >= len(brackets):
+                    at = _resumed(text, at + 1, margin)
+                    if at < len(text):
+                        ends[number - 1] = at - len(margin)
+                        inside, depth = False, level
+                    continue
+                brackets[open_] = 123
+                open_ += 1
+            last = c
+        elif c == 91:
+            if inside:
+                if open_ >= len(brackets):
+                    at = _resumed(text, at + 1, margin)
+                    if at < len(text):
+                        ends[number - 1] = at - len(margin)
+                        inside, depth = False, level
+                    continue
+                brackets[open_] = 91
+                open_ += 1
+            last = c
+        elif c == 93:
+            if inside and open_ > 0 and brackets[open_ - 1] == 91:
+                open_ -= 1
+            last = c
+        elif c == 125:
+            while inside and open_ > 0 and brackets[open_ - 1] == 91:
+                open_ -= 1
+            open_ -= 1 if open_ > 0 else 0
+            depth -= 1 if depth > 0 else 0
+            if inside and depth == level:
+                ends[number - 1] = at + 1
+                inside = False
+            last = c
+        elif not _blank(c):
+            last = c
+        at += 1
+    return number
+
+
+def documents_in(data: Bytes, margin: bytes, level: int = 0, depth: int = 0) -> list[tuple[int, int]]:
+    """Start and end of the documents in some bytes; the last has the end -1 if the bytes end first. ``depth`` objects
+    are open at the start."""
+    most = int(np.count_nonzero(data == ord("{")))
+    begins, ends = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    brackets = np.empty(_DEPTH, dtype=np.uint8)
+    edge = read_only(np.frombuffer(margin, np.uint8))
+    with interpreted() if len(data) <= _SMALL else contextlib.nullcontext():
+        number = int(_scan(read_only(data), depth, level, edge, brackets, begins, ends))
+    return list(zip(begins[:number].tolist(), ends[:number].tolist(), strict=True))
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+
+class _Piece(NamedTuple):
+    """The text up to ``end``: a document, another text that is a segment, or nothing (None) that belongs to the
+    document before it, or to the one after it if ``is_lead``."""
+
+    end: int
+    parsed: Parsed | None
+    is_document: bool = False
+    is_lead: bool = False
+
+
+def read_documents(source: Source, layout: Layout, margin: bytes, level: int) -> Iterator[Chunk]:
+    """All segments of a file. ``margin``: the blanks before the braces of documents at line starts; ``level``: the
+    objects around each document; ``layout``: what may precede a document on its line."""
+    done, depth, size = 0, 0, _WINDOW
+    while done < source.length:
+        buffer = source.read(done, done + size)
+        text = buffer.tobytes()
+        is_last = done + len(text) >= source.length
+        found = documents_in(buffer, margin, level, depth)
+        if is_last and found and found[-1][1] < 0:
+            found[-1] = (found[-1][0], len(text))
+        stop = len(text)
+        if not is_last and not found and not level:
+            stop = text.rfind(b"\n") + 1 or (stop if stop > LONGEST else 0)
+        if not is_last and found and (len(text) <= LONGEST or found[-1][1] < 0):
+            stop = found.pop()[0]  # it is read again, with what follows it
+        pieces = _pieces(text, found, stop, layout, level, done == 0)
+        segments = list(_joined(pieces, done, len(text) if is_last else 0))
+        used = segments[-1].end - done if segments else 0
+        if not used and len(text) > LONGEST:
+            used = _resume(source, done + len(text), margin) - done
+            segments = list(damage(done, done + used, _TOO_LONG))
+            buffer = source.read(done, done + used)
+        if used:
+            yield Chunk(done, buffer[:used], segments)
+            depth = level
+        done, size = done + used, min(2 * size, _MOST_WINDOW if used else LONGEST + _WINDOW)
+
+
+def _resume(source: Source, at: int, margin: bytes) -> int:
+    """Where the next line after ``at`` begins with the margin and an opening brace; the end of the file without one."""
+    start = b"\n" + margin + b"{"
+    while at < source.length:
+        found = source.read(at, at + _MOST_WINDOW).tobytes().find(start)
+        if found >= 0:
+            return at + found + 1
+        at += _MOST_WINDOW - len(start)
+    return source.length
+
+
+def _pieces(
+    text: bytes, found: list[tuple[int, int]], stop: int, layout: Layout, level: int, is_first: bool
+) -> Iterator[_Piece]:
+    """The documents up to ``stop``, and the texts between them. The last text is without what may precede a document on
+    its line."""
+    at = len(BOM) if is_first and text.startswith(BOM) else 0
+    for begin, end in found:
+        yield from _lines(text, at, begin, layout, level)
+        at = begin if level else max(at, text.rfind(b"\n", at, begin) + 1)
+        lead, value = text[at:begin], text[begin:end].rstrip()
+        parsed = unwrap(value, layout.encoding) if layout.records else None
+        parsed = parsed or Parsed(MESSAGE, value)
+        if _NOTHING.match(lead):
+            yield _Piece(begin, None, is_lead=True)
+        elif remark(lead.strip()):
+            yield _Piece(begin, parse(lead, layout))
+        else:
+            before = parse(lead + b"{}", layout)
+            if before.value == b"{}":
+                parsed = before._replace(value=value)
+            else:
+                yield _Piece(
+                    begin, Parsed(MALFORMED, None, reason=f"a JSON document was expected, found {shown(lead)}")
+                )
+        is_too_long = end - begin > LONGEST
+        yield _Piece(end, Parsed(MALFORMED, None, reason=_TOO_LONG) if is_too_long else parsed, not is_too_long)
+        at = end
+    yield from _lines(text, at, stop, layout, level)
+
+
+def _lines(text: bytes, at: int, stop: int, layout: Layout, level: int) -> Iterator[_Piece]:
+    """The complete lines of a text without documents; around listed messages all of it."""
+    if level:
+        yield _Piece(stop, None)
+        return
+    while newline := text.find(b"\n", at, stop) + 1:
+        if (blank := _EMPTY.match(text, at, stop)) is not None:
+            newline = blank.end()
+        yield _line(text[at:newline], newline, layout)
+        at = newline
+    if at < stop == len(text):
+        yield _line(text[at:stop], stop, layout)
+
+
+def _line(line: bytes, end: int, layout: Layout) -> _Piece:
+    if _NOTHING.match(line):
+        return _Piece(end, None)
+    found = parse(line.rstrip(b"\r\n"), layout)
+    if found.state == MESSAGE and found.value is not None:
+        found = Parsed(MALFORMED, None, reason=f"a JSON document was expected, found {shown(line.strip())}")
+    return _Piece(end, found)
+
+
+def _joined(pieces: Iterable[_Piece], base: int, length: int) -> Iterator[Segment]:
+    """The pieces as segments, each with the text that carries nothing. ``length``: if the file ends there."""
+    document: Segment | None = None
+    start = 0
+    for end, parsed, is_document, is_lead in pieces:
+        if parsed is None:
+            if document is not None and not is_lead and end - start <= PIECE:
+                document, start = document._replace(end=base + end), end
+            elif end - start > PIECE:
+                if document is not None:
+                    yield document
+                yield from damage(base + start, base + end, _NO_DATA, FILLER)
+                document, start = None, end
+            continue
+        if document is not None:
+            yield document
+        segment = Segment(base + start, base + end, parsed)
+        document = segment if is_document else None
+        if parsed.state == MALFORMED and not is_document:
+            yield from damage(base + start, base + end, parsed.reason or "")
+        elif not is_document:
+            yield segment
+        start = end
+    if document is not None:
+        yield document
+    if start < length:
+        yield from damage(base + start, base + length, _NO_DATA, FILLER)

@@ -1,0 +1,392 @@
+"""Messages that a tool wrapped into an object or printed as a record, and binary values as text: base64, hex digits.
+
+Every tool has names of its own for the parts of a message (:data:`_PARTS`), and may print a payload as a text or, if it
+decoded it, as JSON. A text that has none of them is a message itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import binascii
+import codecs
+import re
+from collections.abc import Callable, Mapping
+from itertools import zip_longest
+from typing import Any, Final
+
+import msgspec
+
+from cdcwb.formats.containers.messages import MALFORMED, MESSAGE, Parsed, header_facts, shown, text_of, time_text
+
+__all__ = [
+    "BINARY",
+    "DECODERS",
+    "TIME_TYPES",
+    "begins_message",
+    "is_binary",
+    "is_record",
+    "payload_of",
+    "plain_string",
+    "printed_record",
+    "unwrap",
+]
+
+# --- encodings --------------------------------------------------------------------------------------------------------
+
+BINARY: Final = b"atMSG"
+"""The beginning of Qlik's envelope in Avro."""
+
+_ID: Final = 5  # bytes of a zero byte and a schema id
+_BLANK: Final = b" \t\r\n"
+_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+_HEX: Final = re.compile(rb"(?:0[xX]|\\x)?((?:[0-9A-Fa-f]{2}[ :]?)+)\Z")
+_PRINTED: Final = re.compile(rb"\s*\{'")
+_MOST_LITERAL: Final = 1 << 20  # bytes of a message as Python prints it: to parse it takes a hundred times its size
+
+
+def begins_message(value: bytes) -> bool:
+    """Whether it begins as a message does: with a JSON object, ``atMSG``, or a zero byte and a schema id."""
+    return value.lstrip(_BLANK).startswith(b"{") or is_binary(value)
+
+
+def is_binary(value: bytes) -> bool:
+    """Whether it begins as a binary message does."""
+    return value.startswith(BINARY) or (len(value) > _ID and value[0] == 0)
+
+
+def base64(text: bytes) -> bytes | None:
+    """The bytes of a base64 text, in either alphabet, with or without its padding; None if it is none."""
+    text = _unquoted(text.strip()).rstrip(b"=")
+    if b"-" in text or b"_" in text:
+        text = text.translate(_URL_SAFE)
+    try:
+        return binascii.a2b_base64(text + b"=" * (-len(text) % 4), strict_mode=True) if text else None
+    except binascii.Error:
+        return None
+
+
+def hexadecimal(text: bytes) -> bytes | None:
+    r"""The bytes of hex digits, in pairs that blanks may separate, after ``0x`` or ``\x`` or nothing; None if they are
+    none."""
+    found = _HEX.match(_unquoted(text.strip()))
+    return None if found is None else binascii.unhexlify(found[1].translate(None, b" :"))
+
+
+def python(text: bytes) -> bytes | None:
+    """The JSON text of an object as Python prints it; None if it is none."""
+    if len(text) > _MOST_LITERAL or not _PRINTED.match(text):
+        return None
+    try:
+        value = ast.literal_eval(text.strip().decode())
+        return msgspec.json.encode(value) if isinstance(value, dict) else None
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, msgspec.MsgspecError):
+        return None
+
+
+DECODERS: Final[dict[str, Callable[[bytes], bytes | None]]] = {"base64": base64, "hex": hexadecimal, "python": python}
+"""The decoder of each encoding."""
+
+
+def _unquoted(text: bytes) -> bytes:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in b"'\"" else text
+
+
+# --- objects that wrap messages ---------------------------------------------------------------------------------------
+
+_PARTS: Final = {
+    "value": ("payload", "value", "content", "data", "body", "Body"),
+    "key": ("key", "partitionKey"),
+    "topic": ("topic",),
+    "partition": ("partition", "partitionID", "partitionId"),
+    "offset": ("offset", "sequenceNumber", "SequenceNumber", "messageId"),
+    "timestamp": (
+        "ts", "timestamp", "approximateArrivalTimestamp", "publishTime", "enqueuedTimeUtc", "EnqueuedTimeUtc",
+    ),
+    "timestamp_type": ("tstype", "timestampType"),
+    "headers": ("headers", "attributes", "properties", "Properties"),
+    "error": ("payload_error",),
+}  # fmt: skip
+"""What tools call the parts of a message: kcat (``payload``, ``ts``), a topic saved as JSON, the REST proxy, rpk, AWS
+Lambda (``value``), Kafka UIs (``content``, ``partitionID``), Kinesis and Pub/Sub (``data``), Event Hubs (``body``)."""
+
+_INSIDE: Final = {"kinesis": "sequenceNumber", "message": "messageId"}
+"""Objects in a record that have its message (Kinesis, Pub/Sub), and a field that shows it."""
+_ALONE: Final = ("enqueuedTimeUtc", "EnqueuedTimeUtc")
+"""Times of Event Hubs, whose records name neither a topic nor a partition."""
+
+TIME_TYPES: Final = {
+    "create": "CreateTime",
+    "logappend": "LogAppendTime",
+    "0": "CreateTime",
+    "1": "LogAppendTime",
+    "createtime": "CreateTime",
+    "create_time": "CreateTime",
+    "log_append_time": "LogAppendTime",
+    "logappendtime": "LogAppendTime",
+}
+"""How tools spell the types of timestamps, in lower case, and how Kafka does."""
+
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_string: Final = msgspec.json.Decoder(str)
+_anything: Final = msgspec.json.Decoder()
+_INVALID: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
+
+
+def _fields(text: bytes) -> dict[str, bytes]:
+    return {name: bytes(raw) for name, raw in _object.decode(text).items()}
+
+
+def _parts(text: bytes) -> dict[str, bytes] | None:
+    """The parts of a wrapped message as they are in the text; None if it is no such object. Raises what msgspec raises
+    for invalid JSON."""
+    fields = _fields(text)
+    is_record = any(name in fields for name in _ALONE)
+    for name, shows in _INSIDE.items():
+        inner = _fields(fields[name]) if fields.get(name, b"")[:1] == b"{" else {}
+        if inner.get("data", b"")[:1] == b'"' and shows in inner:
+            fields, is_record = {**fields, **inner}, True
+    parts = {part: fields[name] for part, names in _PARTS.items() if (name := _first(names, fields)) is not None}
+    places = sum(part in parts for part in ("topic", "partition", "offset"))
+    if "value" in parts and (is_record or places >= 2):
+        return parts
+    return {**parts, "value": b"null"} if places == 3 and "timestamp" in parts else None  # rpk leaves out a null value
+
+
+def _first(names: tuple[str, ...], fields: Mapping[str, bytes]) -> str | None:
+    return next((name for name in names if name in fields), None)
+
+
+def is_record(text: bytes) -> bool:
+    """Whether the text is a JSON object that wraps a message."""
+    try:
+        return _parts(text) is not None
+    except _INVALID:
+        return False
+
+
+def payload_of(text: bytes) -> bytes:
+    """The payload of a wrapped message as it is in the text, with its quotes; empty if there is none."""
+    try:
+        return (_parts(text) or {}).get("value", b"")
+    except _INVALID:
+        return b""
+
+
+def unwrap(text: bytes, encoding: str) -> Parsed | None:
+    """The message in a wrapping object; None for a JSON object that wraps none."""
+    try:
+        parts = _parts(text)
+    except _INVALID as error:
+        return Parsed(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {error}")
+    if parts is None:
+        return None
+    facts = _facts(parts)
+    key = _key(parts.get("key", b""), encoding)
+    failed = _text(parts.get("error", b""))
+    if failed is not None:
+        return Parsed(MALFORMED, None, key, facts, f"the tool that wrote it did not decode the value: {failed}")
+    raw = _payload(parts["value"])
+    value = _value(raw, encoding)
+    if value is None and raw != b"null":
+        return Parsed(MALFORMED, None, key, facts, f"a value in {encoding} was expected, found {shown(raw)}")
+    return Parsed(MESSAGE, None if value == b"null" else value, key, facts)
+
+
+def _payload(raw: bytes) -> bytes:
+    """A value without the object of Redpanda Console around it."""
+    if raw[:1] == b"{" and b'"encoding"' in raw and b'"payload"' in raw:
+        fields = _fields(raw)
+        if {"encoding", "payload"} <= fields.keys() and "schema" not in fields:
+            return fields["payload"]
+    return raw
+
+
+def plain_string(raw: bytes) -> bytes | None:
+    """The text of a JSON string (with its quotes) in UTF-8."""
+    if b"\\" not in raw:
+        return raw[1:-1]
+    try:
+        return _string.decode(raw).encode()
+    except _INVALID:
+        return None
+
+
+def _binary_string(raw: bytes) -> bytes | None:
+    """The bytes of a JSON string as kcat prints them: control characters are escaped, others are the bytes."""
+    try:
+        return _string.decode(raw.decode("latin-1").encode()).encode("latin-1")
+    except _INVALID:
+        return None
+
+
+def _value(raw: bytes, encoding: str) -> bytes | None:
+    """A value: a text is what it stands for, other JSON as it is. None: null, or it cannot be decoded."""
+    if raw[:1] != b'"':
+        return None if raw == b"null" else raw
+    inside = raw[1:64].lstrip()
+    if encoding in DECODERS and not inside.startswith(b"{"):
+        plain = plain_string(raw)
+        return None if plain is None else DECODERS[encoding](plain)
+    odd = not _is_utf8(raw)
+    if odd or inside.startswith((BINARY, rb"\u00")):
+        value = _binary_string(raw)
+        if value is not None and (odd or is_binary(value)):
+            return value
+    return plain_string(raw)
+
+
+def _key(raw: bytes, encoding: str) -> bytes | None:
+    """A key likewise; one in base64 or hex digits must be text or a binary message."""
+    raw = _payload(raw)
+    if raw in (b"", b"null"):
+        return None
+    if encoding in DECODERS and raw[:1] == b'"':
+        value = _value(raw, encoding)
+        if value is not None and (is_binary(value) or _is_utf8(value)):
+            return value
+    value = _value(raw, "text")
+    return raw if value is None else value
+
+
+def _is_utf8(raw: bytes) -> bool:
+    if raw.isascii():
+        return True
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _facts(parts: Mapping[str, bytes]) -> dict[str, str | None]:
+    facts = {name: _text(parts.get(name, b"")) for name in ("topic", "partition", "offset")}
+    time = _text(parts.get("timestamp", b""))
+    if time is not None and time != "-1":
+        digits = time.removeprefix("-")
+        if digits.isdecimal() and len(digits) < 19:
+            time = time_text(int(time))
+        elif (seconds := re.fullmatch(r"(\d{9,11})\.(\d{1,3})\d*", time)) is not None:  # of Kinesis
+            time = time_text(int(seconds[1]) * 1000 + int(seconds[2].ljust(3, "0")))
+        facts["timestamp"] = time
+    kind = _text(parts.get("timestamp_type", b""))
+    if kind is not None:
+        facts["timestamp_type"] = TIME_TYPES.get(kind.lower(), kind)
+    headers = parts.get("headers", b"null")
+    return facts if headers == b"null" else facts | header_facts(_pairs(headers))
+
+
+def _text(raw: bytes) -> str | None:
+    """A scalar as text; null and a missing one is None."""
+    if raw in (b"", b"null"):
+        return None
+    plain = plain_string(raw) if raw[:1] == b'"' else raw
+    return text_of(raw if plain is None else plain)
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str | None]]:
+    """Names and values of headers: a list of both in turn (kcat), a list of objects, or an object."""
+    odd = not _is_utf8(raw)  # values are bytes: they are read as characters of one byte each
+    try:
+        found: Any = _anything.decode(raw.decode("latin-1").encode() if odd else raw)
+    except _INVALID:
+        return [("", text_of(raw))]
+    pairs: list[tuple[Any, Any]]
+    if isinstance(found, dict):
+        pairs = [(name, item) for name, items in found.items() for item in _listed(items)]
+    elif not isinstance(found, list):
+        pairs = [("", found)]
+    elif all(isinstance(item, dict) for item in found):
+        pairs = [pair for item in found for pair in _named(item)]
+    else:
+        pairs = list(zip_longest(found[::2], found[1::2]))
+    return [(_scalar(name, odd) or "", _scalar(item, odd)) for name, item in pairs]
+
+
+def _named(item: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """``{"key": name, "value": value}``, or ``{name: [bytes as numbers]}`` as AWS Lambda has it."""
+    return [(item.get("key"), item.get("value"))] if "key" in item else list(item.items())
+
+
+def _listed(items: Any) -> list[Any]:
+    return items if isinstance(items, list) else [items]
+
+
+def _scalar(item: Any, odd: bool) -> str | None:
+    if item is None:
+        return None
+    if isinstance(item, list) and item and all(isinstance(one, int) and -128 <= one < 256 for one in item):
+        return text_of(bytes(one & 0xFF for one in item))
+    text = item if isinstance(item, str) else msgspec.json.encode(item).decode()
+    try:
+        return text_of(text.encode("latin-1")) if odd else text
+    except UnicodeError:
+        return text
+
+
+# --- records as programs print them -----------------------------------------------------------------------------------
+
+_JAVA: Final = re.compile(
+    rb"ConsumerRecord\(topic = (.*?), partition = ([0-9]{1,10}), (?:leaderEpoch = [^,]*, )?offset = ([0-9]{1,19}), "
+    rb"(\w+) = (-?[0-9]{1,19}), (?:[\w ]+ = [^,(]*, )*"
+    rb"(?:headers = RecordHeaders\(headers = \[(.*?)\], isReadOnly = \w+\), )?key = (.*)\)",
+    re.DOTALL,
+)
+_JAVA_HEADER: Final = re.compile(rb"RecordHeader\(key = (.*?), value = (?:\[([-0-9, ]*)\]|null)\)")
+_TEXT: Final = rb"""(None|b?'(?:[^'\\]|\\.)*+'|b?"(?:[^"\\]|\\.)*+")"""
+_PYTHON_RECORD: Final = re.compile(
+    rb"ConsumerRecord\(topic=" + _TEXT + rb", partition=([0-9]{1,10}), (?:leader_epoch=[^,]*, )?offset=([0-9]{1,19}), "
+    rb"timestamp=(-?[0-9]{1,19}|None), timestamp_type=(\w+), key=" + _TEXT + rb", value=" + _TEXT + rb"[,)]"
+)
+_PYTHON_HEADER: Final = re.compile(rb"\(" + _TEXT + rb", " + _TEXT + rb"\)")
+_VALUE: Final = b", value = "
+
+
+def printed_record(text: bytes) -> Parsed | None:
+    """The message of a ``ConsumerRecord`` as Java or kafka-python prints it, in a line of a log; None without one."""
+    java = _JAVA.search(text)
+    if java is not None:
+        topic, partition, offset, kind, time, listed, rest = java.groups()
+        headers = [(text_of(name), _signed(codes)) for name, codes in _JAVA_HEADER.findall(listed or b"")]
+        key, value = _key_and_value(rest)
+        facts = _printed_facts(text_of(topic), partition, offset, time, kind.decode())
+        return Parsed(MESSAGE, value, key, facts | header_facts(headers))
+    found = _PYTHON_RECORD.search(text)
+    if found is None:
+        return None
+    name, partition, offset, time, kind, key, value = found.groups()
+    pairs = [(_literal(one), _literal(other)) for one, other in _PYTHON_HEADER.findall(text, found.end())]
+    headers = [(text_of(one or b""), None if other is None else text_of(other)) for one, other in pairs]
+    facts = _printed_facts(text_of(_literal(name) or b""), partition, offset, time, kind.decode())
+    return Parsed(MESSAGE, _literal(value), _literal(key), facts | header_facts(headers))
+
+
+def _printed_facts(topic: str, partition: bytes, offset: bytes, time: bytes, kind: str) -> dict[str, str | None]:
+    facts: dict[str, str | None] = {"topic": topic, "partition": partition.decode(), "offset": offset.decode()}
+    if time not in (b"-1", b"None"):
+        facts["timestamp"] = time_text(int(time))
+        facts["timestamp_type"] = TIME_TYPES.get(kind.lower(), kind)
+    return facts
+
+
+def _key_and_value(text: bytes) -> tuple[bytes | None, bytes | None]:
+    """Key and value, separated by the first ``, value = `` that a JSON document or null follows."""
+    at = first = text.find(_VALUE)
+    while at >= 0 and text[at + len(_VALUE) :][:1] != b"{" and text[at + len(_VALUE) :] != b"null":
+        at = text.find(_VALUE, at + 1)
+    at = first if at < 0 else at
+    key, value = text[:at], text[at + len(_VALUE) :]
+    return None if key == b"null" else key, None if value == b"null" else value
+
+
+def _signed(codes: bytes) -> str | None:
+    """A header's bytes, which Java prints as numbers with a sign."""
+    return text_of(bytes(int(code) & 0xFF for code in codes.split(b",") if code.strip()))
+
+
+def _literal(text: bytes) -> bytes | None:
+    """The bytes of a literal of Python, or the UTF-8 of its text; None for ``None``."""
+    if text == b"None":
+        return None
+    if text[:1] == b"b":
+        return bytes(codecs.escape_decode(text[2:-1])[0])
+    return str(ast.literal_eval(text.decode("utf-8", "replace"))).encode()

@@ -1,0 +1,383 @@
+"""Files that hold messages: their options, the parts that can be read separately, and their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from cdcwb.errors import CaptureError, ChangedFileError
+from cdcwb.formats import options as opt
+from cdcwb.formats.containers.avro_file import AvroFile, read_avro
+from cdcwb.formats.containers.console import BOM, Layout, line_holding, read_lines, unescaped
+from cdcwb.formats.containers.documents import read_documents
+from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, malformed_rows
+from cdcwb.formats.containers.messages import (
+    BATCH,
+    LONGEST,
+    MESSAGE,
+    Chunk,
+    Messages,
+    Parsed,
+    Segment,
+    batches_of,
+    damage,
+)
+from cdcwb.formats.dissector import detected_row
+from cdcwb.formats.files import Source, open_source
+from cdcwb.model import OffsetUnit
+
+__all__ = [
+    "OPTIONS",
+    "SPLIT_SIZE",
+    "Bounds",
+    "Container",
+    "Options",
+    "Part",
+    "bounds_of",
+    "container_rows",
+    "file_rows",
+    "grouped",
+    "in_parts",
+    "locate",
+    "parts",
+    "read",
+    "settled",
+]
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+KINDS: Final = ("lines", "documents", "message", "avro", "parquet", "csv")
+"""The kinds of container."""
+
+ENCODINGS: Final = ("text", "base64", "hex", "python")
+"""How values may be written in lines."""
+
+SPLIT_SIZE: Final = 64 << 20
+
+OPTIONS: Final[dict[str, str]] = {
+    "container": f"container of the messages: auto, {', '.join(KINDS)}",
+    "separator": r"separator of properties, key and value in a console consumer's line: auto, or the text itself (\t)",
+    "encoding": f"encoding of values in lines: auto, {', '.join(ENCODINGS)}",
+    "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
+}
+"""Every option of containers and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a container, checked. None: to be detected."""
+
+    container: str | None = None
+    separator: bytes | None = None
+    encoding: str | None = None
+    split_size: int = SPLIT_SIZE
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Options:
+        """Checked options; names that are not in :data:`OPTIONS` are ignored. Raises OptionError."""
+        values = {name: given[name] for name in OPTIONS if given.get(name) not in (None, "")}
+        container = opt.as_choice("container", values.get("container", "auto"), ("auto", *KINDS))
+        encoding = opt.as_choice("encoding", values.get("encoding", "auto"), ("auto", *ENCODINGS))
+        separator = str(values.get("separator", "auto"))
+        return cls(
+            container=None if container == "auto" else container,
+            separator=None if separator == "auto" else unescaped("separator", separator),
+            encoding=None if encoding == "auto" else encoding,
+            split_size=opt.as_whole("split_size", values.get("split_size", SPLIT_SIZE), 64),
+        )
+
+
+# --- containers -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One file that holds messages.
+
+    ``kind`` is one of :data:`KINDS`. ``unit`` says what places count: ``byte`` of the decompressed file, ``row``, or
+    ``message`` of one partition of a topic. ``size``: bytes of the decompressed file; ``count``: its rows, None if the
+    unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence``
+    why, in a sentence. ``schema`` is the text of the Avro schema in the file itself.
+    ``starts`` are the bytes at which the parts of an Avro container begin, ``rows`` the numbers of their first rows.
+    Both are known after the first pass, as ``count`` is; until then parts begin at any byte, and rows have provisional
+    numbers, whose order is the same.
+    """
+
+    path: str
+    kind: str
+    unit: str
+    size: int
+    count: int | None = None
+    compression: str | None = None
+    problem: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    evidence: str = ""
+    schema: str | None = None
+    starts: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+    @property
+    def extent(self) -> int:
+        """Its size in the unit of its parts: bytes, or rows of a Parquet or CSV file."""
+        return self.size if self.count is None or self.kind == "avro" else self.count
+
+    @property
+    def layout(self) -> Layout:
+        """How its lines or documents are read."""
+        return Layout.from_settings(self.settings)
+
+    def row(self, number: int) -> int:
+        """The number of a row of an Avro container from its provisional one; of another container the same number."""
+        return self.rows[number // _ROWS] + number % _ROWS if self.kind == "avro" else number
+
+    def in_one_part(self) -> Container:
+        """The same Avro container to be read in one part."""
+        return replace(self, starts=[0], rows=[0])
+
+    def context(self, start: int, stop: int) -> dict[str, Any]:
+        """Everything that the messages of a part depend on, besides the bytes of the file."""
+        first = [row for at, row in zip(self.starts, self.rows, strict=True) if at == start][-1:]
+        return {"container": {**asdict(self), "starts": [], "rows": first}, "start": start, "stop": stop}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a dictionary that JSON can hold."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Container:
+        """The container that :meth:`to_dict` gave."""
+        return cls(**raw)
+
+    def open(self) -> Source:
+        """The bytes of the file."""
+        return open_source(self.path, "binary", size=self.size)
+
+
+_ROWS: Final = 1 << 40  # no part has more
+
+
+def in_parts(container: Container, split_size: int) -> Container:
+    """The same Avro container in parts of ``split_size`` bytes, for the first pass."""
+    starts = list(range(0, container.size, split_size))
+    return replace(container, starts=starts, rows=[part * _ROWS for part in range(len(starts))])
+
+
+def parts(container: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
+    """Runs ``[start, stop)`` of a container that can be read separately, in bytes, or in rows of a Parquet file;
+    together they are all of it.
+
+    A part has the messages, or blocks, that begin in it. Only what can be found from any place is cut: lines anywhere,
+    Avro containers as their ``starts`` say, rows between row groups of about ``split_size`` bytes.
+    """
+    whole = [(0, container.extent)] if container.extent else []
+    if container.kind == "avro":
+        return list(zip(container.starts, [*container.starts[1:], container.size], strict=True))
+    if container.compression is not None:
+        return whole
+    if container.kind == "lines":
+        return [(at, min(at + split_size, container.size)) for at in range(0, container.size, split_size)]
+    if container.kind == "parquet":
+        with container.open() as source:
+            try:
+                return _cut(ParquetRows(source).groups(), container.extent, split_size)
+            except CaptureError:
+                return whole
+    return whole
+
+
+def _cut(groups: list[tuple[int, int]], count: int, split_size: int) -> list[tuple[int, int]]:
+    starts: list[int] = []
+    size = split_size
+    for row, length in groups:
+        if size >= split_size and (not starts or row > starts[-1]):
+            starts.append(row)
+            size = 0
+        size += length
+    if not starts:
+        return [(0, count)] if count else []
+    return [(start, stop) for start, stop in zip(starts, [*starts[1:], count], strict=True) if start < stop]
+
+
+class Bounds(NamedTuple):
+    """Of a part of an Avro container: where its first block begins, where its last one ends, and its rows."""
+
+    begin: int
+    end: int
+    rows: int
+
+
+def bounds_of(container: Container, start: int, stop: int) -> Bounds:
+    """The bounds of a part, found by a walk along its blocks."""
+    with container.open() as source:
+        file = AvroFile(source)
+        begin = end = file.begin(start, stop)
+        rows = 0
+        for block in file.blocks(start, stop):
+            end, rows = block.end, block.row + block.count
+    return Bounds(begin, end, rows)
+
+
+def settled(container: Container, found: Sequence[Bounds]) -> Container | None:
+    """An Avro container with the starts and rows that the first pass found; None if a part did not begin at the end of
+    the one before, since a block has the sync marker in it."""
+    starts, rows, count = [], [], 0
+    at = found[0].begin if found else 0
+    for one, (_, stop) in zip(found, parts(container), strict=True):
+        if min(one.begin, stop) != min(at, stop):
+            return None
+        starts.append(at)
+        rows.append(count)
+        at, count = max(at, one.end), count + one.rows
+    return replace(container, starts=starts, rows=rows, count=count)
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def read(
+    container: Container, start: int, stop: int, batch: int = BATCH, limit: int | None = None
+) -> Iterator[Messages]:
+    """The messages and other segments that begin in ``[start, stop)``, in order, without gap or overlap.
+
+    A batch has at most ``batch`` of them and about 32 MiB, unless a single message is longer. With a ``limit`` only so
+    many bytes of a compressed file are unpacked.
+    """
+    some = limit if container.compression is not None else None
+    with open_source(container.path, "binary", some, container.size if some is None else None) as source:
+        if container.kind == "avro":
+            file, row = AvroFile(source), dict(zip(container.starts, container.rows, strict=True)).get(start, 0)
+            yield from read_avro(file, file.blocks(start, min(stop, source.length), row), batch)
+        elif container.unit != OffsetUnit.BYTE:
+            yield from _rows(container, source, start, min(stop, container.extent), batch)
+        else:
+            yield from batches_of(_chunks(container, source, start, stop), batch)
+
+
+def locate(container: Container, offset: int) -> Messages:
+    """The one segment that has a byte, or the row or message at a place. Raises CaptureError if there is none."""
+    if container.unit == OffsetUnit.MESSAGE:
+        with container.open() as source:
+            row = ParquetRows(source).row_of(offset)
+        if row is None:
+            raise CaptureError(f"the file has no message with offset {offset}", path=container.path, offset=offset)
+        return next(read(container, row, row + 1))
+    if container.kind == "avro":
+        return _row_at(container, offset)
+    if not 0 <= offset < container.extent:
+        unit = "bytes" if container.unit == OffsetUnit.BYTE else "rows"
+        raise CaptureError(f"the file has {container.extent} {unit}", path=container.path, offset=offset)
+    if container.unit == OffsetUnit.ROW:
+        return next(read(container, offset, offset + 1))
+    with container.open() as source:
+        start, stop = 0, container.size
+        if container.kind == "lines":
+            start = line_holding(source, offset, container.layout.marks)
+            stop = start + 1
+        for base, buffer, segments in _chunks(container, source, start, stop):
+            found = [one for one in segments if one.start <= offset < one.end]
+            if found:
+                return next(batches_of([Chunk(base, buffer, found)], 1))
+    raise CaptureError("the file became shorter while it was read", path=container.path, offset=offset)
+
+
+def _row_at(container: Container, number: int) -> Messages:
+    with container.open() as source:
+        file, rows = AvroFile(source), 0
+        for block in file.blocks(0, source.length):
+            rows = block.row + block.count
+            if block.row <= number < rows:
+                return next(read_avro(file, [block], 1, number - block.row))
+    raise CaptureError(f"the file has {rows} rows", path=container.path, offset=number)
+
+
+def _chunks(container: Container, source: Source, start: int, stop: int) -> Iterator[Chunk]:
+    if container.kind == "lines":
+        return read_lines(source, start, stop, container.layout)
+    if start > 0 or not source.length:
+        return iter(())  # they are one part, which begins at 0
+    if container.kind == "documents":
+        settings = container.settings
+        margin = unescaped("margin", settings.get("margin", ""))
+        return read_documents(source, container.layout, margin, int(settings.get("level", 0)))
+    return _whole(source)
+
+
+def _whole(source: Source) -> Iterator[Chunk]:
+    """A file that is one message: all its bytes, or those of the document in it."""
+    length = source.length
+    if length > LONGEST:
+        for one in damage(0, length, f"a message longer than {LONGEST:,} bytes, the maximum"):
+            yield Chunk(one.start, source.read(one.start, one.end), [one])
+        return
+    buffer = source.read(0, length)
+    text = buffer.tobytes()
+    bare = text.removeprefix(BOM).strip(b" \t\r\n")
+    value = bare if bare[:1] == b"{" else text
+    yield Chunk(0, buffer, [Segment(0, length, Parsed(MESSAGE, value))])
+
+
+def _rows(container: Container, source: Source, start: int, stop: int, batch: int) -> Iterator[Messages]:
+    if start >= stop:
+        return
+    try:
+        if container.kind == "csv":
+            yield from CsvRows(source, container.settings.get("delimiter", ",")).read(start, stop)
+        else:
+            yield from ParquetRows(source).read(start, stop, batch)
+    except CaptureError as reason:
+        if isinstance(reason, ChangedFileError):
+            raise
+        yield malformed_rows(start, stop, reason.message, source.read(0, LONGEST).tobytes())
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+Part = tuple[int, int, int]
+"""Index of a container, and the run ``[start, stop)`` of its bytes or rows whose messages belong to the part."""
+
+_SMALL: Final = 4 << 20
+_MOST_FILES: Final = 64
+
+
+def grouped(found: Sequence[Container], split_size: int) -> list[list[Part]]:
+    """The parts of all containers, those of small ones in one group: a task costs more than to read a few messages."""
+    groups: list[list[Part]] = []
+    room = 0.0
+    for index, container in enumerate(found):
+        for start, stop in parts(container, split_size):
+            size = container.size * (stop - start) / max(container.extent, 1)
+            if not groups or size > room or len(groups[-1]) >= _MOST_FILES:
+                groups.append([])
+                room = min(_SMALL, split_size)
+            groups[-1].append((index, start, stop))
+            room -= size
+    return groups
+
+
+def file_rows(found: Sequence[Container]) -> list[dict[str, Any]]:
+    """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem, rows (None if
+    bytes count)."""
+    return [
+        {
+            "file": one.path,
+            "file_index": index,
+            "size": one.size,
+            "shape": one.kind,
+            "compression": one.compression,
+            "problem": one.problem,
+            "rows": None if one.unit == OffsetUnit.BYTE else one.count,
+        }
+        for index, one in enumerate(found)
+    ]
+
+
+def container_rows(found: Sequence[Container], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What holds the messages, for ``detected``: one row for each kind, and what was concluded in it."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in found:
+        for setting, value in (("container", one.kind), *one.settings.items()):
+            if setting in OPTIONS:
+                given = str(options.get(setting, "auto")) not in ("auto", "")
+                rows.setdefault((setting, value), detected_row(setting, value, one.evidence, given))
+    return list(rows.values())

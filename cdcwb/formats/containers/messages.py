@@ -1,0 +1,298 @@
+"""Messages as arrays, and the segments of a file that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.arrays import slices
+from cdcwb.model import Kind, Problem
+from cdcwb.words import unique_names, visible
+
+__all__ = [
+    "BATCH",
+    "BYTES",
+    "FACTS",
+    "FILLER",
+    "HEADER",
+    "LONGEST",
+    "MALFORMED",
+    "MESSAGE",
+    "NOTE",
+    "NOT_MESSAGES",
+    "PIECE",
+    "TRUNCATED",
+    "Chunk",
+    "Messages",
+    "Parsed",
+    "Segment",
+    "batches_of",
+    "damage",
+    "fact_columns",
+    "header_facts",
+    "instants",
+    "joined",
+    "key_texts",
+    "shown",
+    "text_of",
+    "time_text",
+]
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+States = npt.NDArray[np.uint8]
+
+MESSAGE: Final = 0
+"""A message; one without a value is a tombstone."""
+FILLER: Final = 1
+"""Bytes that are known to carry nothing: blank lines, the last line of a consumer."""
+MALFORMED: Final = 2
+"""Bytes that are not a message."""
+TRUNCATED: Final = 3
+"""Bytes of a message that ends with the file."""
+NOTE: Final = 4
+"""Text between messages that is neither a comment nor of a consumer or a shell."""
+
+NOT_MESSAGES: Final = {
+    FILLER: (Kind.FILLER, None),
+    NOTE: (Kind.FILLER, Problem.NOTE),
+    MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
+    TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
+}
+"""The event and the problem of each state of what is no message."""
+
+FACTS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type")
+"""What containers may state about every message; a record header is the fact ``header.<name>``."""
+HEADER: Final = "header."
+
+BATCH: Final = 8192
+"""Maximum messages of a batch."""
+BYTES: Final = 32 << 20
+"""Bytes of a batch, unless a single message is longer."""
+LONGEST: Final = 64 << 20
+"""Maximum bytes of a message; Kafka's own limit is 1 MB unless it was raised."""
+PIECE: Final = 1 << 20
+"""Damage is reported in pieces of at most so many bytes."""
+
+_MOST_HEADERS: Final = 256  # header names of one batch that get a column of their own
+_REST: Final = "header"
+_EPOCH: Final = datetime(1970, 1, 1)
+_LAST_INSTANT: Final = 253_402_300_799_999  # the last millisecond of the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Neighbouring segments of a container, in order, and the messages in them.
+
+    ``offset`` and ``length`` are the place of each in the container's unit (bytes of the decompressed file, or row
+    number and 1); the lengths of all segments of a file add up to its size. ``state`` is :data:`MESSAGE`,
+    :data:`FILLER`, :data:`NOTE`, :data:`MALFORMED` or :data:`TRUNCATED`; ``reasons`` has for each of the others, by
+    index, what they are, or what was expected and found. ``value`` is null for a tombstone and for what is not a
+    message, ``key`` if there is none. ``source`` is the segment as it is in the file; for rows the value. ``facts``
+    are the columns of :data:`FACTS` and ``header.<name>``, null where nothing is known.
+    """
+
+    offset: Ints
+    length: Ints
+    state: States
+    reasons: dict[int, str]
+    value: pa.BinaryArray
+    key: pa.BinaryArray
+    source: pa.BinaryArray
+    facts: dict[str, pa.StringArray]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def cut_off(self, number: int) -> str:
+        """That the JSON message of this number is cut off, and where."""
+        end = int(self.offset[number] + self.length[number])
+        place = f"offset {end}"
+        if len(self.source[number].as_py() or b"") != self.length[number]:  # a row, or a piece of a message
+            place = f"byte {len(self.value[number].as_py() or b'')} of the message"
+        return f"the JSON message is cut off at {place}; only its complete fields are shown"
+
+    def cuts(self, number: int, places: Sequence[int]) -> list[int]:
+        """Where in the file the parts of a message begin, and its end: at ``places``, bytes of its value, if the value
+        is in the file as it is, else in proportion to their lengths."""
+        begin, length = int(self.offset[number]), int(self.length[number])
+        value, source = self.value[number].as_py(), self.source[number].as_py() or b""
+        at = source.rfind(value) if len(source) == length else -1
+        inner = [begin + (at + place if at >= 0 else place * length // len(value)) for place in places]
+        return [begin, *inner, begin + length]
+
+
+def joined(batches: Sequence[Messages]) -> Messages:
+    """The messages of several batches, which may be of different files, as one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    reasons: dict[int, str] = {}
+    before = 0
+    for one in batches:
+        reasons |= {before + at: reason for at, reason in one.reasons.items()}
+        before += len(one)
+    facts = {
+        name: pa.concat_arrays([one.facts.get(name, pa.nulls(len(one), pa.string())) for one in batches])
+        for name in dict.fromkeys(name for one in batches for name in one.facts)
+    }
+    return Messages(
+        np.concatenate([one.offset for one in batches]),
+        np.concatenate([one.length for one in batches]),
+        np.concatenate([one.state for one in batches]),
+        reasons,
+        pa.concat_arrays([one.value for one in batches]),
+        pa.concat_arrays([one.key for one in batches]),
+        pa.concat_arrays([one.source for one in batches]),
+        facts,
+    )
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+
+class Parsed(NamedTuple):
+    """What one segment holds: its state, value, key and facts, and why it is no message."""
+
+    state: int
+    value: bytes | None
+    key: bytes | None = None
+    facts: Mapping[str, str | None] = {}
+    reason: str | None = None
+
+
+class Segment(NamedTuple):
+    """The bytes from ``start`` to ``end`` of a file, and what they hold."""
+
+    start: int
+    end: int
+    parsed: Parsed
+
+
+class Chunk(NamedTuple):
+    """Adjacent segments, and the buffer from byte ``base`` of the file on that has all of their bytes."""
+
+    base: int
+    buffer: Bytes
+    segments: list[Segment]
+
+
+def damage(start: int, end: int, reason: str, state: int = MALFORMED) -> Iterator[Segment]:
+    """Bytes that are not a message, as segments of at most :data:`PIECE` bytes."""
+    for first in range(start, end, PIECE):
+        yield Segment(first, min(first + PIECE, end), Parsed(state, None, None, {}, reason))
+
+
+def batches_of(chunks: Iterable[Chunk], batch: int) -> Iterator[Messages]:
+    """The segments as batches of at most ``batch``, and of about :data:`BYTES` bytes."""
+    for base, buffer, segments in chunks:
+        first = 0
+        while first < len(segments):
+            stop, most = first + 1, segments[first].start + BYTES
+            while stop < min(first + batch, len(segments)) and segments[stop].end <= most:
+                stop += 1
+            yield _messages(base, buffer, segments[first:stop])
+            first = stop
+
+
+def _messages(base: int, buffer: Bytes, segments: Sequence[Segment]) -> Messages:
+    start = np.array([one.start for one in segments], dtype=np.int64)
+    end = np.array([one.end for one in segments], dtype=np.int64)
+    states, values, keys, facts, reasons = zip(*(one.parsed for one in segments), strict=True)
+    return Messages(
+        start,
+        end - start,
+        np.array(states, dtype=np.uint8),
+        {at: reason for at, reason in enumerate(reasons) if reason is not None},
+        pa.array(values, pa.binary()),
+        pa.array(keys, pa.binary()),
+        slices(buffer, start - base, end - base),
+        fact_columns(facts),
+    )
+
+
+# --- facts ------------------------------------------------------------------------------------------------------------
+
+
+def fact_columns(facts: Sequence[Mapping[str, str | None]]) -> dict[str, pa.StringArray]:
+    """The facts of many segments as columns.
+
+    Only so many headers get columns of their own; the others of a row are together as ``header`` (name=value, one
+    after the other), so that a capture with a name per message does not need a column per message.
+    """
+    columns: dict[str, list[str | None]] = {name: [None] * len(facts) for name in FACTS}
+    for at, row in enumerate(facts):
+        rest: list[str] = []
+        for name, value in row.items():
+            column = columns.get(name)
+            if column is None and len(columns) < len(FACTS) + _MOST_HEADERS:
+                column = columns[name] = [None] * len(facts)
+            if column is not None:
+                column[at] = value
+            else:
+                rest.append(f"{name.removeprefix(HEADER)}={value}")
+        if rest:
+            columns.setdefault(_REST, [None] * len(facts))[at] = ", ".join(rest)
+    return {name: pa.array(texts, pa.string()) for name, texts in columns.items()}
+
+
+def header_facts(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:
+    """Headers as facts; a name that repeats gets ``#2``, ``#3``."""
+    listed = list(pairs)
+    names = unique_names(f"{HEADER}{name}" for name, _ in listed)
+    return {name: value for name, (_, value) in zip(names, listed, strict=True)}
+
+
+def key_texts(keys: pa.BinaryArray) -> pa.StringArray:
+    """Message keys as text, those that are none as lower-case hex."""
+    if keys.null_count == len(keys):
+        return pa.nulls(len(keys), pa.string())
+    try:
+        texts = keys.cast(pa.string())
+        if not pc.any(pc.match_substring_regex(texts, "[\\x00-\\x08]")).as_py():
+            return texts
+    except pa.ArrowInvalid:
+        pass
+    return pa.array([None if key is None else _key_text(key) for key in keys.to_pylist()], pa.string())
+
+
+def _key_text(key: bytes) -> str:
+    try:
+        return key.hex() if min(key, default=32) < 9 else key.decode()
+    except UnicodeDecodeError:
+        return key.hex()
+
+
+def text_of(data: bytes) -> str:
+    r"""Captured bytes as text that loses nothing: UTF-8, and ``\xff`` for a byte that is none."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def shown(data: bytes) -> str:
+    """The beginning of captured bytes, for sentences."""
+    return f"'{visible(data[:48].decode('utf-8', 'replace'), 40)}'"
+
+
+def time_text(milliseconds: int) -> str:
+    """Milliseconds since 1970 as ``2023-03-21T21:34:19.511Z``; before 1970 and after the year 9999 the number."""
+    if not 0 <= milliseconds <= _LAST_INSTANT:
+        return str(milliseconds)
+    return f"{(_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec='milliseconds')}Z"
+
+
+def instants(milliseconds: Ints, null: Bools) -> pa.StringArray:
+    """The texts of :func:`time_text` for many; null where ``null`` is true."""
+    odd = ((milliseconds < 0) | (milliseconds > _LAST_INSTANT)) & ~null
+    times = pa.array(np.where(odd | null, 0, milliseconds)).cast(pa.timestamp("ms"))
+    texts = pc.binary_replace_slice(pc.cast(times, pa.string()).view(pa.binary()), 10, 11, b"T").view(pa.string())
+    texts = pc.binary_join_element_wise(texts, "Z", "")
+    if odd.any():
+        texts = pc.if_else(pa.array(odd), pc.cast(pa.array(milliseconds), pa.string()), texts)
+    return pc.if_else(pa.array(null), pa.scalar(None, pa.string()), texts) if null.any() else texts
