@@ -119,11 +119,6 @@ _TEXTS: Final = (
         "output of Logdump without a record header",
         "; log the records themselves, with `ghdr on` and `detail data`",
     ),
-    _type(
-        rb"[\s\[]*\{(?:.*?\"payload\"\s*:\s*\{)?[^{}]*?\"__(?:op|deleted|source_\w+)\"\s*:",
-        "a topic of flattened Debezium events (ExtractNewRecordState; __op, __deleted and __source_… show it)",
-        ", which have no row before and no source; capture the topic without that transformation",
-    ),
 )
 """Well-known texts without records of any format."""
 

@@ -428,12 +428,6 @@ def test_a_table_has_typed_columns(tmp_path: Path) -> None:
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_flattened_event_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    rows = events(tmp_path, line(UPDATE), line({"id": 1, "state": "new", "__op": "c"}))
-    assert [row["kind"] for row in rows] == ["change", "malformed"]
-    assert "ExtractNewRecordState" in rows[1]["problems"][0]["detail"]
-
-
 def test_damage_keeps_its_bytes_and_the_rest_is_read(tmp_path: Path) -> None:
     good = line(UPDATE)
     rows = events(tmp_path, good, b"Processed a total of 3 messages\n", good[:200] + b"\n", b'{"op": nonsense}\n', good)

@@ -349,22 +349,57 @@ def test_an_export_of_kafka_ui_is_messages(tmp_path: Path) -> None:
 FLAT = {"id": 7, "picture": "Dzw=", "__op": "u", "__source_ts_ms": 1700000000123, "__deleted": "false"}
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (line(FLAT) * 3, "flattened Debezium events"),
-        (line({"schema": {"type": "struct", "fields": []}, "payload": FLAT}), "flattened Debezium events"),
-        (line({"id": 5, "picture": "Dzw="}) + line({"id": 5, "picture": "ASw="}) + b"null\n", "id and picture"),
-    ],
-)
-def test_what_is_not_read_is_named_with_its_cure(tmp_path: Path, text: bytes, sentence: str) -> None:
+def test_a_flattened_event_is_the_change_that_its_added_fields_show(tmp_path: Path) -> None:
+    source = {
+        "__source_ts_ms": 1700000000123,
+        "__source_schema": "public",
+        "__source_table": "fruit",
+        "__lsn": 24023128,
+    }
+    rows = recognised(
+        tmp_path,
+        line(FLAT | source | {"__op": "c"}),
+        line(FLAT | source),
+        line(FLAT | source | {"__op": "d", "__deleted": "true"}),
+        line(None, {"id": 7}),
+    )
+    row = {"id": "7", "picture": "Dzw="}
+    assert [one["operation"] for one in rows] == ["INSERT", "UPDATE", "DELETE", None]
+    assert [(one["before"], one["after"]) for one in rows[:3]] == [(None, row), (None, row), (row, None)]
+    assert {(one["schema_name"], one["table_name"], one["position"]) for one in rows[:3]} == {
+        ("public", "fruit", "00000000016E9058")
+    }
+    assert rows[1]["headers"]["__op"] == "u"
+    assert not {"op", "source.lsn"} & rows[1]["headers"].keys()
+    assert rows[1]["changed_at"] == datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
+
+
+def test_a_flattened_event_with_its_schema_is_decoded_and_typed(tmp_path: Path) -> None:
+    fields = [
+        {"field": "id", "type": "int32", "optional": False},
+        {"field": "day", "type": "int32", "name": "io.debezium.time.Date", "optional": True},
+        {"field": "__deleted", "type": "string", "optional": True},
+        {"field": "__table", "type": "string", "optional": True},
+    ]
+    schema = {"type": "struct", "fields": fields, "optional": False, "name": "shop.public.fruit.Value"}
+    payload = {"id": 7, "day": 19700, "__deleted": "false", "__table": "fruit"}
+    (row,) = recognised(tmp_path, line({"schema": schema, "payload": payload}))
+    assert (row["operation"], row["after"]) == ("UPDATE", {"id": "7", "day": "2023-12-09"})
+    plan = plan_of(tmp_path / "messages.txt", "debezium")
+    assert [column.name for column in plan.versions[0].columns] == ["id", "day"]
+    assert {one["setting"]: one["value"] for one in plan.detected}[
+        "operation"
+    ] == "inserts and updates are not told apart"
+
+
+@pytest.mark.parametrize("command", ["identify", "summary"])
+def test_rows_alone_are_refused(tmp_path: Path, command: str) -> None:
     path = tmp_path / "topic.txt"
-    path.write_bytes(text)
-    for command in ("identify", "summary"):
-        code, said = run([command, str(path)])
-        assert code == 2
-        assert sentence in said.splitlines()[0]
-        assert "event log" not in said.splitlines()[0]
+    path.write_bytes(line({"id": 5, "picture": "Dzw="}) + line({"id": 5, "picture": "ASw="}) + b"null\n")
+    code, said = run([command, str(path)])
+    assert code == 2
+    assert "id and picture" in said.splitlines()[0]
+    assert "event log" not in said.splitlines()[0]
 
 
 def coded(text: str | None) -> str | None:

@@ -36,6 +36,7 @@ INN = {"schema_name": "front", "table_name": "room"}
 PLACED = INN | {"position": [FIRST, SECOND, THIRD], "transaction_id": ["310", "311", "312"]}
 ONE = INN | {"position": FIRST, "transaction_id": "310", "changed_at": datetime(2025, 11, 24, 16, 0, 0, 250_000, UTC)}
 ROOM = {"room_no": "12", "guest": "Ondine", "rate": "95"}
+DEPOSIT = {"room_no": "5", "guest": "Ondine", "deposit": "Dzw="}
 SEA = {"room_no": "12", "rate": "95", "note": "sea view"}
 RATES = '["95.00","109.98",null]'
 DEARER = ROOM | {"rate": "110"}
@@ -61,6 +62,15 @@ READINGS = {
     "kafka/csv-key-value.csv": Reading("IUD", IN_KAFKA | {"kafka.timestamp": "2025-11-24T16:00:00.400Z"}),
     "kafka/lambda-msk-event.json": Reading("IUD", IN_KAFKA | {"kafka.timestamp": "2025-11-24T16:00:00.400Z"}),
     "kafka/python-dicts.log": Reading("IUD", PLACED | IMAGES),
+    "kafka/flattened-only.jsonl": Reading(
+        "IUD",
+        {
+            "table_name": "room",
+            "position": [FIRST, SECOND, THIRD],
+            "before": [None, None, DEPOSIT | {"deposit": "ASw="}],
+            "after": [DEPOSIT, DEPOSIT | {"deposit": "ASw="}, None],
+        },
+    ),
     "kafka/key-line-value-line.log": Reading("IUD", KEYED),
     "kafka/no-table-word.jsonl": Reading("I", {"table_name": None, "after": ROOM}, frozenset({"no_schema"})),
     "kafka/payload-only.jsonl": Reading("IUD", PLACED | IMAGES),
@@ -85,7 +95,6 @@ READINGS = {
 }
 
 REFUSALS = {
-    "kafka/flattened-only.jsonl": ("flattened Debezium events", "without that transformation"),
     "kafka/flattened-plain.jsonl": ("no format recognises the keys", "room_no, guest and deposit"),
 }
 

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
-from cdcwb.formats.debezium.events import FORMAT, Reading, events_of, rows_of
+from cdcwb.formats.debezium.events import FORMAT, Reading, events_of
 from cdcwb.formats.debezium.inspect import inspect_record
 from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, messages_found, pieces_of
 from cdcwb.formats.debezium.table import typed_rows, typed_schema
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.messages.format import MessageFormat
+from cdcwb.formats.requests import FROM_EVENTS, images_of, select
+from cdcwb.model import Kind
 
 __all__ = ["Debezium"]
 
@@ -61,8 +62,10 @@ class Debezium(MessageFormat):
         self, plan: Plan, reading: Reading, messages: Messages, where: Where, request: TableRequest, schema: str | None
     ) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.debezium.table.typed_rows`."""
-        rows = rows_of(messages, replace(reading, bare=schema, table=request.name), True)
-        indices = np.broadcast_to(where.file_index, len(rows)).tolist()
-        for row, one, offset in zip(rows, indices, messages.offset.tolist(), strict=True):
-            row.update(file_index=one, offset=offset)
-        yield from typed_rows(rows, plan.versions, request)
+        wanted = Wanted(
+            kinds=frozenset([str(Kind.CHANGE)]),
+            tables=frozenset([request.name]),
+            columns=frozenset([*FROM_EVENTS, "schema_name", "table_name", *images_of(request)]),
+        )
+        for events in select(self.events(plan, reading, messages, where, wanted, schema), wanted):
+            yield typed_rows(events, plan.versions, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +12,7 @@ import pyarrow as pa
 from cdcwb.formats.debezium.layout import SOURCE
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, bodies_of, plain
 
-__all__ = ["envelopes_of"]
+__all__ = ["FLATTENED", "envelopes_of", "is_flattened"]
 
 
 def envelopes_of(
@@ -30,7 +31,41 @@ def _envelope(body: Body, schemas: Schemas) -> Body:
         return _of_cloud_event(body, schemas)
     if body.type is None and _has_branches(content):
         return body._replace(content=_without_branches(content))
-    return body
+    return _of_flattened(body) if is_flattened(content) else body
+
+
+# --- flattened events (§1.7) ------------------------------------------------------------------------------------------
+
+FLATTENED: Final = "flattened"
+"""The field of an envelope that has the fields of a flattened event besides its row."""
+
+_LEAD: Final = "__"
+_ADDED: Final = frozenset({"__op", "__deleted", "__table", "__lsn"})
+
+
+def is_flattened(content: Mapping[str, Any]) -> bool:
+    """Whether it is a row alone, with fields that ExtractNewRecordState added to it."""
+    added = [name for name in content if name.startswith(_LEAD)]
+    if not added or len(added) == len(content) or "op" in content:
+        return False
+    return any(name in _ADDED or name.startswith("__source_") for name in added)
+
+
+def _of_flattened(body: Body) -> Body:
+    """The envelope as far as the added fields show it: there is no row before, but that of a delete."""
+    added = {name: value for name, value in body.content.items() if name.startswith(_LEAD)}
+    row = {name: value for name, value in body.content.items() if not name.startswith(_LEAD)}
+    source = {name.removeprefix(_LEAD).removeprefix("source_"): value for name, value in added.items()}
+    is_deleted = plain(added.get("__deleted") or "").lower() == "true"
+    op = source.pop("op", None) or ("d" if is_deleted else "u")
+    source.pop("deleted", None)
+    kind = body.type
+    if kind is not None:
+        fields = {name: one for name, one in kind.fields.items() if not name.startswith(_LEAD)}
+        kind = replace(kind, fields={"after": replace(kind, fields=fields)})
+    image = "before" if op == "d" or is_deleted else "after"
+    content = {"op": op, "source": source, "before": None, "after": None, FLATTENED: added, image: row}
+    return body._replace(content=content, type=kind)
 
 
 # --- CloudEvents (§1.5) -----------------------------------------------------------------------------------------------
@@ -48,7 +83,7 @@ def _of_cloud_event(body: Body, schemas: Schemas) -> Body:
     kind = None if kind is None else kind.fields.get("data")
     if data.keys() == {"schema", "payload"} and isinstance(data["payload"], dict):
         schema = msgspec.json.encode(data["schema"]).decode()
-        kind, data = schemas.of_json(schema.encode()), data["payload"]
+        (kind, _), data = schemas.of_json(schema.encode()), data["payload"]
     given = {n.lower().removeprefix(_PREFIX): one for n, one in body.content.items() if n.startswith(_PREFIX)}
     for name in given.keys() & {"tsms", "tsus", "tsns"}:
         digits = str(given[name])

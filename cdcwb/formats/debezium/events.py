@@ -1,182 +1,85 @@
-"""``events`` from Debezium's messages (docs/formats/debezium.md §2 to §8)."""
+"""``events`` from Debezium's messages (docs/formats/debezium.md §2 to §8).
+
+Changes are made column by column: messages whose fields have the same names are a group, and so are rows with the same
+columns.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import datetime as dt
-import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Final
-from uuid import UUID
 
-import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import batch_of, columns_of
-from cdcwb.formats.avro.text import float_text
+from cdcwb import model
+from cdcwb.formats.arrays import EventBatch, columns_of, text_array
 from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
-from cdcwb.formats.debezium.envelope import envelopes_of
-from cdcwb.formats.debezium.layout import OPERATIONS, TIMES, UNAVAILABLE, Clock, position_of, transaction_of
-from cdcwb.formats.debezium.table import Versions, described_tables, is_cells, is_of, row_type, shape_of
+from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
+from cdcwb.formats.debezium.layout import OPERATIONS, SOURCE, TRANSACTION, UNAVAILABLE, position_of, transaction_of
+from cdcwb.formats.debezium.table import Versions, described_tables, row_type, shape_of
+from cdcwb.formats.debezium.values import absent_in, document_of, is_cells, text_column
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain, reader
+from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain
 from cdcwb.formats.moments import LATEST
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = [
-    "FORMAT",
-    "Event",
-    "Reading",
-    "document_of",
-    "events_of",
-    "form_of",
-    "is_document",
-    "rows_of",
-    "table_of",
-    "text_of",
-    "without_value",
-]
-
-
-def document_of(value: Any) -> dict[str, Any] | None:
-    """A MongoDB document, which is a text in JSON, as its fields (§2.4); None where it is none."""
-    if isinstance(value, dict) or value is None:
-        return value
-    try:
-        found = reader.parse(str(value).encode("utf-8", "replace"))
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def text_of(value: Any, kind: Type | None, remarks: list[Remark], name: str = "") -> str | None:
-    """A value as text that loses nothing (§7); without its type as it is written. ``name`` is that of its column, for
-    ``remarks``, which get what is no value of the type."""
-    if value is None:
-        return None
-    if kind is not None:
-        clock = TIMES.get(kind.name or "")
-        try:
-            if clock is not None and isinstance(value, int) and not isinstance(value, bool):
-                return _moment(value, clock)
-            if kind.name == "org.apache.kafka.connect.data.Decimal" and isinstance(value, (str, bytes)):
-                return _decimal(value, int(kind.parameters.get("scale") or 0))
-            if kind.name == "io.debezium.data.VariableScaleDecimal" and isinstance(value, dict):
-                return _decimal(value["value"], int(value["scale"]))
-            if kind.kind == "bytes" and isinstance(value, str):
-                return base64.b64decode(value, validate=True).hex()
-        except OverflowError as reason:
-            remarks.append((Problem.TIME_RANGE, f"{name}: {reason}"))
-        except (ValueError, KeyError, TypeError, ArithmeticError, binascii.Error):
-            remarks.append((Problem.VALUE, f"{name}: expected a value of {kind.spelled}, found {plain(value)!r:.60}"))
-        if isinstance(value, float):
-            return float_text(value, single=kind.kind == "float")
-        if kind.kind == "map" and isinstance(value, list):
-            value = dict(value)
-        if kind.item is not None and isinstance(value, list) and (kind.item.name or kind.item.kind == "bytes"):
-            value = [text_of(one, kind.item, remarks, name) for one in value]
-    return plain(value)
-
-
-def _decimal(value: str | bytes, scale: int) -> str:
-    if abs(scale) > 10_000:  # its text would be as long
-        raise ValueError
-    raw = base64.b64decode(value, validate=True) if isinstance(value, str) else value
-    unscaled = int.from_bytes(raw, "big", signed=True)
-    return f"{Decimal(f'{unscaled}E{-scale}'):f}"
-
-
-_DAY: Final = 86_400
-_EPOCH: Final = dt.date(1970, 1, 1).toordinal()
-
-
-def _moment(value: int, clock: Clock) -> str:
-    """ISO 8601; a time of day may be negative or longer than a day, as MySQL's are. Raises OverflowError for a date
-    outside the years 1 to 9999."""
-    seconds, fraction = divmod(abs(value) if clock.kind == "time" else value, 10**clock.digits)
-    digits = f".{fraction:0{clock.digits}}" if clock.digits else ""
-    if clock.kind == "time":
-        return f"{'-' if value < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{digits}"
-    days, second = (seconds, 0) if clock.kind == "date" else divmod(seconds, _DAY)
-    if not 0 < _EPOCH + days <= dt.date.max.toordinal():
-        raise OverflowError(f"expected a date of the years 1 to 9999, found {value}")
-    day = dt.date.fromordinal(_EPOCH + days).isoformat()
-    if clock.kind == "date":
-        return day
-    return f"{day}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{digits}"
-
-
-# --- events -----------------------------------------------------------------------------------------------------------
+__all__ = ["FORMAT", "Reading", "events_of", "form_of", "is_document", "table_of"]
 
 FORMAT: Final = "debezium"
 
-Event = dict[str, Any]
-"""A row of :data:`cdcwb.model.EVENTS` without its location and bytes; columns that are missing are null."""
-
-_IMAGES: Final = frozenset({"key", "before", "after", "changed_columns", "present_columns", "problems"})
+_IMAGES: Final = ("before", "after")
+_OF_IMAGES: Final = frozenset({"key", *_IMAGES, "changed_columns", "present_columns", "problems"})
 _TIMES: Final = (("ts_ns", 1, 1000), ("ts_us", 1, 1), ("ts_ms", 1000, 1), ("ts_usec", 1, 1), ("ts_sec", 1_000_000, 1))
+_GROUPS: Final[dict[str, dict[str, str]]] = {
+    "source": {name: f"source.{name}" for name in SOURCE},
+    "transaction": {name: f"transaction.{name}" for name in TRANSACTION},
+    "message": {},
+    "cloudevent": {},
+}
+"""The objects of a message whose fields are headers, with the names of those that are known."""
 
 
 @dataclass(frozen=True)
 class Reading:
     """How messages are read: the schemas of the registry, the versions of tables, and the placeholder of a value that
-    was not captured. ``bare``: the Avro schema of values without a frame, which their file names. ``table``: images are
-    needed of this table only, and headers of none (None: of all)."""
+    was not captured. ``bare``: the Avro schema of values without a frame, which their file names."""
 
     schemas: Schemas
     versions: Versions
     unavailable: str = UNAVAILABLE
     bare: str | None = None
-    table: str | None = None
 
 
 def events_of(messages: Messages, where: Where, reading: Reading, wanted: Wanted) -> pa.RecordBatch:
     """The events of one batch of messages."""
-    given = {"format": FORMAT, **where.columns(messages), "raw": None}
-    if wanted.raw:
-        message = messages.state == 0
-        raw = messages.value if message.all() else pc.if_else(pa.array(message), messages.value, messages.source)
-        given["raw"] = raw
-    rows = rows_of(messages, reading, wanted.images and wanted.needs(*_IMAGES))
-    return batch_of(rows, given, wanted)
-
-
-def rows_of(messages: Messages, reading: Reading, images: bool) -> list[Event]:
-    """The events of one batch of messages as dictionaries; without ``images`` they have none."""
     remarks: dict[int, list[Remark]] = {}
-    values = envelopes_of(messages.value, reading.schemas, remarks, reading.bare)
-    keys = bodies_of(messages.key, reading.schemas, {}) if images else [None] * len(values)
-    facts = {name: texts.to_pylist() for name, texts in columns_of(messages.facts).items()}
-    if messages.key.null_count < len(values):
-        facts["kafka.key"] = key_texts(messages.key).to_pylist()
-    rows = []
-    for number, (value, key) in enumerate(zip(values, keys, strict=True)):
-        found = remarks.get(number, [])
-        state = int(messages.state[number])
+    bodies = envelopes_of(messages.value, reading.schemas, remarks, reading.bare)
+    batch = EventBatch(len(messages), wanted)
+    batch.constant("format", FORMAT)
+    where.fill(batch, messages)
+    if wanted.raw:
+        is_message = messages.state == 0
+        batch.put(
+            "raw",
+            messages.value if is_message.all() else pc.if_else(pa.array(is_message), messages.value, messages.source),
+        )
+    made = _Events(batch, reading, remarks, wanted.images and wanted.needs(*_OF_IMAGES))
+    keys = bodies_of(messages.key, reading.schemas, {}) if made.images else [None] * len(messages)
+    for number, (state, body, key) in enumerate(zip(messages.state.tolist(), bodies, keys, strict=True)):
         if state:
             kind, code = NOT_MESSAGES[state]
-            reason = messages.reasons.get(number, "bytes that are not a message")
-            row: Event = {"kind": kind} if code is None else {**_malformed(code, reason), "kind": kind}
+            made.set(number, kind=kind)
+            if code is not None:
+                batch.problem(number, code, messages.reasons.get(number, "bytes that are not a message"))
         else:
-            row = _event(value, key if isinstance(key, Body) else None, reading, images, found)
-            headers = row.setdefault("headers", {})
-            headers.update({name: texts[number] for name, texts in facts.items() if texts[number] is not None})
-            row["headers"] = headers or None
-        if found:
-            row["problems"] = [*row.get("problems", ()), *({"code": code, "detail": text} for code, text in found)]
-        rows.append(row)
-    return rows
-
-
-def _malformed(code: Problem, reason: str) -> Event:
-    return {"kind": Kind.MALFORMED, "problems": [{"code": code, "detail": reason}]}
+            made.add(number, body, key if isinstance(key, Body) else None)
+    made.finish(messages)
+    return batch.build()
 
 
 def form_of(content: Mapping[str, Any]) -> str:
@@ -184,7 +87,7 @@ def form_of(content: Mapping[str, Any]) -> str:
 
     Raises ValueError that says what is missing for what is none of them.
     """
-    if isinstance(content.get("op"), str) and not content.keys().isdisjoint(("source", "before", "after")):
+    if isinstance(content.get("op"), str) and not content.keys().isdisjoint(("source", *_IMAGES)):
         return "change"
     if content.get("status") in ("BEGIN", "END") and content.get("id") is not None:
         return "transaction"
@@ -197,178 +100,20 @@ def form_of(content: Mapping[str, Any]) -> str:
     names = ", ".join(list(content)[:6]) or "none"
     raise ValueError(
         f"expected Debezium's envelope with op, before, after and source, found the fields {names}. A flattened event "
-        "(ExtractNewRecordState) has no envelope: capture the topic without that transformation"
+        "shows what it is only if ExtractNewRecordState adds fields to it (add.fields=op,table)"
     )
 
 
-def _event(
-    value: Body | Broken | None, key: Body | None, reading: Reading, images: bool, remarks: list[Remark]
-) -> Event:
-    if isinstance(value, Broken):
-        return _malformed(value.code, value.reason)
-    if value is None:
-        return {"kind": Kind.TOMBSTONE, "key": _key(key, None, False, remarks)}
-    try:
-        form = form_of(value.content)
-    except ValueError as reason:
-        return _malformed(Problem.MALFORMED, str(reason))
-    if form == "change":
-        return _change(value, key, reading, images, remarks)
-    row: Event = {"record_type": form, "kind": Kind.CONTROL, "headers": _headers(value)}
-    row["changed_at"] = _time(value.content, remarks)
-    if form == "transaction":
-        _boundary(row, value.content)
-    elif form == "schema change":
-        _schema_change(row, value.content, reading.versions)
-    elif form == "heartbeat":
-        row["kind"] = Kind.HEARTBEAT
-    return row
-
-
-# --- changes (§2) -----------------------------------------------------------------------------------------------------
-
-
 def table_of(source: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Schema and table of a change; keyspace or database, and collection, where the source has no others (§3.1)."""
+    """Schema and table of a change; keyspace or database, and collection, if the source has no others (§3.1)."""
     schema = source.get("schema") or source.get("keyspace") or source.get("db")
     table = source.get("table") or source.get("collection")
     return (plain(schema) if schema and table else None), (plain(table) if table else None)
 
 
 def is_document(source: Mapping[str, Any]) -> bool:
-    """Are the rows of this source documents?"""
+    """Whether the rows of this source are documents."""
     return source.get("connector") == "mongodb"
-
-
-def _change(body: Body, key: Body | None, reading: Reading, images: bool, remarks: list[Remark]) -> Event:
-    content = body.content
-    source = content.get("source")
-    source = source if isinstance(source, dict) else {}
-    op = content["op"]
-    operation: str | None = OPERATIONS.get(op)
-    is_message = op == "m"
-    if operation is None and not is_message:
-        operation = f"UNKNOWN({op})"
-        remarks.append((Problem.VALUE, f"op: expected one of {', '.join(OPERATIONS)}, found {op!r:.60}"))
-    schema, table = table_of(source)
-    if table is None and not is_message:
-        lacking = "source has no table" if source else "the message has no source, which names the table"
-        remarks.append((Problem.NO_SCHEMA, lacking))
-    loaded = operation == Operation.REFRESH
-    row: Event = {
-        "record_type": op,
-        "kind": Kind.CONTROL if is_message else Kind.CHANGE,
-        "operation": operation,
-        "position": None if loaded else position_of(source),
-        "changed_at": _time(source, remarks),
-        "schema_name": None if is_message else schema,
-        "table_name": None if is_message else table,
-        "headers": _headers(body) if reading.table is None else {},
-    }
-    block = content.get("transaction")
-    block = block if isinstance(block, dict) else {}
-    if not loaded:
-        row["transaction_id"], _ = transaction_of(block.get("id"), source)
-        row["event_no"] = _number(block.get("total_order"))
-    if is_message:
-        return row
-    document = is_document(source)
-    version = reading.versions.find(schema, table, shape_of(body, document))
-    row["table_version"] = None if version is None else version.table_version
-    if images and (reading.table is None or is_of(reading.table, schema, table)):
-        _images(row, body, key, document, reading.unavailable, remarks)
-    return row
-
-
-def _images(row: Event, body: Body, key: Body | None, document: bool, unavailable: str, remarks: list[Remark]) -> None:
-    content, kind = body.content, row_type(body)
-    types = {} if kind is None else kind.fields
-    lacking: set[str] = set()
-    for name in ("before", "after"):
-        image = content.get(name)
-        held = document_of(image) if document else image
-        if held is None:
-            continue
-        if not isinstance(held, dict):
-            remarks.append((Problem.VALUE, f"{name}: expected an object, found {plain(image)!r:.60}"))
-            continue
-        absent = without_value(held, unavailable)
-        if is_cells(held):
-            absent = {column for column, cell in held.items() if cell is None or not cell["set"]}
-            held = {column: None if cell is None else cell["value"] for column, cell in held.items()}
-        lacking |= absent
-        row[name] = {
-            column: text_of(value, types.get(column), remarks, f"{name}.{column}")
-            for column, value in held.items()
-            if column not in absent
-        }
-    if lacking and row.get("after") is not None:
-        row["present_columns"] = list(row["after"])
-    if document:
-        _document(row, content)
-    row["key"] = _key(key, types, document, remarks)
-
-
-def _document(row: Event, content: Mapping[str, Any]) -> None:
-    """What MongoDB says that an update changed; without a document after it that is the after image (§2.4)."""
-    described = content.get("updateDescription")
-    if not isinstance(described, dict):
-        return
-    updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields")
-    removed = removed if isinstance(removed, list) else []
-    row["changed_columns"] = list(dict.fromkeys(str(name).partition(".")[0] for name in [*updated, *removed]))
-    if row.get("after") is None:
-        row["after"] = {name: text_of(value, None, []) for name, value in updated.items() if "." not in name}
-
-
-def _key(
-    key: Body | None, types: Mapping[str, Type] | None, document: bool, remarks: list[Remark]
-) -> dict[str, str | None] | None:
-    """The key columns of a row: by the key's own schema, else by that of the row."""
-    if key is None or not key.content:
-        return None
-    if document and key.content.keys() == {"id"}:
-        held = document_of(f'{{"_id":{key.content["id"]}}}')
-        if held is not None:
-            return {"_id": text_of(held["_id"], None, remarks)}
-    own = (types or {}) if key.type is None else key.type.fields
-    return {name: text_of(value, own.get(name), remarks, f"key.{name}") for name, value in key.content.items()}
-
-
-def without_value(image: Mapping[str, Any], unavailable: str) -> set[str]:
-    """The columns of an image whose value was not captured (§8.3)."""
-    texts, others = _spelled(unavailable)
-    found = set()
-    for name, value in image.items():
-        if isinstance(value, (str, bytes)):
-            if value in texts:
-                found.add(name)
-        elif isinstance(value, (list, dict)) and value in others:
-            found.add(name)
-    return found
-
-
-@lru_cache
-def _spelled(unavailable: str) -> tuple[frozenset[str | bytes], list[Any]]:
-    """How the placeholder is written: texts and bytes; arrays and maps."""
-    raw, pair = unavailable.encode(), {unavailable: unavailable}
-    uuid = UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
-    texts: set[str | bytes] = {unavailable, raw, base64.b64encode(raw).decode(), msgspec.json.encode(pair).decode()}
-    numbers = [byte - (byte & 0x80) * 2 for byte in raw]
-    return frozenset(texts), [numbers, pair, [str(uuid)], *([text] for text in texts)]
-
-
-def _headers(body: Body) -> dict[str, str | None]:
-    """Every field around the row by its name; those of source and transaction are led by theirs."""
-    found: dict[str, str | None] = {}
-    for name, value in body.content.items():
-        if name in ("source", "transaction", "message", "cloudevent") and isinstance(value, dict):
-            found.update({f"{name}.{inner}": text_of(one, None, []) for inner, one in value.items()})
-        elif name not in ("before", "after"):
-            found[name] = text_of(value, None, [])
-    if body.schema_id is not None:
-        found["schemaId"] = str(body.schema_id)
-    return found
 
 
 def _number(value: Any) -> int | None:
@@ -376,42 +121,285 @@ def _number(value: Any) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) else None
 
 
-def _time(fields: Mapping[str, Any], remarks: list[Remark]) -> int | None:
-    """Microseconds since 1970: the finest of a message's times (§3.1); a time of 0 is null."""
-    for name, factor, divisor in _TIMES:
-        value = fields.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value == 0:
-            continue
-        if name == "ts_usec" and value > LATEST:
-            divisor = 1000  # nanoseconds
-        micros = value * factor // divisor
-        if 0 <= micros <= LATEST:
-            return micros
-        remarks.append((Problem.TIME_RANGE, f"{name}: expected a time of the years 1970 to 9999, found {value}"))
-    return None
+class _Events:
+    """The events of a batch as they are made: columns of single values, and groups of rows whose values are converted
+    together at the end."""
+
+    def __init__(
+        self, batch: EventBatch, reading: Reading, remarks: Mapping[int, Sequence[Remark]], images: bool
+    ) -> None:
+        self.batch = batch
+        self.reading = reading
+        self.images = images
+        self._remarks = remarks
+        self._columns: dict[str, list[Any]] = {}
+        self._headers: dict[Any, list[tuple[int, Body]]] = {}
+        self._rows: dict[Any, list[tuple[int, dict[str, Any]]]] = {}
+        self._types: dict[Any, Mapping[str, Type]] = {}
+        self._versions: dict[Any, str | None] = {}
+        self._with_headers: list[int] = []
+
+    def set(self, number: int, **values: Any) -> None:
+        """Columns of one event."""
+        for name, value in values.items():
+            if value is not None:
+                column = self._columns.get(name)
+                if column is None:
+                    column = self._columns[name] = [None] * self.batch.count
+                column[number] = value
+
+    def note(self, number: int, code: Problem, sentence: str) -> None:
+        """A problem of one event."""
+        self.batch.problem(number, code, sentence)
+
+    def add(self, number: int, body: Body | Broken | None, key: Body | None) -> None:
+        """The event of a message."""
+        self._with_headers.append(number)
+        if isinstance(body, Body):
+            try:
+                form = form_of(body.content)
+            except ValueError as reason:
+                body = Broken(Problem.MALFORMED, str(reason))
+        if isinstance(body, Broken):
+            self.set(number, kind=Kind.MALFORMED)
+            self.note(number, body.code, body.reason)
+            for code, sentence in self._remarks.get(number, ()):
+                self.note(number, code, sentence)
+            return
+        for code, sentence in self._remarks.get(number, ()):
+            self.note(number, code, sentence)
+        if body is None:
+            self.set(number, kind=Kind.TOMBSTONE)
+            self._key(number, key, None, False)
+            return
+        names = tuple(body.content)
+        inner = tuple(tuple(one) if isinstance(one := body.content.get(name), dict) else None for name in _GROUPS)
+        self._headers.setdefault((names, inner, body.schema_id is None), []).append((number, body))
+        if form == "change":
+            self._change(number, body, key)
+            return
+        self.set(number, record_type=form, kind=Kind.CONTROL, changed_at=self._time(number, body.content))
+        if form == "transaction":
+            self._boundary(number, body.content)
+        elif form == "schema change":
+            self._schema_change(number, body.content)
+        elif form == "heartbeat":
+            self.set(number, kind=Kind.HEARTBEAT)
+
+    # --- changes (§2) -------------------------------------------------------------------------------------------------
+
+    def _change(self, number: int, body: Body, key: Body | None) -> None:
+        content = body.content
+        source = content.get("source")
+        source = source if isinstance(source, dict) else {}
+        op = content["op"]
+        operation: str | None = OPERATIONS.get(op)
+        is_message = op == "m"
+        if operation is None and not is_message:
+            operation = f"UNKNOWN({op})"
+            self.note(number, Problem.VALUE, f"op: expected one of {', '.join(OPERATIONS)}, found {op!r:.60}")
+        schema, table = table_of(source)
+        if table is None and not is_message:
+            lacking = "source has no table" if source else "the message has no source, which names the table"
+            self.note(number, Problem.NO_SCHEMA, lacking)
+        kind = Kind.CONTROL if is_message else Kind.CHANGE
+        self.set(number, record_type=op, kind=kind, operation=operation, changed_at=self._time(number, source))
+        if operation != Operation.REFRESH:
+            block = content.get("transaction")
+            block = block if isinstance(block, dict) else {}
+            transaction, _ = transaction_of(block.get("id"), source)
+            self.set(number, position=position_of(source), transaction_id=transaction)
+            if block:
+                self.set(number, event_no=_number(block.get("total_order")))
+        if is_message:
+            return
+        document = is_document(source)
+        self.set(
+            number, schema_name=schema, table_name=table, table_version=self._version(body, schema, table, document)
+        )
+        if not self.images:
+            return
+        row = row_type(body)
+        for name in _IMAGES:
+            image = content.get(name)
+            held = document_of(image) if document else image
+            if isinstance(held, dict):
+                self._row(name, number, held, row)
+            elif held is not None:
+                self.note(number, Problem.VALUE, f"{name}: expected an object, found {plain(image)!r:.60}")
+        if document:
+            self._document(number, content)
+        self._key(number, key, row, document)
+
+    def _version(self, body: Body, schema: str | None, table: str | None, document: bool) -> str | None:
+        image = body.content.get("after") or body.content.get("before")
+        names = tuple(image) if body.type is None and isinstance(image, dict) and not document else None
+        asked = (schema, table, body.type, names)
+        if asked not in self._versions:
+            found = self.reading.versions.find(schema, table, shape_of(body, document))
+            self._versions[asked] = None if found is None else found.table_version
+        return self._versions[asked]
+
+    def _row(self, name: str, number: int, held: dict[str, Any], row: Type | None) -> None:
+        group = (name, row, tuple(held))
+        self._rows.setdefault(group, []).append((number, held))
+        self._types[group] = {} if row is None else row.fields
+
+    def _key(self, number: int, key: Body | None, row: Type | None, document: bool) -> None:
+        """The key columns of a row: by the key's own schema, else by that of the row."""
+        if key is None or not key.content or not self.images:
+            return
+        if document and key.content.keys() == {"id"}:
+            held = document_of(f'{{"_id":{key.content["id"]}}}')
+            if held is not None:
+                self._row("key", number, {"_id": held["_id"]}, None)
+                return
+        self._row("key", number, key.content, row if key.type is None else key.type)
+
+    def _document(self, number: int, content: Mapping[str, Any]) -> None:
+        """What MongoDB says that an update changed; without a document after it that is the after image (§2.4)."""
+        described = content.get("updateDescription")
+        if not isinstance(described, dict):
+            return
+        updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields")
+        removed = removed if isinstance(removed, list) else []
+        changed = list(dict.fromkeys(str(name).partition(".")[0] for name in [*updated, *removed]))
+        self.set(number, changed_columns=changed)
+        if document_of(content.get("after")) is None:
+            self._row("after", number, {name: value for name, value in updated.items() if "." not in name}, None)
+
+    def _time(self, number: int, fields: Mapping[str, Any]) -> int | None:
+        """Microseconds since 1970: the finest of a message's times (§3.1); a time of 0 is null."""
+        for name, factor, divisor in _TIMES:
+            value = fields.get(name)
+            if not isinstance(value, int) or isinstance(value, bool) or value == 0:
+                continue
+            if name == "ts_usec" and value > LATEST:
+                divisor = 1000  # nanoseconds
+            micros = value * factor // divisor
+            if 0 <= micros <= LATEST:
+                return micros
+            sentence = f"{name}: expected a time of the years 1970 to 9999, found {value}"
+            self.note(number, Problem.TIME_RANGE, sentence)
+        return None
+
+    # --- transactions and schema changes (§4, §5) ---------------------------------------------------------------------
+
+    def _boundary(self, number: int, content: Mapping[str, Any]) -> None:
+        """A transaction's begin has the number before its first event, its end the one after its last (§4.3)."""
+        is_end = content["status"] == "END"
+        count = _number(content.get("event_count"))
+        transaction, position = transaction_of(content["id"])
+        self.set(
+            number,
+            record_type=content["status"],
+            kind=Kind.COMMIT if is_end else Kind.BEGIN,
+            transaction_id=transaction,
+            position=position,
+            commit_position=position if is_end else None,
+            last_in_transaction=is_end,
+            event_no=0 if not is_end else None if count is None else count + 1,
+        )
+
+    def _schema_change(self, number: int, content: Mapping[str, Any]) -> None:
+        source = content.get("source")
+        source = source if isinstance(source, dict) else {}
+        schema, table = table_of(source)
+        self.set(number, kind=Kind.SCHEMA, operation=Operation.DDL, position=position_of(source))
+        version = None
+        for one in described_tables(content):
+            schema, table = one.schema_name, one.table_name
+            version = self.reading.versions.find(schema, table, one.shape)
+        self.set(number, schema_name=schema, table_name=table)
+        self.set(number, table_version=None if version is None else version.table_version)
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def finish(self, messages: Messages) -> None:
+        """Puts everything into the batch."""
+        lacking: set[int] = set()
+        present: dict[int, list[str]] = {}
+        for group, rows in sorted(self._rows.items(), key=lambda item: item[0][0] == "key"):
+            self._images(group, rows, lacking, present)
+        for number in lacking & present.keys():
+            self.set(number, present_columns=present[number])
+        for name, values in self._columns.items():
+            kind = model.EVENTS.field(name).type
+            self.batch.put(name, text_array(values) if pa.types.is_string(kind) else pa.array(values, kind))
+        if self.batch.wanted.needs("headers"):
+            self._all_headers(messages)
+
+    def _images(
+        self, group: Any, rows: list[tuple[int, dict[str, Any]]], lacking: set[int], present: dict[int, list[str]]
+    ) -> None:
+        """One image, or the key, of rows with the same columns."""
+        image, _, names = group
+        types = self._types[group]
+        index = np.array([number for number, _ in rows], dtype=np.int64)
+        columns = list(zip(*(row.values() for _, row in rows), strict=True)) if names else []
+        masks = [None if image == "key" else absent_in(values, self.reading.unavailable) for values in columns]
+        if image != "key" and all(is_cells(row) for _, row in rows):
+            masks = [np.array([cell is None or not cell["set"] for cell in values]) for values in columns]
+            columns = [tuple(None if cell is None else cell["value"] for cell in values) for values in columns]
+        texts = []
+        for name, values in zip(names, columns, strict=True):
+            array, remarks = text_column(values, types.get(name), f"{image}.{name}")
+            texts.append(array)
+            for row, (code, sentence) in remarks:
+                self.note(int(index[row]), code, sentence)
+        absent = None
+        if any(mask is not None and mask.any() for mask in masks):
+            absent = np.stack([np.zeros(len(rows), np.bool_) if mask is None else mask for mask in masks], axis=1)
+            lacking.update(index[absent.any(axis=1)].tolist())
+        if image == "after":
+            for row, number in enumerate(index.tolist()):
+                present[number] = [n for at, n in enumerate(names) if absent is None or not absent[row, at]]
+        self.batch.texts(image, names, texts, index, absent)
+
+    def _all_headers(self, messages: Messages) -> None:
+        """Every field around the rows by its name; those of source and transaction are led by theirs."""
+        facts = dict(columns_of(messages.facts))
+        if messages.key.null_count < len(messages):
+            facts["kafka.key"] = key_texts(messages.key)
+        others = set(self._with_headers)
+        for bodies in self._headers.values():
+            index = np.array([number for number, _ in bodies], dtype=np.int64)
+            others.difference_update(index.tolist())
+            names, columns = _header_columns([body for _, body in bodies])
+            self._put_headers(names, columns, index, facts)
+        if others and facts:
+            self._put_headers([], [], np.array(sorted(others), dtype=np.int64), facts)
+
+    def _put_headers(
+        self, names: list[str], columns: list[pa.StringArray], index: Any, facts: Mapping[str, pa.StringArray]
+    ) -> None:
+        places = pa.array(index)
+        found = [texts if len(index) == len(texts) else texts.take(places) for texts in facts.values()]
+        masks = [texts.is_null().to_numpy(zero_copy_only=False) for texts in found]
+        absent = None
+        if any(mask.any() for mask in masks):
+            absent = np.stack([*(np.zeros(len(index), np.bool_) for _ in names), *masks], axis=1)
+        if names or absent is None or not absent.all():
+            self.batch.texts("headers", [*names, *facts], [*columns, *found], index, absent)
 
 
-# --- transactions and schema changes (§4, §5) -------------------------------------------------------------------------
-
-
-def _boundary(row: Event, content: Mapping[str, Any]) -> None:
-    """A transaction's begin has the number before its first event, its end the one after its last (§4.3)."""
-    is_end = content["status"] == "END"
-    count = _number(content.get("event_count"))
-    row["record_type"], row["kind"] = content["status"], Kind.COMMIT if is_end else Kind.BEGIN
-    row["transaction_id"], row["position"] = transaction_of(content["id"])
-    row["commit_position"] = row["position"] if is_end else None
-    row["last_in_transaction"] = is_end
-    row["event_no"] = 0 if not is_end else None if count is None else count + 1
-
-
-def _schema_change(row: Event, content: Mapping[str, Any], versions: Versions) -> None:
-    source = content.get("source")
-    source = source if isinstance(source, dict) else {}
-    row.update(kind=Kind.SCHEMA, operation=Operation.DDL, position=position_of(source))
-    row["schema_name"], row["table_name"] = table_of(source)
-    row["headers"]["statement"] = row["headers"].pop("ddl", None)
-    for one in described_tables(content):
-        row["schema_name"], row["table_name"] = one.schema_name, one.table_name
-        version = versions.find(one.schema_name, one.table_name, one.shape)
-        row["table_version"] = None if version is None else version.table_version
+def _header_columns(bodies: Sequence[Body]) -> tuple[list[str], list[pa.StringArray]]:
+    """The headers of messages with the same fields."""
+    names: list[str] = []
+    columns: list[Sequence[Any]] = []
+    contents = [body.content for body in bodies]
+    first = contents[0]
+    if FLATTENED in first:
+        contents = [content[FLATTENED] for content in contents]
+        names, columns = list(contents[0]), list(zip(*(one.values() for one in contents), strict=True))
+    for name, value in first.items() if FLATTENED not in first else ():
+        if name in _GROUPS and isinstance(value, dict):
+            names += [_GROUPS[name].get(inner) or f"{name}.{inner}" for inner in value]
+            columns += zip(*(content[name].values() for content in contents), strict=True) if value else ()
+        elif name not in _IMAGES:
+            names.append("statement" if name == "ddl" and "op" not in first else name)
+            columns.append([content[name] for content in contents])
+    if bodies[0].schema_id is not None:
+        names.append("schemaId")
+        columns.append([body.schema_id for body in bodies])
+    return names, [text_column(values, None, "")[0] for values in columns]

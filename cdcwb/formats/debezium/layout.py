@@ -114,6 +114,8 @@ UNAVAILABLE: Final = "__debezium_unavailable_value"
 
 def _whole(value: Any, width: int) -> str | None:
     """Digits, padded so that text order is the order of numbers; None for what is no number."""
+    if value.__class__ is int and 0 <= value < 1 << 64:
+        return str(value).zfill(width)
     text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
     return text.zfill(width) if re.fullmatch("[0-9]{1,40}", text, re.ASCII) else None
 
@@ -124,6 +126,8 @@ def _joined(*parts: str | None) -> str | None:
 
 def _lsn(value: Any) -> str | None:
     """A PostgreSQL LSN as 16 hexadecimal digits."""
+    if value.__class__ is int and 0 <= value < 1 << 64:
+        return f"{value:016X}"
     digits = _whole(value, 1)
     return None if digits is None else f"{int(digits):016X}"
 
@@ -172,7 +176,7 @@ CONNECTORS: Final[dict[str, _Connector]] = {
 """The known connectors (§3.2). Without ``fields``, and of any other, the position is null."""
 
 _UNNAMED: Final = (
-    ("postgresql", {"lsn", "txId"}),
+    ("postgresql", {"lsn"}),
     ("mysql", {"file", "pos"}),
 )
 """What a source without ``connector`` shows: that of releases before 0.9 (§3.1)."""

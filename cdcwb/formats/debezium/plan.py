@@ -21,16 +21,8 @@ from cdcwb.formats.containers.kafka_rows import messages_of
 from cdcwb.formats.containers.message_files import Container, container_rows, grouped
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
-from cdcwb.formats.debezium.envelope import envelopes_of
-from cdcwb.formats.debezium.events import (
-    FORMAT,
-    Reading,
-    document_of,
-    form_of,
-    is_document,
-    table_of,
-    without_value,
-)
+from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
+from cdcwb.formats.debezium.events import FORMAT, Reading, form_of, is_document, table_of
 from cdcwb.formats.debezium.layout import CONNECTORS, OPERATIONS, UNAVAILABLE, connector_of
 from cdcwb.formats.debezium.table import (
     Described,
@@ -41,6 +33,7 @@ from cdcwb.formats.debezium.table import (
     row_type,
     shape_of,
 )
+from cdcwb.formats.debezium.values import document_of, without_value
 from cdcwb.formats.dissector import Piece, Run, RunRows, detected_row
 from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id, plain
 from cdcwb.formats.messages.format import (
@@ -208,6 +201,9 @@ def _look(found: _Scan, body: Body, key: Body | None, location: tuple[int, int, 
         return
     source = source if isinstance(source, dict) else {}
     named, connector = source.get("connector"), connector_of(source)
+    if FLATTENED in content:
+        found.counts["flattened", "events"] += 1
+        found.counts["flattened", "untold"] += "__op" not in content[FLATTENED]
     found.counts["connector", connector or ("unknown" if named is None else plain(named))] += 1
     found.counts["unnamed", connector or "unknown"] += named is None
     schema, table = table_of(source)
@@ -398,6 +394,12 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
     if plan.schemas or options.registry:
         evidence = f"the registry has {plural(len(plan.schemas), 'schema')} that messages name"
         plan.detected.append(detected_row("registry", "given", evidence, True))
+    flattened, untold = whole.total("flattened", "events"), whole.total("flattened", "untold")
+    if flattened:
+        evidence = f"{plural(flattened, 'event')} of ExtractNewRecordState have no row before the change"
+        evidence += f"; {count(untold)} have no __op: an insert is shown as an update" if untold else ""
+        value = "inserts and updates are not told apart" if untold else "flattened"
+        plan.detected.append(detected_row("operation", value, evidence, False))
     gone = whole.total("unavailable", "events")
     if gone or options.unavailable != UNAVAILABLE:
         evidence = f"{plural(gone, 'event')} have it instead of a value that was not captured"

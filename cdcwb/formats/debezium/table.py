@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from cdcwb.formats.arrays import lookup
 from cdcwb.formats.debezium.layout import arrow_of
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.messages.connect import Body, Type, plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import parsed
-from cdcwb.model import Kind
 
 __all__ = [
     "Described",
@@ -23,8 +23,6 @@ __all__ = [
     "Version",
     "Versions",
     "described_tables",
-    "is_cells",
-    "is_of",
     "row_type",
     "shape_of",
     "typed_rows",
@@ -79,16 +77,6 @@ def _row_type(envelope: Type) -> Type | None:
 
 
 _CELL: Final = {"value", "set"}
-
-
-def is_cells(image: Mapping[str, Any]) -> bool:
-    """Whether each column of a row is an object of ``value`` and ``set``, or null where it was not captured (§2.5)."""
-    found = False
-    for cell in image.values():
-        if cell is not None and (not isinstance(cell, dict) or cell.keys() != _CELL):
-            return False
-        found = found or cell is not None
-    return found
 
 
 def shape_of(body: Body, is_document: bool) -> Shape | None:
@@ -197,32 +185,13 @@ def typed_schema(versions: Sequence[Version], request: TableRequest) -> pa.Schem
     return request_schema(column_types(versions, request), request)
 
 
-def typed_rows(
-    rows: Sequence[Mapping[str, Any]], versions: Sequence[Version], request: TableRequest
-) -> Iterator[pa.RecordBatch]:
-    """Events of one table, given as dictionaries, as typed columns; nothing where none is of the table."""
+def typed_rows(events: pa.RecordBatch, versions: Sequence[Version], request: TableRequest) -> pa.RecordBatch:
+    """Events of one table as typed columns."""
     types = column_types(versions, request)
-    chosen = [
-        row
-        for row in rows
-        if row.get("kind") == Kind.CHANGE and is_of(request.name, row.get("schema_name"), row.get("table_name"))
-    ]
-    if not chosen:
-        return
     schema = typed_schema(versions, request)
-    arrays = [pa.array([row.get(name) for row in chosen], schema.field(name).type) for name in FROM_EVENTS]
+    arrays = [events[name] for name in FROM_EVENTS]
     for image in images_of(request):
-        held = [row.get(image) for row in chosen]
-        columns = [
-            parsed(pa.array([None if one is None else one.get(name) for one in held], pa.string()), kind)
-            for name, kind in types.items()
-        ]
+        columns = [parsed(lookup(events[image], name), kind) for name, kind in types.items()]
         fields = [pa.field(name, kind) for name, kind in types.items()]
-        missing = pa.array([one is None for one in held])
-        arrays.append(pa.StructArray.from_arrays(columns, fields=fields, mask=missing))
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def is_of(name: str, schema: str | None, table: str | None) -> bool:
-    """Is this table called ``name``, with or without its schema?"""
-    return table is not None and name in (table, f"{schema}.{table}")
+        arrays.append(pa.StructArray.from_arrays(columns, fields=fields, mask=events[image].is_null()))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -142,14 +142,16 @@ class Schemas:
 
     def __init__(self, texts: Mapping[int, str] | None = None) -> None:
         self.texts = dict(texts or {})
-        self._types: dict[bytes, Type] = {}
+        self._types: dict[bytes, tuple[Type, str]] = {}
         self._avro: dict[str, tuple[Type, Decoder] | str] = {}
 
-    def of_json(self, text: bytes) -> Type:
-        """The type of a payload by the text of its schema."""
-        if text not in self._types:
-            self._types[text] = _connect_type(json.loads(text.decode("utf-8", "replace")))
-        return self._types[text]
+    def of_json(self, text: bytes) -> tuple[Type, str]:
+        """The type of a payload by the text of its schema, and that text with U+FFFD instead of invalid bytes."""
+        found = self._types.get(text)
+        if found is None:
+            plain_text = text.decode("utf-8", "replace")
+            found = self._types[text] = _connect_type(json.loads(plain_text)), plain_text
+        return found
 
     def of_avro(self, text: str) -> tuple[Type, Decoder] | str:
         """Type and decoder of an Avro schema, or why it cannot be used."""
@@ -200,14 +202,25 @@ class _Outer(msgspec.Struct):
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class _Typed(msgspec.Struct):
+    schema: msgspec.Raw
+    payload: dict[str, Any]
+
+
+def _digits(text: str) -> msgspec.Raw:
+    return msgspec.Raw(text.encode())
+
+
 _OUTER: Final = msgspec.json.Decoder(_Outer)
+_TYPED: Final = msgspec.json.Decoder(_Typed, float_hook=_digits)
+_SCHEMA: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*\{\s*"')
 _NULL: Final = b"null"
 _names: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PAYLOAD: Final = re.compile(rb'\s*\{\s*"payload"')
 _ELISION: Final = re.compile(
     rb'(?s)"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|(?<=[{\[ \t\r\n])(?:\.\.\.|\xe2\x80\xa6)(?=[ \t\r\n]*[}\]])'
 )
-reader: Final = JsonReader(number=lambda text: msgspec.Raw(text.encode()))
+reader: Final = JsonReader(number=_digits)
 """Reads JSON; numbers with a point or an exponent stay the bytes that they are."""
 
 
@@ -257,6 +270,14 @@ def bodies_of(
 
 
 def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | None:
+    if _SCHEMA.match(value):
+        try:
+            typed = _TYPED.decode(value)
+            kind, described = schemas.of_json(bytes(typed.schema))
+            if "\ufffd" not in described:
+                return Body(typed.payload, kind, described)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass  # a payload that is null, or what is wrong is found below
     schema, content = b"", value
     try:
         outer = _OUTER.decode(value)
@@ -284,11 +305,11 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
         return Broken(Problem.MALFORMED, f"expected a JSON object, found {type(parsed).__name__}")
     if not schema.strip(b"{} \t\r\n") or schema == _NULL:
         return Body(parsed)
-    described = schema.decode("utf-8", "replace")
-    if "\ufffd" in described and described.encode() != schema:
-        noted.append(f"the schema {_NOT_UTF8}")
     try:
-        return Body(parsed, schemas.of_json(schema), described)
+        kind, described = schemas.of_json(schema)
+        if "\ufffd" in described and described.encode() != schema:
+            noted.append(f"the schema {_NOT_UTF8}")
+        return Body(parsed, kind, described)
     except (ValueError, RecursionError):
         return Broken(Problem.MALFORMED, "the schema is nested too deeply or has a number of too many digits")
 
