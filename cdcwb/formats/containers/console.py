@@ -350,7 +350,9 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
     """
     separator = layout.separator
     size = len(separator)
-    tombstone = next((none for none in _NO_VALUE if text.endswith(separator + none)), None)
+    tombstone = None
+    if text[-4:] in _NO_VALUE and text.endswith(separator, 0, -len(NULL)):
+        tombstone = text[-len(NULL) :]
     places = [found.start() for found in _before_brace(separator).finditer(text)]
     if places and text[:1] in (b"{", b"[", b'"') and not (len(places) == 1 and text[-1:] == b"}" and _clear(separator)):
         whole = [at for at in places[:_ATTEMPTS] if is_document(text[at + size :])][:1]

@@ -45,8 +45,10 @@ _ADDED: Final = frozenset({"__op", "__deleted", "__table", "__lsn"})
 
 def is_flattened(content: Mapping[str, Any]) -> bool:
     """Whether it is a row alone, with fields that ExtractNewRecordState added to it."""
+    if "op" in content:
+        return False
     added = [name for name in content if name.startswith(_LEAD)]
-    if not added or len(added) == len(content) or "op" in content:
+    if not added or len(added) == len(content):
         return False
     return any(name in _ADDED or name.startswith("__source_") for name in added)
 

@@ -35,6 +35,12 @@ FORMAT: Final = "debezium"
 _IMAGES: Final = ("before", "after")
 _OF_IMAGES: Final = frozenset({"key", *_IMAGES, "changed_columns", "present_columns", "problems"})
 _TIMES: Final = (("ts_ns", 1, 1000), ("ts_us", 1, 1), ("ts_ms", 1000, 1), ("ts_usec", 1, 1), ("ts_sec", 1_000_000, 1))
+_COLUMNS: Final = (
+    "record_type", "kind", "operation", "position", "commit_position", "transaction_id", "event_no",
+    "last_in_transaction", "changed_at", "schema_name", "table_name", "table_version", "changed_columns",
+    "present_columns",
+)  # fmt: skip
+"""The columns of events that have one value each."""
 _GROUPS: Final[dict[str, dict[str, str]]] = {
     "source": {name: f"source.{name}" for name in SOURCE},
     "transaction": {name: f"transaction.{name}" for name in TRANSACTION},
@@ -117,6 +123,8 @@ def is_document(source: Mapping[str, Any]) -> bool:
 
 
 def _number(value: Any) -> int | None:
+    if value.__class__ is int and 0 <= value < 1 << 59:
+        return int(value)
     text = str(value)
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) else None
 
@@ -132,7 +140,7 @@ class _Events:
         self.reading = reading
         self.images = images
         self._remarks = remarks
-        self._columns: dict[str, list[Any]] = {}
+        self._columns: dict[str, list[Any]] = {name: [None] * batch.count for name in _COLUMNS}
         self._headers: dict[Any, list[tuple[int, Body]]] = {}
         self._rows: dict[Any, list[tuple[int, dict[str, Any]]]] = {}
         self._types: dict[Any, Mapping[str, Type]] = {}
@@ -142,11 +150,7 @@ class _Events:
     def set(self, number: int, **values: Any) -> None:
         """Columns of one event."""
         for name, value in values.items():
-            if value is not None:
-                column = self._columns.get(name)
-                if column is None:
-                    column = self._columns[name] = [None] * self.batch.count
-                column[number] = value
+            self._columns[name][number] = value
 
     def note(self, number: int, code: Problem, sentence: str) -> None:
         """A problem of one event."""
@@ -173,8 +177,8 @@ class _Events:
             self._key(number, key, None, False)
             return
         names = tuple(body.content)
-        inner = tuple(tuple(one) if isinstance(one := body.content.get(name), dict) else None for name in _GROUPS)
-        self._headers.setdefault((names, inner, body.schema_id is None), []).append((number, body))
+        inner = [tuple(one) if isinstance(one := body.content.get(name), dict) else None for name in _GROUPS]
+        self._headers.setdefault((names, *inner, body.schema_id is None), []).append((number, body))
         if form == "change":
             self._change(number, body, key)
             return
@@ -202,21 +206,22 @@ class _Events:
         if table is None and not is_message:
             lacking = "source has no table" if source else "the message has no source, which names the table"
             self.note(number, Problem.NO_SCHEMA, lacking)
-        kind = Kind.CONTROL if is_message else Kind.CHANGE
-        self.set(number, record_type=op, kind=kind, operation=operation, changed_at=self._time(number, source))
+        columns = self._columns
+        columns["record_type"][number] = op
+        columns["kind"][number] = Kind.CONTROL if is_message else Kind.CHANGE
+        columns["operation"][number] = operation
+        columns["changed_at"][number] = self._time(number, source)
         if operation != Operation.REFRESH:
             block = content.get("transaction")
             block = block if isinstance(block, dict) else {}
-            transaction, _ = transaction_of(block.get("id"), source)
-            self.set(number, position=position_of(source), transaction_id=transaction)
-            if block:
-                self.set(number, event_no=_number(block.get("total_order")))
+            columns["transaction_id"][number], _ = transaction_of(block.get("id"), source)
+            columns["position"][number] = position_of(source)
+            columns["event_no"][number] = _number(block.get("total_order")) if block else None
         if is_message:
             return
         document = is_document(source)
-        self.set(
-            number, schema_name=schema, table_name=table, table_version=self._version(body, schema, table, document)
-        )
+        columns["schema_name"][number], columns["table_name"][number] = schema, table
+        columns["table_version"][number] = self._version(body, schema, table, document)
         if not self.images:
             return
         row = row_type(body)
@@ -324,6 +329,8 @@ class _Events:
         for number in lacking & present.keys():
             self.set(number, present_columns=present[number])
         for name, values in self._columns.items():
+            if values.count(None) == len(values):
+                continue
             kind = model.EVENTS.field(name).type
             self.batch.put(name, text_array(values) if pa.types.is_string(kind) else pa.array(values, kind))
         if self.batch.wanted.needs("headers"):

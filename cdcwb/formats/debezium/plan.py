@@ -35,7 +35,7 @@ from cdcwb.formats.debezium.table import (
 )
 from cdcwb.formats.debezium.values import document_of, without_value
 from cdcwb.formats.dissector import Piece, Run, RunRows, detected_row
-from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id, plain
+from cdcwb.formats.messages.connect import Body, Schemas, Type, bodies_of, framed_id, plain
 from cdcwb.formats.messages.format import (
     MESSAGE_OPTIONS,
     MessagePlan,
@@ -140,12 +140,14 @@ _Tables = dict[tuple[str | None, str, Shape], _Seen]
 
 @dataclass(slots=True)
 class _Scan:
-    """What one part shows. ``counts``: messages of each form, changes of each connector, and so on."""
+    """What one part shows. ``counts``: messages of each form, changes of each connector, and so on; ``complete``: of
+    tables with these types everything is known."""
 
     tables: _Tables = field(default_factory=dict)
     described: list[tuple[tuple[int, int, int], str | None, Described]] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
+    complete: set[tuple[Type, str | None, str]] = field(default_factory=set)
 
     def add(self, other: _Scan) -> None:
         """Adds what a later part shows."""
@@ -183,6 +185,7 @@ def _scan(batches: Iterable[tuple[Messages, Any]], reading: Reading) -> _Scan:
         for body, key, location in zip(values, keys, locations, strict=True):
             if isinstance(body, Body):
                 _look(found, body, key if isinstance(key, Body) else None, location, reading.unavailable)
+    found.complete.clear()
     return found
 
 
@@ -207,13 +210,15 @@ def _look(found: _Scan, body: Body, key: Body | None, location: tuple[int, int, 
     found.counts["connector", connector or ("unknown" if named is None else plain(named))] += 1
     found.counts["unnamed", connector or "unknown"] += named is None
     schema, table = table_of(source)
-    document = is_document(source)
-    shape = shape_of(body, document)
     images = [image for image in (content.get("after"), content.get("before")) if isinstance(image, dict)]
     if any(without_value(image, unavailable) for image in images):
         found.counts["unavailable", "events"] += 1
         found.examples.setdefault("unavailable", f"{schema}.{table}")
-    if table is None or shape is None:
+    if table is None or (body.type is not None and (body.type, schema, table) in found.complete):
+        return
+    document = is_document(source)
+    shape = shape_of(body, document)
+    if shape is None:
         return
     row = row_type(body)
     origin = "inferred" if row is None else "record" if body.schema_id is None else "registry"
@@ -223,6 +228,8 @@ def _look(found: _Scan, body: Body, key: Body | None, location: tuple[int, int, 
         lineage["schema id"] = str(body.schema_id)
     known = () if key is None else tuple("_id" if document and name == "id" else name for name in key.content)
     found.see((schema, table, shape), _Seen(location, origin, body.schema, names, known, lineage))
+    if known and body.type is not None and not document:
+        found.complete.add((body.type, schema, table))
 
 
 def _names(body: Body, document: bool) -> Iterable[str]:

@@ -177,7 +177,14 @@ def absent_in(values: Sequence[Any], unavailable: str) -> np.ndarray[Any, np.dty
 
 def without_value(image: Mapping[str, Any], unavailable: str) -> bool:
     """Whether a value of an image was not captured."""
-    return absent_in(list(image.values()), unavailable) is not None
+    texts, others = _spelled(unavailable)
+    for value in image.values():
+        if value.__class__ is str or value.__class__ is bytes:
+            if value in texts:
+                return True
+        elif isinstance(value, (list, dict)) and value in others:
+            return True
+    return False
 
 
 @lru_cache

@@ -143,6 +143,7 @@ class Schemas:
     def __init__(self, texts: Mapping[int, str] | None = None) -> None:
         self.texts = dict(texts or {})
         self._types: dict[bytes, tuple[Type, str]] = {}
+        self._begins: dict[bytes, tuple[Type, str] | None] = {}
         self._avro: dict[str, tuple[Type, Decoder] | str] = {}
 
     def of_json(self, text: bytes) -> tuple[Type, str]:
@@ -152,6 +153,25 @@ class Schemas:
             plain_text = text.decode("utf-8", "replace")
             found = self._types[text] = _connect_type(json.loads(plain_text)), plain_text
         return found
+
+    def typed(self, value: bytes) -> Body | None:
+        """A message with its schema before its payload; None for any other, and if something is wrong with it."""
+        end = value.find(_PAYLOAD)
+        if end < 0 or not value.startswith(_SCHEMA) or not value.endswith(b"}"):
+            return None
+        begin = value[:end]
+        try:
+            if begin not in self._begins:
+                outer = _OUTER.decode(value)
+                schema = bytes(outer.schema) if isinstance(outer.schema, msgspec.Raw) else b""
+                is_known = begin == _SCHEMA[:-1] + schema
+                self._begins[begin] = self.of_json(schema) if is_known else None
+            known = self._begins[begin]
+            if known is None or "\ufffd" in known[1]:
+                return None
+            return Body(_fields.decode(memoryview(value)[end + len(_PAYLOAD) : -1]), *known)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
 
     def of_avro(self, text: str) -> tuple[Type, Decoder] | str:
         """Type and decoder of an Avro schema, or why it cannot be used."""
@@ -202,21 +222,17 @@ class _Outer(msgspec.Struct):
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Typed(msgspec.Struct):
-    schema: msgspec.Raw
-    payload: dict[str, Any]
-
-
 def _digits(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
 
 
 _OUTER: Final = msgspec.json.Decoder(_Outer)
-_TYPED: Final = msgspec.json.Decoder(_Typed, float_hook=_digits)
-_SCHEMA: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*\{\s*"')
+_fields: Final = msgspec.json.Decoder(dict[str, Any], float_hook=_digits)
+_SCHEMA: Final = b'{"schema":{'
+_PAYLOAD: Final = b',"payload":'
 _NULL: Final = b"null"
 _names: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_PAYLOAD: Final = re.compile(rb'\s*\{\s*"payload"')
+_PAYLOAD_ALONE: Final = re.compile(rb'\s*\{\s*"payload"')
 _ELISION: Final = re.compile(
     rb'(?s)"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|(?<=[{\[ \t\r\n])(?:\.\.\.|\xe2\x80\xa6)(?=[ \t\r\n]*[}\]])'
 )
@@ -270,20 +286,15 @@ def bodies_of(
 
 
 def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | None:
-    if _SCHEMA.match(value):
-        try:
-            typed = _TYPED.decode(value)
-            kind, described = schemas.of_json(bytes(typed.schema))
-            if "\ufffd" not in described:
-                return Body(typed.payload, kind, described)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            pass  # a payload that is null, or what is wrong is found below
+    typed = schemas.typed(value)
+    if typed is not None:
+        return typed
     schema, content = b"", value
     try:
         outer = _OUTER.decode(value)
         if isinstance(outer.schema, msgspec.Raw) and isinstance(outer.payload, msgspec.Raw):
             schema, content = bytes(outer.schema), bytes(outer.payload)
-        elif isinstance(outer.payload, msgspec.Raw) and _PAYLOAD.match(value) and is_json(bytes(outer.payload)):
+        elif isinstance(outer.payload, msgspec.Raw) and _PAYLOAD_ALONE.match(value) and is_json(bytes(outer.payload)):
             content = bytes(outer.payload) if _names.decode(value).keys() == {"payload"} else value
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass  # what is wrong is found below
