@@ -31,6 +31,7 @@ _OF_ANY_SCALE: Final = "io.debezium.data.VariableScaleDecimal"
 _MOST_SCALE: Final = 10_000  # a text would have as many zeros
 _PLAIN: Final = frozenset({"string", "int8", "int16", "int32", "int64", "boolean"})
 _DECODED: Final = frozenset({*TIMES, _DECIMAL, _OF_ANY_SCALE})
+_ONCE: Final = ({int}, {str}, {bytes})  # not float: -0.0 equals 0.0
 _CELL: Final = {"value", "set"}
 
 
@@ -66,7 +67,7 @@ def text_column(values: Sequence[Any], kind: Type | None, name: str) -> tuple[pa
     is_decoded = kind is not None and (kind.kind not in _PLAIN or kind.name in _DECODED)
     if is_decoded or len(classes) > 1 or not classes <= {str, int, bool}:
         remarks: list[tuple[int, Remark]] = []
-        texts = _each(values, kind if is_decoded else None, name, remarks, len(classes) == 1)
+        texts = _each(values, kind if is_decoded else None, name, remarks, classes in _ONCE)
         return text_array(texts), remarks
     if classes == {str} or not classes:
         return text_array(values), []
@@ -77,20 +78,17 @@ def text_column(values: Sequence[Any], kind: Type | None, name: str) -> tuple[pa
 
 
 def _each(
-    values: Sequence[Any], kind: Type | None, name: str, remarks: list[tuple[int, Remark]], is_uniform: bool
+    values: Sequence[Any], kind: Type | None, name: str, remarks: list[tuple[int, Remark]], is_once: bool
 ) -> list[str | None]:
-    """The text of each value; equal ones are converted once."""
-    try:
-        known: dict[Any, str | None] | None = dict.fromkeys(values) if is_uniform else None
-    except TypeError:  # objects and arrays
-        known = None
-    if known is None:
+    """The text of each value; ``is_once``: equal ones are converted once."""
+    if not is_once:
         found = []
         for row, value in enumerate(values):
             noted: list[Remark] = []
             found.append(text_of(value, kind, noted, name))
             remarks += [(row, one) for one in noted]
         return found
+    known: dict[Any, str | None] = dict.fromkeys(values)
     wrong: dict[Any, list[Remark]] = {}
     for value in known:
         noted = []
