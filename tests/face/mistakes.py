@@ -469,7 +469,6 @@ _DEBEZIUM: Final = (
     _unknown_option("debezium", "unavailible", "unavailable"),
     _of_another("debezium", "mask_order"),
     _wrong_value("debezium", "container=box", "documents", "parquet"),
-    _wrong_value("debezium", "pairs=perhaps", "true or false"),
     _wrong_value("debezium", "separator=\\x4", "escape"),
     _wrong_value("debezium", "registry=nowhere", "<id>.avsc", first=_AVRO, path="made/capture"),
     Mistake(

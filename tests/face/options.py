@@ -22,16 +22,6 @@ _DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 LEFT_OUT: Final = {
     ("gbase8s", "buffer_size"): "the design withdraws it: no size of read buffers will be needed",
     ("goldengate", "null_indicators"): "it is about bodies of NonStop, whose reading the design makes simpler",
-    ("qlik-kafka", "prefix"): "the design withdraws length-prefixed dumps",
-    ("qlik-kafka", "pairs"): "the design withdraws length-prefixed dumps",
-    ("goldengate-export", "prefix"): "the design withdraws length-prefixed dumps",
-    ("goldengate-export", "pairs"): "the design withdraws length-prefixed dumps",
-    ("debezium", "prefix"): "the design withdraws length-prefixed dumps",
-    ("debezium", "pairs"): "the design withdraws length-prefixed dumps",
-    ("maxwell", "prefix"): "the design withdraws length-prefixed dumps",
-    ("maxwell", "pairs"): "the design withdraws length-prefixed dumps",
-    ("canal", "prefix"): "the design withdraws length-prefixed dumps",
-    ("canal", "pairs"): "the design withdraws length-prefixed dumps",
 }
 """Documented options without a use."""
 
