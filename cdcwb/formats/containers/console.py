@@ -36,6 +36,7 @@ from cdcwb.formats.containers.messages import (
     MALFORMED,
     MESSAGE,
     NOTE,
+    Bools,
     Bytes,
     Chunk,
     Ints,
@@ -460,13 +461,14 @@ def newlines(buffer: Bytes, marks: Marks = ()) -> Ints:
     behind: Ints = np.concatenate(some) + 1 if some else np.empty(0, dtype=np.int64)
     if not marks or not len(behind):
         return behind
-    known = behind == len(buffer)
+    known: Bools = behind == len(buffer)
     for mark in marks:
         there = np.flatnonzero(behind + len(mark) <= len(buffer))
         for at, byte in enumerate(mark):
             there = there[buffer[behind[there] + at] == byte]
         known[there] = True
-    return behind[known]
+    found: Ints = behind[known]
+    return found
 
 
 def first_line(source: Source, position: int, marks: Marks = ()) -> int:

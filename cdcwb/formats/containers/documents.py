@@ -88,7 +88,7 @@ def _scan(text: Bytes, depth: Int, level: Int, margin: Bytes, brackets: Bytes, b
     at: Int = 0
     open_ = 0  # brackets and braces in the document
     inside = False
-    last = 0  # the last character of the document outside of strings that is not blank
+    last: Int = 0  # the last character of the document outside of strings that is not blank
     while at < len(text):
         c = np.int64(text[at])
         if c == 34:

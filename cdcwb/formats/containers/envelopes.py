@@ -140,20 +140,20 @@ def _parts(text: bytes) -> dict[str, bytes] | None:
     """The parts of a wrapped message as they are in the text; None if it is no such object. Raises what msgspec raises
     for invalid JSON."""
     fields = _fields(text)
-    is_record = any(name in fields for name in _ALONE)
+    is_wrapped = any(name in fields for name in _ALONE)
     for name, shows in _INSIDE.items():
         inner = _fields(fields[name]) if fields.get(name, b"")[:1] == b"{" else {}
         if inner.get("data", b"")[:1] == b'"' and shows in inner:
-            fields, is_record = {**fields, **inner}, True
-    parts = {part: fields[name] for part, names in _PARTS.items() if (name := _first(names, fields)) is not None}
+            fields, is_wrapped = {**fields, **inner}, True
+    parts: dict[str, bytes] = {}
+    for part, names in _PARTS.items():
+        found = next((name for name in names if name in fields), None)
+        if found is not None:
+            parts[part] = fields[found]
     places = sum(part in parts for part in ("topic", "partition", "offset"))
-    if "value" in parts and (is_record or places >= 2):
+    if "value" in parts and (is_wrapped or places >= 2):
         return parts
     return {**parts, "value": b"null"} if places == 3 and "timestamp" in parts else None  # rpk leaves out a null value
-
-
-def _first(names: tuple[str, ...], fields: Mapping[str, bytes]) -> str | None:
-    return next((name for name in names if name in fields), None)
 
 
 def is_record(text: bytes) -> bool:

@@ -79,7 +79,7 @@ def events_of(messages: Messages, where: Where, reading: Reading, wanted: Wanted
     for number, (state, body, key) in enumerate(zip(messages.state.tolist(), bodies, keys, strict=True)):
         if state:
             kind, code = NOT_MESSAGES[state]
-            made.set(number, kind=kind)
+            made.put(number, kind=kind)
             if code is not None:
                 batch.problem(number, code, messages.reasons.get(number, "bytes that are not a message"))
         else:
@@ -147,7 +147,7 @@ class _Events:
         self._versions: dict[Any, str | None] = {}
         self._with_headers: list[int] = []
 
-    def set(self, number: int, **values: Any) -> None:
+    def put(self, number: int, **values: Any) -> None:
         """Columns of one event."""
         for name, value in values.items():
             self._columns[name][number] = value
@@ -165,7 +165,7 @@ class _Events:
             except ValueError as reason:
                 body = Broken(Problem.MALFORMED, str(reason))
         if isinstance(body, Broken):
-            self.set(number, kind=Kind.MALFORMED)
+            self.put(number, kind=Kind.MALFORMED)
             self.note(number, body.code, body.reason)
             for code, sentence in self._remarks.get(number, ()):
                 self.note(number, code, sentence)
@@ -173,7 +173,7 @@ class _Events:
         for code, sentence in self._remarks.get(number, ()):
             self.note(number, code, sentence)
         if body is None:
-            self.set(number, kind=Kind.TOMBSTONE)
+            self.put(number, kind=Kind.TOMBSTONE)
             self._key(number, key, None, False)
             return
         names = tuple(body.content)
@@ -182,13 +182,13 @@ class _Events:
         if form == "change":
             self._change(number, body, key)
             return
-        self.set(number, record_type=form, kind=Kind.CONTROL, changed_at=self._time(number, body.content))
+        self.put(number, record_type=form, kind=Kind.CONTROL, changed_at=self._time(number, body.content))
         if form == "transaction":
             self._boundary(number, body.content)
         elif form == "schema change":
             self._schema_change(number, body.content)
         elif form == "heartbeat":
-            self.set(number, kind=Kind.HEARTBEAT)
+            self.put(number, kind=Kind.HEARTBEAT)
 
     # --- changes (§2) -------------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class _Events:
         updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields")
         removed = removed if isinstance(removed, list) else []
         changed = list(dict.fromkeys(str(name).partition(".")[0] for name in [*updated, *removed]))
-        self.set(number, changed_columns=changed)
+        self.put(number, changed_columns=changed)
         if document_of(content.get("after")) is None:
             self._row("after", number, {name: value for name, value in updated.items() if "." not in name}, None)
 
@@ -295,7 +295,7 @@ class _Events:
         is_end = content["status"] == "END"
         count = _number(content.get("event_count"))
         transaction, position = transaction_of(content["id"])
-        self.set(
+        self.put(
             number,
             record_type=content["status"],
             kind=Kind.COMMIT if is_end else Kind.BEGIN,
@@ -310,13 +310,13 @@ class _Events:
         source = content.get("source")
         source = source if isinstance(source, dict) else {}
         schema, table = table_of(source)
-        self.set(number, kind=Kind.SCHEMA, operation=Operation.DDL, position=position_of(source))
+        self.put(number, kind=Kind.SCHEMA, operation=Operation.DDL, position=position_of(source))
         version = None
         for one in described_tables(content):
             schema, table = one.schema_name, one.table_name
             version = self.reading.versions.find(schema, table, one.shape)
-        self.set(number, schema_name=schema, table_name=table)
-        self.set(number, table_version=None if version is None else version.table_version)
+        self.put(number, schema_name=schema, table_name=table)
+        self.put(number, table_version=None if version is None else version.table_version)
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -327,7 +327,7 @@ class _Events:
         for group, rows in sorted(self._rows.items(), key=lambda item: item[0][0] == "key"):
             self._images(group, rows, lacking, present)
         for number in lacking & present.keys():
-            self.set(number, present_columns=present[number])
+            self.put(number, present_columns=present[number])
         for name, values in self._columns.items():
             if values.count(None) == len(values):
                 continue

@@ -7,7 +7,7 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
@@ -35,6 +35,7 @@ from cdcwb.formats.containers.message_files import (
 from cdcwb.formats.containers.messages import BATCH, BYTES, Messages, joined
 from cdcwb.formats.dissector import BaseFormat, Recognition, Run, RunRows, TableRequest, Wanted, problem_row
 from cdcwb.formats.requests import select
+from cdcwb.formats.source import Info, info_of
 from cdcwb.model import Kind, Problem
 
 __all__ = [
@@ -235,23 +236,18 @@ class MessageFormat(BaseFormat):
         reason = f"no message of {self.owner} was found"
         for path in paths[:_FILES]:
             try:
-                container = probe(path, given, _ENOUGH)
-                found, looked, confidence = self._first(container, options)
+                container, first = _beginning(path, info_of(path), tuple(sorted(given.items())))
+                found, looked, is_sure = (
+                    (0, 0, False) if first is None else self.count(first, container.schema, options)
+                )
             except CaptureError as problem:
                 reason = str(problem)
                 continue
             if found:
+                confidence = 0.6 if not is_sure else 0.98 if 2 * found >= looked else 0.7
                 evidence = f"{path}: {found} of the first {looked} messages are {self.owner}"
                 return Recognition(confidence, [container.evidence, evidence], container.kind)
         return Recognition(0.0, [reason])
-
-    def _first(self, container: Container, options: Mapping[str, Any]) -> tuple[int, int, float]:
-        for start, stop in parts(container)[:1]:
-            for messages in islice(read(container, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
-                found, looked, is_sure = self.count(messages, container.schema, options)
-                if looked:
-                    return found, looked, 0.6 if not is_sure else 0.98 if 2 * found >= looked else 0.7
-        return 0, 0, 0.0
 
     def begins(self, plan: Any) -> Iterator[int]:
         """See :meth:`cdcwb.formats.dissector.Format.begins`."""
@@ -334,6 +330,18 @@ class MessageFormat(BaseFormat):
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a batch as typed columns."""
         raise NotImplementedError
+
+
+@lru_cache(maxsize=_FILES)
+def _beginning(path: str, info: Info, given: tuple[tuple[str, Any], ...]) -> tuple[Container, Messages | None]:
+    """What a file is, and its first messages, about which all formats are asked. ``info`` tells a file that has
+    changed."""
+    container = probe(path, dict(given), _ENOUGH)
+    for start, stop in parts(container)[:1]:
+        for messages in islice(read(container, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
+            if messages.value.null_count < len(messages):
+                return container, messages
+    return container, None
 
 
 def _batches(plan: MessagePlan, split: int) -> Iterator[tuple[Messages, Where, str | None]]:
