@@ -265,20 +265,17 @@ def _expected(layout: Layout) -> str:
 
 def _console(text: bytes, layout: Layout) -> Parsed | None:
     """A console consumer's line; None for a line that is none."""
-    facts: dict[str, str | None] = {}
-    rest = text
-    for name in layout.fields:
-        if name in TOKENS:
-            found = TOKENS[name].match(rest)
-            if found is None or not rest.startswith(layout.separator, found.end()):
-                return None
-            rest = rest[found.end() + len(layout.separator) :]
-            facts.update(_token_facts(name, found))
-        elif name == "headers":
-            pairs, rest = header_pairs(rest, layout.separator)
-            if pairs is None:
-                return None
-            facts.update(header_facts(pairs))
+    names = tuple(name for name in layout.fields if name in TOKENS)
+    found = _tokens(names, layout.separator).match(text)
+    if found is None:
+        return None
+    facts = _token_facts(names, found)
+    rest = text[found.end() :]
+    if "headers" in layout.fields:
+        pairs, rest = header_pairs(rest, layout.separator)
+        if pairs is None:
+            return None
+        facts.update(header_facts(pairs))
     if TAIL in layout.fields:
         rest, separator, partition = rest.rpartition(layout.separator)
         if not separator or not partition.isdigit():
@@ -293,14 +290,24 @@ def _console(text: bytes, layout: Layout) -> Parsed | None:
     return value_of(value, layout, None if key == NULL else _key(key, layout), facts)
 
 
-def _token_facts(name: str, found: re.Match[bytes]) -> dict[str, str | None]:
-    if name == "delivery":
-        return {}
-    if name != "timestamp":
-        return {name: found[1].decode()}
-    if found[1] is None:
-        return {"timestamp_type": "NO_TIMESTAMP"}
-    return {"timestamp": time_text(int(found[2])), "timestamp_type": found[1].decode()}
+@cache
+def _tokens(names: tuple[str, ...], separator: bytes) -> re.Pattern[bytes]:
+    """The properties with these names, each followed by the separator."""
+    return re.compile(b"".join(TOKENS[name].pattern + re.escape(separator) for name in names))
+
+
+def _token_facts(names: tuple[str, ...], found: re.Match[bytes]) -> dict[str, str | None]:
+    facts: dict[str, str | None] = {}
+    texts = iter(found.groups())
+    for name in names:
+        text = next(texts)
+        if name == "timestamp":
+            time = next(texts)
+            facts["timestamp"] = None if text is None else time_text(int(time))
+            facts["timestamp_type"] = "NO_TIMESTAMP" if text is None else text.decode()
+        elif name != "delivery":
+            facts[name] = text.decode()
+    return facts
 
 
 _HEADER: Final = re.compile(rb"""[^:,{}\[\]"]+:[^{}\[\]"]*\Z""")
@@ -354,12 +361,21 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
     tombstone = None
     if text[-4:] in _NO_VALUE and text.endswith(separator, 0, -len(NULL)):
         tombstone = text[-len(NULL) :]
-    places = [found.start() for found in _before_brace(separator).finditer(text)]
-    if places and text[:1] in (b"{", b"[", b'"') and not (len(places) == 1 and text[-1:] == b"}" and _clear(separator)):
-        whole = [at for at in places[:_ATTEMPTS] if is_document(text[at + size :])][:1]
-        places = whole or ([] if tombstone or text[-1:] == b"}" else places)
-    if places:
-        return text[: places[0]], text[places[0] + size :]
+    brace = separator + b"{"
+    first = place = text.find(brace)
+    if place >= 0 and text[:1] in (b"{", b"[", b'"'):
+        is_only = text.find(brace, place + 1) < 0
+        if not (is_only and text[-1:] == b"}" and _clear(separator)):
+            for _ in range(_ATTEMPTS):
+                if place < 0 or is_document(text[place + size :]):
+                    break
+                place = text.find(brace, place + 1)
+            else:
+                place = -1
+            if place < 0 and not tombstone and text[-1:] != b"}":
+                place = first
+    if place >= 0:
+        return text[:place], text[place + size :]
     if tombstone is not None:
         return text[: -len(tombstone) - size], NULL
     if text.endswith(separator) and is_document(text[:-size]):
@@ -374,11 +390,6 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
             return text[:at], rest
         at = text.find(separator, at + size)
     return None
-
-
-@cache
-def _before_brace(separator: bytes) -> re.Pattern[bytes]:
-    return re.compile(re.escape(separator) + rb"(?=\{)")
 
 
 def _clear(separator: bytes) -> bool:

@@ -37,7 +37,6 @@ from cdcwb.formats.containers.envelopes import (
     is_binary,
     is_record,
     payload_of,
-    plain_string,
     printed_record,
 )
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
@@ -440,8 +439,7 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
         layout = _given(Layout(records=True), options)
         evidence = f"{printed:,} of {len(texts):,} lines are records of a topic, as Java or Python prints them"
     elif 2 * len(records) > len(texts):
-        payloads = [plain_string(raw) for text in records if (raw := payload_of(text))[:1] == b'"']
-        encoding, why = _encoding([text for text in payloads if text is not None])
+        encoding, why = _encoding([payload for text in records if (payload := payload_of(text)) is not None])
         layout = _given(Layout(records=True, encoding=encoding), options)
         evidence = f"{len(records):,} of {len(texts):,} lines are JSON objects with a message in them{why}"
     else:

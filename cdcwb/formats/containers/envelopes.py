@@ -26,7 +26,6 @@ __all__ = [
     "is_binary",
     "is_record",
     "payload_of",
-    "plain_string",
     "printed_record",
     "unwrap",
 ]
@@ -36,6 +35,7 @@ __all__ = [
 BINARY: Final = b"atMSG"
 """The beginning of Qlik's envelope in Avro."""
 
+_BINARY: Final = ("atMSG", "\0")
 _ID: Final = 5  # bytes of a zero byte and a schema id
 _BLANK: Final = b" \t\r\n"
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
@@ -126,126 +126,126 @@ TIME_TYPES: Final = {
 }
 """How tools spell the types of timestamps, in lower case, and how Kafka does."""
 
-_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_string: Final = msgspec.json.Decoder(str)
-_anything: Final = msgspec.json.Decoder()
+_raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_anything: Final = msgspec.json.Decoder(float_hook=str)
 _INVALID: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
-def _fields(text: bytes) -> dict[str, bytes]:
-    return {name: bytes(raw) for name, raw in _object.decode(text).items()}
-
-
-def _parts(text: bytes) -> dict[str, bytes] | None:
-    """The parts of a wrapped message as they are in the text; None if it is no such object. Raises what msgspec raises
-    for invalid JSON."""
-    fields = _fields(text)
+def _parts(text: bytes) -> dict[str, Any] | None:
+    """The parts of a wrapped message; None if it is no such object. Raises what msgspec raises for invalid JSON."""
+    fields = _anything.decode(text)
+    if not isinstance(fields, dict):
+        return None
     is_wrapped = any(name in fields for name in _ALONE)
     for name, shows in _INSIDE.items():
-        inner = _fields(fields[name]) if fields.get(name, b"")[:1] == b"{" else {}
-        if inner.get("data", b"")[:1] == b'"' and shows in inner:
+        inner = fields.get(name)
+        if isinstance(inner, dict) and isinstance(inner.get("data"), str) and shows in inner:
             fields, is_wrapped = {**fields, **inner}, True
-    parts: dict[str, bytes] = {}
+    parts: dict[str, Any] = {}
     for part, names in _PARTS.items():
-        found = next((name for name in names if name in fields), None)
-        if found is not None:
-            parts[part] = fields[found]
+        for name in names:
+            if name in fields:
+                parts[part] = fields[name]
+                break
     places = sum(part in parts for part in ("topic", "partition", "offset"))
     if "value" in parts and (is_wrapped or places >= 2):
         return parts
-    return {**parts, "value": b"null"} if places == 3 and "timestamp" in parts else None  # rpk leaves out a null value
+    return {**parts, "value": None} if places == 3 and "timestamp" in parts else None  # rpk leaves out a null value
 
 
 def is_record(text: bytes) -> bool:
     """Whether the text is a JSON object that wraps a message."""
     try:
-        return _parts(text) is not None
+        return _parts(text if _is_utf8(text) else _characters(text)) is not None
     except _INVALID:
         return False
 
 
-def payload_of(text: bytes) -> bytes:
-    """The payload of a wrapped message as it is in the text, with its quotes; empty if there is none."""
+def payload_of(text: bytes) -> bytes | None:
+    """The payload of a wrapped message if it is a text."""
+    odd = not _is_utf8(text)
     try:
-        return (_parts(text) or {}).get("value", b"")
+        value = (_parts(_characters(text) if odd else text) or {}).get("value")
     except _INVALID:
-        return b""
+        return None
+    return _encoded(value, odd) if isinstance(value, str) else None
 
 
 def unwrap(text: bytes, encoding: str) -> Parsed | None:
     """The message in a wrapping object; None for a JSON object that wraps none."""
+    odd = not _is_utf8(text)
     try:
-        parts = _parts(text)
+        parts = _parts(_characters(text) if odd else text)
+        if parts is None:
+            return None
+        if not odd and isinstance(parts["value"], str) and parts["value"].lstrip()[:5].startswith(_BINARY):
+            again = _parts(_characters(text)) or parts
+            odd, parts = (True, again) if is_binary(_encoded(again["value"], True)) else (False, parts)
     except _INVALID as error:
         return Parsed(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {error}")
-    if parts is None:
-        return None
-    facts = _facts(parts)
-    key = _key(parts.get("key", b""), encoding)
-    failed = _text(parts.get("error", b""))
-    if failed is not None:
-        return Parsed(MALFORMED, None, key, facts, f"the tool that wrote it did not decode the value: {failed}")
-    raw = _payload(parts["value"])
-    value = _value(raw, encoding)
-    if value is None and raw != b"null":
-        return Parsed(MALFORMED, None, key, facts, f"a value in {encoding} was expected, found {shown(raw)}")
+    facts = _facts(parts, odd)
+    key = _key(parts.get("key"), text, encoding, odd)
+    if parts.get("error") is not None:
+        return Parsed(MALFORMED, None, key, facts, f"the tool that wrote it did not decode the value: {parts['error']}")
+    found = _payload(parts["value"])
+    if found is None:
+        return Parsed(MESSAGE, None, key, facts)
+    value = _value(found, text, encoding, odd, "value")
+    if value is None:
+        sentence = f"a value in {encoding} was expected, found {shown(_encoded(found, False))}"
+        return Parsed(MALFORMED, None, key, facts, sentence)
     return Parsed(MESSAGE, None if value == b"null" else value, key, facts)
 
 
-def _payload(raw: bytes) -> bytes:
-    """A value without the object of Redpanda Console around it."""
-    if raw[:1] == b"{" and b'"encoding"' in raw and b'"payload"' in raw:
-        fields = _fields(raw)
-        if {"encoding", "payload"} <= fields.keys() and "schema" not in fields:
-            return fields["payload"]
-    return raw
+def _characters(text: bytes) -> bytes:
+    """The text with a character for each byte: kcat prints the bytes of a value as they are, except control
+    characters."""
+    return text.decode("latin-1").encode()
 
 
-def plain_string(raw: bytes) -> bytes | None:
-    """The text of a JSON string (with its quotes) in UTF-8."""
-    if b"\\" not in raw:
-        return raw[1:-1]
+def _encoded(text: str, odd: bool) -> bytes:
+    """A text in UTF-8, or with a byte for each character if it is ``odd``."""
     try:
-        return _string.decode(raw).encode()
+        return text.encode("latin-1" if odd else "utf-8")
+    except UnicodeError:
+        return text.encode("utf-8", "replace")
+
+
+def _payload(value: Any) -> Any:
+    """A value or key without the object of Redpanda Console around it."""
+    if isinstance(value, dict) and {"encoding", "payload"} <= value.keys() and "schema" not in value:
+        return value["payload"]
+    return value
+
+
+def _value(value: Any, text: bytes, encoding: str, odd: bool, part: str) -> bytes | None:
+    """A text is what it stands for, other JSON as it is in ``text``; None: it cannot be decoded."""
+    if not isinstance(value, str):
+        return _json_of(text, part) or msgspec.json.encode(value)
+    if encoding in DECODERS and value.lstrip()[:1] != "{":
+        return DECODERS[encoding](_encoded(value, odd))
+    return _encoded(value, odd)
+
+
+def _json_of(text: bytes, part: str) -> bytes | None:
+    """A part that is other JSON than a text, as it is written."""
+    try:
+        fields = _raw.decode(text)
     except _INVALID:
         return None
+    found = next((bytes(fields[name]) for name in _PARTS[part] if name in fields), None)
+    return None if found is None or b'"encoding"' in found[:4096] and b'"payload"' in found else found
 
 
-def _binary_string(raw: bytes) -> bytes | None:
-    """The bytes of a JSON string as kcat prints them: control characters are escaped, others are the bytes."""
-    try:
-        return _string.decode(raw.decode("latin-1").encode()).encode("latin-1")
-    except _INVALID:
-        return None
-
-
-def _value(raw: bytes, encoding: str) -> bytes | None:
-    """A value: a text is what it stands for, other JSON as it is. None: null, or it cannot be decoded."""
-    if raw[:1] != b'"':
-        return None if raw == b"null" else raw
-    inside = raw[1:64].lstrip()
-    if encoding in DECODERS and not inside.startswith(b"{"):
-        plain = plain_string(raw)
-        return None if plain is None else DECODERS[encoding](plain)
-    odd = not _is_utf8(raw)
-    if odd or inside.startswith((BINARY, rb"\u00")):
-        value = _binary_string(raw)
-        if value is not None and (odd or is_binary(value)):
-            return value
-    return plain_string(raw)
-
-
-def _key(raw: bytes, encoding: str) -> bytes | None:
+def _key(value: Any, text: bytes, encoding: str, odd: bool) -> bytes | None:
     """A key likewise; one in base64 or hex digits must be text or a binary message."""
-    raw = _payload(raw)
-    if raw in (b"", b"null"):
+    value = _payload(value)
+    if value is None:
         return None
-    if encoding in DECODERS and raw[:1] == b'"':
-        value = _value(raw, encoding)
-        if value is not None and (is_binary(value) or _is_utf8(value)):
-            return value
-    value = _value(raw, "text")
-    return raw if value is None else value
+    found = _value(value, text, encoding, odd, "key")
+    if isinstance(value, str) and encoding in DECODERS and (found is None or not (is_binary(found) or _is_utf8(found))):
+        return _encoded(value, odd)
+    return found
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -258,38 +258,27 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _facts(parts: Mapping[str, bytes]) -> dict[str, str | None]:
-    facts = {name: _text(parts.get(name, b"")) for name in ("topic", "partition", "offset")}
-    time = _text(parts.get("timestamp", b""))
-    if time is not None and time != "-1":
-        digits = time.removeprefix("-")
-        if digits.isdecimal() and len(digits) < 19:
-            time = time_text(int(time))
-        elif (seconds := re.fullmatch(r"(\d{9,11})\.(\d{1,3})\d*", time)) is not None:  # of Kinesis
-            time = time_text(int(seconds[1]) * 1000 + int(seconds[2].ljust(3, "0")))
-        facts["timestamp"] = time
-    kind = _text(parts.get("timestamp_type", b""))
+def _facts(parts: Mapping[str, Any], odd: bool) -> dict[str, str | None]:
+    facts = {name: _scalar(parts.get(name), odd) for name in ("topic", "partition", "offset")}
+    time = parts.get("timestamp")
+    if time is not None and time != -1:
+        facts["timestamp"] = time_text(time) if isinstance(time, int) else _time(str(time))
+    kind = parts.get("timestamp_type")
     if kind is not None:
-        facts["timestamp_type"] = TIME_TYPES.get(kind.lower(), kind)
-    headers = parts.get("headers", b"null")
-    return facts if headers == b"null" else facts | header_facts(_pairs(headers))
+        facts["timestamp_type"] = TIME_TYPES.get(str(kind).lower(), str(kind))
+    headers = parts.get("headers")
+    return facts if headers is None else facts | header_facts(_pairs(headers, odd))
 
 
-def _text(raw: bytes) -> str | None:
-    """A scalar as text; null and a missing one is None."""
-    if raw in (b"", b"null"):
-        return None
-    plain = plain_string(raw) if raw[:1] == b'"' else raw
-    return text_of(raw if plain is None else plain)
+def _time(text: str) -> str:
+    if text.removeprefix("-").isdecimal() and len(text) < 19:
+        return time_text(int(text))
+    seconds = re.fullmatch(r"(\d{9,11})\.(\d{1,3})\d*", text)  # of Kinesis
+    return text if seconds is None else time_text(int(seconds[1]) * 1000 + int(seconds[2].ljust(3, "0")))
 
 
-def _pairs(raw: bytes) -> list[tuple[str, str | None]]:
+def _pairs(found: Any, odd: bool) -> list[tuple[str, str | None]]:
     """Names and values of headers: a list of both in turn (kcat), a list of objects, or an object."""
-    odd = not _is_utf8(raw)  # values are bytes: they are read as characters of one byte each
-    try:
-        found: Any = _anything.decode(raw.decode("latin-1").encode() if odd else raw)
-    except _INVALID:
-        return [("", text_of(raw))]
     pairs: list[tuple[Any, Any]]
     if isinstance(found, dict):
         pairs = [(name, item) for name, items in found.items() for item in _listed(items)]
@@ -312,15 +301,12 @@ def _listed(items: Any) -> list[Any]:
 
 
 def _scalar(item: Any, odd: bool) -> str | None:
-    if item is None:
-        return None
+    if item is None or (item.__class__ is str and not odd):
+        return item
     if isinstance(item, list) and item and all(isinstance(one, int) and -128 <= one < 256 for one in item):
         return text_of(bytes(one & 0xFF for one in item))
     text = item if isinstance(item, str) else msgspec.json.encode(item).decode()
-    try:
-        return text_of(text.encode("latin-1")) if odd else text
-    except UnicodeError:
-        return text
+    return text_of(_encoded(text, odd))
 
 
 # --- records as programs print them -----------------------------------------------------------------------------------

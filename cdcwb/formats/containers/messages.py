@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -227,6 +228,11 @@ def fact_columns(facts: Sequence[Mapping[str, str | None]]) -> dict[str, pa.Stri
     Only so many headers get columns of their own; the others of a row are together as ``header`` (name=value, one
     after the other), so that a capture with a name per message does not need a column per message.
     """
+    first = facts[0] if facts else {}
+    if len(first) < _MOST_HEADERS and all(row.keys() == first.keys() for row in facts):
+        given = zip(first, zip(*(row.values() for row in facts), strict=True), strict=True) if first else ()
+        arrays = {name: pa.array(texts, pa.string()) for name, texts in given}
+        return {**dict.fromkeys(FACTS, pa.nulls(len(facts), pa.string())), **arrays}
     columns: dict[str, list[str | None]] = {name: [None] * len(facts) for name in FACTS}
     for at, row in enumerate(facts):
         rest: list[str] = []
@@ -284,7 +290,13 @@ def time_text(milliseconds: int) -> str:
     """Milliseconds since 1970 as ``2023-03-21T21:34:19.511Z``; before 1970 and after the year 9999 the number."""
     if not 0 <= milliseconds <= _LAST_INSTANT:
         return str(milliseconds)
-    return f"{(_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec='milliseconds')}Z"
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{_second(seconds)}.{rest:03}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()
 
 
 def instants(milliseconds: Ints, null: Bools) -> pa.StringArray:
