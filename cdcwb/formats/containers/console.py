@@ -141,6 +141,7 @@ TOKENS: Final = {
 }
 """The properties with names, in the order in which they are printed."""
 
+_SHORT: Final = 64  # bytes of a text that may be null with white space around it
 _ATTEMPTS: Final = 64  # separators that are tried where several could end a key that is JSON
 _BLANK: Final = b" \t\r\n\v\f"
 _document: Final = msgspec.json.Decoder(msgspec.Raw)
@@ -204,7 +205,7 @@ def unescaped(name: str, text: str) -> bytes:
 def parse(text: bytes, layout: Layout) -> Parsed:
     """What a line, without its end, holds."""
     if text[:1] == b"{" and text[-1:] == b"}" and not layout.records and not layout.fields:
-        return value_of(text, layout, None, {})
+        return Parsed(MESSAGE, text) if layout.encoding == "text" else value_of(text, layout, None, {})
     bare = text.strip(_BLANK)
     if not bare:
         return Parsed(FILLER, None, reason="a blank line")
@@ -241,10 +242,10 @@ def is_document(text: bytes) -> bool:
 
 def value_of(text: bytes, layout: Layout, key: bytes | None, facts: dict[str, str | None]) -> Parsed:
     """A value as it is printed, decoded."""
-    if text.strip() == NULL:
+    if len(text) < _SHORT and text.strip() == NULL:
         return Parsed(MESSAGE, None, key, facts)
     if layout.encoding == "text" or layout.marks:
-        return Parsed(MESSAGE, text if layout.marks else text.lstrip(), key, facts)
+        return Parsed(MESSAGE, text if layout.marks or text[:1] == b"{" else text.lstrip(), key, facts)
     value = DECODERS[layout.encoding](text)
     if value is None and text.lstrip()[:1] == b"{":
         value = text.lstrip()
@@ -413,6 +414,7 @@ _WINDOW: Final = 4 << 20  # bytes that are looked at together; a longer line wid
 _CACHED: Final = 1 << 18  # bytes that are compared together: the result stays in the processor's cache
 _STEP: Final = 1 << 16  # the first look for a single newline; it widens
 _NEWLINE: Final = 0x0A
+_RETURN: Final = 0x0D
 
 Marks = tuple[bytes, ...]
 
@@ -442,11 +444,10 @@ def read_lines(source: Source, start: int, stop: int, layout: Layout, window: in
         for end in ends.tolist():
             if position + at >= stop:
                 break
-            text = data[at:end]
-            text = text[:-1] if text[-1:] == b"\n" else text
-            text = text[:-1] if strip_return and text[-1:] == b"\r" else text
-            if position + at == 0 and text.startswith(BOM):
-                text = text[len(BOM) :]
+            last = end - 1 if data[end - 1] == _NEWLINE else end
+            last -= strip_return and last > at and data[last - 1] == _RETURN
+            first = at + len(BOM) if position + at == 0 and data.startswith(BOM) and last >= len(BOM) else at
+            text = data[first:last]
             segments.append(Segment(position + at, position + end, parse(text, layout)))
             at = end
         yield Chunk(position, buffer, segments)

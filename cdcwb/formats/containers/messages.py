@@ -206,12 +206,12 @@ def batches_of(chunks: Iterable[Chunk], batch: int) -> Iterator[Messages]:
 def _messages(base: int, buffer: Bytes, segments: Sequence[Segment]) -> Messages:
     start = np.array([one.start for one in segments], dtype=np.int64)
     end = np.array([one.end for one in segments], dtype=np.int64)
-    states, values, keys, facts, reasons = zip(*(one.parsed for one in segments), strict=True)
+    states, values, keys, facts, reasons = zip(*[one.parsed for one in segments], strict=True)
     return Messages(
         start,
         end - start,
         np.array(states, dtype=np.uint8),
-        {at: reason for at, reason in enumerate(reasons) if reason is not None},
+        {} if not any(reasons) else {at: reason for at, reason in enumerate(reasons) if reason is not None},
         pa.array(values, pa.binary()),
         pa.array(keys, pa.binary()),
         slices(buffer, start - base, end - base),
