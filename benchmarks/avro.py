@@ -23,7 +23,9 @@ import pyarrow as pa
 
 from benchmarks.measure import in_turn, on_one_core, ratio
 from cdcwb.formats.arrays import MapBuilder, TextPool
-from cdcwb.formats.avro import Decoder, parse_schema, to_text
+from cdcwb.formats.containers.avro import Decoder
+from cdcwb.formats.containers.avro_schema import parse_schema
+from cdcwb.formats.containers.avro_values import to_text
 
 __all__ = ["COLUMNS", "PEER", "PROMISES", "SCHEMA", "difference", "messages", "works"]
 

@@ -1,5 +1,5 @@
-"""The column-wise decoder, the walk through one value and fastavro agree: on made-up schemas and values, and on values
-that are damaged."""
+"""The columns, the tree and the errors of one value, and fastavro agree: on made-up schemas and values, and on values
+that are damaged; with the loop compiled and interpreted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import MalformedRecordError
-from cdcwb.formats.avro import Decoder, Schema, anatomy, decode_one, decoder, parse_schema, readers, to_text
-from cdcwb.formats.avro.walk import Walk
+from cdcwb.formats.containers import avro
+from cdcwb.formats.containers.avro import Decoder, decode_one
+from cdcwb.formats.containers.avro_schema import Schema, parse_schema
+from cdcwb.formats.containers.avro_tree import anatomy
+from cdcwb.formats.containers.avro_values import to_text
+from cdcwb.formats.kernels import interpreted
 
 UNHURRIED = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 UTC = dt.UTC
@@ -164,7 +168,7 @@ def values(schema: Any) -> st.SearchStrategy[Any]:
 
 def written(schema: Schema, value: Any) -> bytes:
     source = io.BytesIO()
-    fastavro.schemaless_writer(source, schema.parsed, value)
+    fastavro.schemaless_writer(source, fastavro.parse_schema(json.loads(schema.text)), value)
     return source.getvalue()
 
 
@@ -174,6 +178,11 @@ def captures(draw: st.DrawFn, most: int = 6) -> tuple[Any, Schema, list[bytes]]:
     made = draw(records(3, count(), least=1))
     schema = parse_schema(json.dumps(made))
     return made, schema, [written(schema, value) for value in draw(st.lists(values(made), min_size=1, max_size=most))]
+
+
+def read(schema: Schema, value: bytes) -> Any:
+    """What fastavro reads."""
+    return fastavro.schemaless_reader(io.BytesIO(value), fastavro.parse_schema(json.loads(schema.text)), None)
 
 
 def same(schema: Any, found: Any, expected: Any) -> bool:
@@ -240,24 +249,9 @@ def test_the_decoder_reads_what_fastavro_reads(capture: tuple[Any, Schema, list[
     made, schema, given_values = capture
     found = decoded(schema, given_values * times)
     assert found.ok.all()
-    assert found.used.tolist() == [len(value) for value in given_values * times]
     for row, value in zip(found.column.to_pylist(), given_values * times, strict=True):
-        expected, used = decode_one(schema, value)
-        assert used == len(value)
+        expected = read(schema, value)
         assert same(made, row, expected), (row, expected)
-
-
-@given(captures())
-@UNHURRIED
-def test_the_walk_reads_what_the_decoder_reads(capture: tuple[Any, Schema, list[bytes]]) -> None:
-    _, schema, given_values = capture
-    found = decoded(schema, given_values)
-    walks = [Walk(value) for value in given_values]
-    rows = [walk.record(schema.root) for walk in walks]
-    assert all(not walk.troubles for walk in walks)
-    walked = pa.array(rows, schema.arrow)
-    assert repr(walked.to_pylist()) == repr(found.column.to_pylist())
-    assert to_text(walked).equals(to_text(found.column))
 
 
 @given(captures(), st.data())
@@ -293,17 +287,13 @@ def test_it_does_not_matter_how_values_are_put_together(capture: tuple[Any, Sche
     _, schema, given_values = capture
     whole = decoded(schema, given_values)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "_ROWS", rows)
-        assert repr(decoded(schema, given_values).column.to_pylist()) == repr(whole.column.to_pylist())
-        patch.setattr(readers, "_STEPS", 0)
-        patch.setattr(readers, "_FEW", 2)
+        patch.setattr(avro, "_ROWS", rows)
         assert repr(decoded(schema, given_values).column.to_pylist()) == repr(whole.column.to_pylist())
     start = np.arange(len(given_values)) % 3
     longer = [b"xyz"[:size] + value for size, value in zip(start, given_values, strict=True)]
     behind = pa.array([b"before", *longer, b"after"])[1:-1]
     found = Decoder(schema).decode(behind, start)
     assert repr(found.column.to_pylist()) == repr(whole.column.to_pylist())
-    assert found.used.tolist() == [len(value) for value in longer]
 
 
 # --- damaged ----------------------------------------------------------------------------------------------------------
@@ -331,7 +321,7 @@ def refused(schema: Schema, value: bytes) -> bool:
     """Does fastavro refuse the value, or leave bytes over?"""
     source = io.BytesIO(value)
     try:
-        fastavro.schemaless_reader(source, schema.parsed, None)
+        fastavro.schemaless_reader(source, fastavro.parse_schema(json.loads(schema.text)), None)
     except Exception:
         return True
     return source.tell() < len(value)
@@ -352,19 +342,22 @@ def test_damaged_values_are_found_and_disturb_no_other(
     found = decoded(schema, given_values)
     rows = found.column.to_pylist()
     for row, (value, is_good) in enumerate(mixed):
-        walk = Walk(value)
-        walk.record(schema.root)
-        assert bool(found.ok[row]) == (not walk.troubles), (row, value.hex(), walk.troubles)
-        assert bool(found.reason(row)) == bool(walk.troubles)
+        troubles = Decoder(schema).troubles(value)
+        assert bool(found.ok[row]) == (not troubles), (row, value.hex(), troubles)
+        assert bool(found.reason(row)) == bool(troubles)
         if is_good:
             assert found.ok[row]
         if found.ok[row]:
             assert not refused(schema, value)
-            assert same(made, rows[row], decode_one(schema, value)[0])
-        elif not walk.arrived:
+            assert same(made, rows[row], read(schema, value))
+            assert decode_one(schema, value)[1] == len(value)
+        elif "expected the end" not in str(troubles[0]):
             with pytest.raises(MalformedRecordError):
                 decode_one(schema, value)
-        assert 0 <= found.used[row] <= len(value)
+    with interpreted():
+        slow = decoded(schema, given_values)
+    assert slow.ok.tolist() == found.ok.tolist()
+    assert repr(slow.column.to_pylist()) == repr(rows)
 
 
 @given(captures(most=2), st.data())
@@ -379,8 +372,8 @@ def test_passing_over_damaged_fields_is_the_same_fast_and_slow(
     found = decoded(schema, given_values, wanted)
     whole = decoded(schema, given_values)
     for row, value in enumerate(given_values):
-        walk = found.walk(value, 0)
-        assert bool(found.ok[row]) == (not walk.troubles), (value.hex(), walk.troubles)
+        troubles = Decoder(schema, wanted).troubles(value)
+        assert bool(found.ok[row]) == (not troubles), (value.hex(), troubles)
         if whole.ok[row]:
             expected = whole.column[row].as_py()
             assert repr(found.column[row].as_py()) == repr(
@@ -407,9 +400,7 @@ def test_every_byte_of_any_value_is_in_one_leaf(capture: tuple[Any, Schema, list
         else:
             assert sum(child.length for child in one.children) == one.length
     assert at == len(value)
-    walk = Walk(value, start)
-    walk.record(schema.root)
-    assert any(one.problem for one in found.walk()) == bool(walk.troubles)
+    assert any(one.problem for one in found.walk()) == bool(Decoder(schema).troubles(value, start))
 
 
 @given(captures())

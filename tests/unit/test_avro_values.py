@@ -15,8 +15,11 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.errors import MalformedRecordError, OptionError, TruncatedRecordError
-from cdcwb.formats.avro import Decoder, anatomy, decode_one, parse_schema, to_text
-from cdcwb.formats.avro.walk import MOST_BLANK, MOST_NESTED
+from cdcwb.formats.containers.avro import Decoder, decode_one
+from cdcwb.formats.containers.avro_schema import parse_schema
+from cdcwb.formats.containers.avro_tree import anatomy
+from cdcwb.formats.containers.avro_values import to_text
+from cdcwb.formats.containers.avro_walk import MOST_BLANK, MOST_NESTED
 from cdcwb.formats.dissector import Field
 from cdcwb.model import Problem
 
@@ -154,7 +157,6 @@ def test_bytes_mean_exactly_this_value(kind: Any, raw: str, value: Any, text: st
     data = bytes.fromhex(raw)
     found = Decoder(schema).decode(pa.array([data] * 3, pa.binary()))
     assert found.ok.tolist() == [True] * 3
-    assert found.used.tolist() == [len(data)] * 3
     column = found.column.field("f")
     shown = column.to_pylist()
     if isinstance(value, float):
@@ -313,7 +315,7 @@ def test_no_values_give_an_empty_column() -> None:
     schema = parse_schema(json.dumps(PAIR))
     found = Decoder(schema).decode(pa.array([], pa.binary()))
     assert found.column.type == schema.arrow
-    assert (len(found.column), len(found.ok), len(found.used)) == (0, 0, 0)
+    assert (len(found.column), len(found.ok)) == (0, 0)
 
 
 def test_nulls_are_no_values() -> None:
@@ -326,7 +328,6 @@ def test_bytes_in_front_are_skipped_and_counted() -> None:
     values = pa.array([b"\0\0\0\0\7\x02\x02x", b"\x02\x02y", b"\0\0\0", b"\0\0\0\0\7\x02"])
     found = Decoder(schema).decode(values, np.array([5, 0, 5, 5]))
     assert found.column.to_pylist() == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, None, None]
-    assert found.used.tolist() == [8, 3, 0, 6]
     assert found.reason(2) == "the value: expected 5 bytes at the beginning, found 3, at byte 0"
     assert found.reason(3) == "b: expected the length of string, found the end of the value, at byte 6"
     tree = anatomy(schema, values[0].as_py(), 5)
@@ -414,6 +415,15 @@ def test_the_tree_names_every_part() -> None:
         ("undecoded", "040000", Problem.MALFORMED)
     ]
     assert tree.children[0].meaning == "s: expected the number of one of 2 types, from 0 on, found 2, at byte 0"
+
+
+def test_a_field_may_be_named_like_a_part() -> None:
+    schema = parse_schema(json.dumps({"type": "record", "name": "Top", "fields": [{"name": "key", "type": "string"}]}))
+    (key,) = anatomy(schema, b"\x02x").children
+    assert [(part.name, part.meaning) for part in key.children] == [
+        ("length", "bytes of string that follow"),
+        ("text", "string"),
+    ]
 
 
 # --- hostile ----------------------------------------------------------------------------------------------------------
@@ -519,11 +529,10 @@ def test_many_rows_for_the_slow_path() -> None:
     assert found.column.to_pylist() == [{"d": Decimal("0.7")}, {"d": Decimal("0.7")}, None] * 300
 
 
-def test_values_too_long_for_offsets_go_the_slow_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_values_are_decoded_on_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = parse_schema(json.dumps(PAIR))
     values = pa.array([b"\x02\x02x", b"\x02" + zigzag(50) + b"y" * 50, b"\x02\x02z", b"\x02" * 60])
-    monkeypatch.setattr("cdcwb.formats.avro.decoder._BYTES", 10)
-    monkeypatch.setattr("cdcwb.formats.avro.decoder._MOST", 40)
+    monkeypatch.setattr("cdcwb.formats.containers.avro._BYTES", 10)
     found = Decoder(schema).decode(values)
     assert found.ok.tolist() == [True, True, True, False]
     assert [row and row["b"] for row in found.column.to_pylist()] == ["x", "y" * 50, "z", None]
@@ -546,7 +555,7 @@ def test_a_record_inside_itself_can_be_passed_over() -> None:
 
 
 def test_a_tree_has_so_many_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcwb.formats.avro.walk.MOST_FIELDS", 4)
+    monkeypatch.setattr("cdcwb.formats.containers.avro_tree.MOST_FIELDS", 4)
     schema = parse_schema(json.dumps({"type": "record", "name": "Top", "fields": [{"name": "i", "type": INTS}]}))
     tree = anatomy(schema, b"\x0c\x02\x04\x06\x08\x0a\x0c\x00")
     assert [(child.name, child.raw.hex(), child.problem) for child in tree.children] == [
@@ -558,3 +567,41 @@ def test_a_tree_has_so_many_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
         ("i", "0c020406", None),
         ("undecoded", "0880", Problem.TRUNCATED),
     ]
+
+
+# --- values with errors in rows that are kept -------------------------------------------------------------------------
+
+
+def test_a_value_alone_may_have_the_error() -> None:
+    fields = [
+        {"name": "d", "type": ["null", DATE]},
+        {"name": "t", "type": "string"},
+        {"name": "i", "type": {"type": "array", "items": DATE}},
+        {"name": "m", "type": MAP},
+    ]
+    schema = parse_schema(json.dumps({"type": "record", "name": "Top", "fields": fields}))
+    late = zigzag(2932897)
+    values = [
+        b"\x02" + late + b"\x02x" + b"\x00" + b"\x00",
+        b"\x00" + b"\x02\xff" + b"\x04\x00" + late + b"\x00" + b"\x00",
+        b"\x00" + b"\x02x" + b"\x00" + b"\x02\x02\xff\x00\x00",
+        b"\x02" + late + b"\x02x",
+        b"\x02\x00" + b"\x02x" + b"\x00" + b"\x00",
+    ]
+    assert Decoder(schema).decode(pa.array(values)).ok.tolist() == [False, False, False, False, True]
+    found = Decoder(schema, strict=False).decode(pa.array(values))
+    assert found.ok.tolist() == [True, True, False, False, True]  # a key that is not text is not null
+    epoch = dt.date(1970, 1, 1)
+    assert found.column.to_pylist() == [
+        {"d": None, "t": "x", "i": [], "m": []},
+        {"d": None, "t": None, "i": [epoch, None], "m": []},
+        None,
+        None,
+        {"d": epoch, "t": "x", "i": [], "m": []},
+    ]
+    remarks = {row: [(one.path, one.code, one.text) for one in found.remarks[row]] for row in found.remarks}
+    assert remarks == {
+        0: [("d", Problem.TIME_RANGE, "2932897")],
+        1: [("t", Problem.CHARSET, "ff"), ("i[1]", Problem.TIME_RANGE, "2932897")],
+    }
+    assert str(found.remarks[0][0]).startswith("d: expected a date of the years 1 to 9999 in days since 1970, found")

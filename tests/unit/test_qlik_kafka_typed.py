@@ -13,7 +13,7 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.avro import to_text
+from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.dissector import TableRequest
 from tests.kafka import (
     AFTER,

@@ -1,1 +1,1 @@
-"""What holds records: texts of hex digits."""
+"""What holds records: texts of hex digits, Avro."""

@@ -1,108 +1,49 @@
 """Avro object container files, and their rows as messages.
 
-What a record holds does not matter here, only how long it is. Two kinds of schema are refused, since a few bytes of
-hostile data would keep a reader busy without end: types that contain themselves, and arrays of items that take no
-bytes.
-
-A container of values that are no records but bytes or texts, as Kafka Connect writes with its byte array converter, is
-read as one of records with the only field ``value``: in Avro both have the same bytes.
-
 Rows are counted in the order of the blocks. A block that does not end with the marker, or cannot be unpacked, is
-damage: its rows are malformed, and reading goes on after the next marker.
+damage: its rows are malformed, and reading continues after the next marker.
 
-The writer's schema decides what a message is: a record with a bytes field ``value`` beside others of Kafka's columns is
-a row of a topic, and its value the message; bytes or texts that are no record are a message each; any other record (the
-Replicate envelope) is the message itself, in Avro's binary form, to be read with the container's schema.
+The writer's schema decides what a message is: a record with a bytes field ``value`` and others of Kafka's columns is
+a row of a topic, and its value the message; bytes or texts that are not a record (Kafka Connect's byte array converter)
+are a message each; any other record (the Replicate envelope) is the message itself, in Avro's binary form, to be read
+with the container's schema.
 """
 
 from __future__ import annotations
 
 import bz2
-import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, MalformedRecordError, TruncatedRecordError
 from cdcwb.formats.arrays import slices
-from cdcwb.formats.avro import Decoded, Decoder, Schema, parse_schema
-from cdcwb.formats.avro.schema import TOP, Array, Map, Node, Primitive, Record, Recursive, Union
+from cdcwb.formats.containers.avro import Decoder, decode_one, record_ends
+from cdcwb.formats.containers.avro_schema import TOP, Schema, parse_schema
 from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns
 from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Ints, Messages
 from cdcwb.formats.files import Source
+from cdcwb.formats.kernels import interpreted
 
-__all__ = ["MAGIC", "AvroFile", "read_avro", "record_schema", "topic_columns"]
-
-
-# --- avro schema ------------------------------------------------------------------------------------------------------
-
-
-class RecordSchema:
-    """A record's schema. ``fields``: the types of its fields, in order, by name; ``is_value``: the container has
-    values, no records; ``nothing``: the schema of the same record without fields, which makes fastavro skip all."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-        self.fields = schema.root.fields
-        self.is_value = not schema.is_record
-        self.nothing = fastavro.parse_schema({"type": "record", "name": schema.parsed["name"], "fields": []})
-
-
-def record_schema(text: str) -> RecordSchema:
-    """The schema of a container's records from its text. Raises CaptureError that says why it is not read."""
-    schema = parse_schema(text)
-    if not schema.is_record and _content(schema.root.fields[TOP]) not in _CONTENT:
-        raise CaptureError("the Avro schema is not that of a record")
-    _check(schema.root)
-    return RecordSchema(schema)
-
-
-_CONTENT: Final = ("bytes", "string")
-
-
-def _content(node: Node) -> str:
-    """The kind of a primitive type, which may be null as well; empty for others."""
-    if isinstance(node, Union) and not node.several:
-        node = next((one for one, place in zip(node.members, node.places, strict=True) if place is not None), node)
-    return node.kind if isinstance(node, Primitive) else ""
-
-
-def _check(node: Node) -> None:
-    """Raises CaptureError for types that would keep a reader busy without end."""
-    if isinstance(node, Recursive):
-        name = node.record.name
-        raise CaptureError(f"the Avro schema has a type that contains itself ({name!r}), which is not supported")
-    if isinstance(node, Array) and node.items.least == 0:
-        raise CaptureError("the Avro schema has an array of items of zero bytes, which is not supported")
-    inner: Iterable[Node] = ()
-    if isinstance(node, Record):
-        inner = node.fields.values()
-    elif isinstance(node, Union):
-        inner = node.members
-    elif isinstance(node, (Array, Map)):
-        inner = (node.items if isinstance(node, Array) else node.values,)
-    for one in inner:
-        _check(one)
-
-
-# --- avro -------------------------------------------------------------------------------------------------------------
+__all__ = ["MAGIC", "AvroFile", "read_avro", "topic_columns"]
 
 MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
-_SCHEMA: Final = "avro.schema"
-_CODEC: Final = "avro.codec"
+_HEADER: Final = parse_schema(
+    '{"type": "record", "name": "Header", "fields": [{"name": "meta", "type": {"type": "map", "values": "bytes"}},'
+    ' {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}}]}'
+)
 _MOST_ROWS: Final = 10_000_000  # of a block; more are damage
 _UNPACKED: Final = 256 << 20  # bytes of a block; one that unpacks to more is damage
 _STEP: Final = 1 << 18  # bytes that are transferred or searched at once
-_META: Final = 16 << 20  # bytes of a metadata value
+_LONGEST_HEADER: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +60,15 @@ class Block:
 
 
 class AvroFile:
-    """One container: its schema, its codec, and its blocks. ``problem``: why its records cannot be told apart;
-    ``is_readable``: it has a header, else it is one damaged row. Only the header and the blocks that are asked for are
-    read."""
+    """One container: its schema, its codec, and its blocks. ``records``: the parsed schema; ``problem``: why its
+    records cannot be separated; ``is_readable``: it has a header, else it is one damaged row. Only the header and the
+    blocks that are asked for are read."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.schema = self.codec = ""
         self.problem: str | None = None
-        self.records: RecordSchema | None = None
+        self.records: Schema | None = None
         self.first = 0  # the offset of the first block; 0: the header is not read yet
         self.sync = b""
         try:
@@ -135,10 +76,13 @@ class AvroFile:
         except CaptureError as reason:
             self.problem = reason.message
             return
-        self.schema = meta.get(_SCHEMA, b"").decode("utf-8", "replace")
-        self.codec = meta.get(_CODEC, b"null").decode("ascii", "replace") or "null"
+        self.schema = meta.get("avro.schema", b"").decode("utf-8", "replace")
+        self.codec = meta.get("avro.codec", b"null").decode("ascii", "replace") or "null"
         try:
-            self.records = record_schema(self.schema)
+            schema = parse_schema(self.schema)
+            if not schema.is_record and _content(schema, TOP) not in ("bytes", "string"):
+                raise CaptureError("the Avro schema is not that of a record")
+            self.records = schema
         except CaptureError as reason:
             self.problem = reason.message
         if self.codec not in _UNPACK:
@@ -157,43 +101,31 @@ class AvroFile:
     def _header(self) -> dict[str, bytes]:
         if self.read(0, len(MAGIC)).tobytes() != MAGIC:
             raise CaptureError("is not an Avro container: it does not begin with Obj and 1")
-        meta: dict[str, bytes] = {}
-        at = len(MAGIC)
+        size = 1 << 14
         while True:
-            count, at = self._number(at)
-            if count == 0:
-                break
-            if count < 0:
-                count = -count
-                _, at = self._number(at)
-            for _ in range(count):
-                name, at = self._bytes(at)
-                meta[name.decode("utf-8", "replace")], at = self._bytes(at)
-        sync = bytes(self.read(at, at + _SYNC))
-        if len(sync) < _SYNC:
-            raise CaptureError("the header of the Avro container is cut off", offset=at)
-        self.sync, self.first = sync, at + _SYNC
-        return meta
+            head = self.read(len(MAGIC), len(MAGIC) + size).tobytes()
+            try:
+                with interpreted():
+                    header, used = decode_one(_HEADER, head)
+            except TruncatedRecordError as error:
+                if len(head) == size < _LONGEST_HEADER:
+                    size *= 32
+                    continue
+                at = len(MAGIC) + (error.offset or 0)
+                raise CaptureError("the header of the Avro container is cut off", offset=at) from None
+            except MalformedRecordError as error:
+                at = len(MAGIC) + (error.offset or 0)
+                raise CaptureError(f"the header of the Avro container is damaged: {error.message}", offset=at) from None
+            self.sync, self.first = header["sync"], len(MAGIC) + used
+            return dict(header["meta"])
 
     def _number(self, at: int) -> tuple[int, int]:
-        value, after = self._zigzag(at)
-        if after == at:
-            raise CaptureError("the header of the Avro container is damaged: a number was expected", offset=at)
-        return value, after
-
-    def _bytes(self, at: int) -> tuple[bytes, int]:
-        size, at = self._number(at)
-        if not 0 <= size <= min(_META, self.source.length - at):
-            raise CaptureError(f"the header of the Avro container is damaged: a text of {size} bytes", offset=at)
-        return bytes(self.read(at, at + size)), at + size
-
-    def _zigzag(self, at: int) -> tuple[int, int]:
         """A long and the offset after it; its own offset if there is none."""
         value = shift = 0
-        for place, byte in enumerate(self.read(at, at + 10), at + 1):
+        for after, byte in enumerate(self.read(at, at + 10), at + 1):
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return (value >> 1) ^ -(value & 1), place
+                return (value >> 1) ^ -(value & 1), after
             shift += 7
         return 0, at
 
@@ -215,8 +147,8 @@ class AvroFile:
             if at >= ahead:
                 ahead = min(at + _STEP, stop)
                 self.read(at, ahead)  # one transfer, not one for each block
-            count, first = self._zigzag(at)
-            size, first = self._zigzag(first) if first > at else (-1, at)
+            count, first = self._number(at)
+            size, first = self._number(first) if first > at else (-1, at)
             end = first + size
             believed = 0 < count <= _MOST_ROWS and size >= 0
             if (believed or count == size == 0) and self.read(end, end + _SYNC) == self.sync:
@@ -241,9 +173,8 @@ class AvroFile:
 
     def unpack(self, block: Block) -> bytes:
         """The records of a block. Raises CaptureError for a damaged one."""
-        packed = self.read(block.start, block.stop)
         try:
-            plain = _UNPACK[self.codec](packed)
+            plain = _UNPACK[self.codec](self.read(block.start, block.stop))
         except Exception as reason:  # every codec has errors of its own
             raise CaptureError(f"the Avro block at offset {block.start} cannot be unpacked ({reason})") from None
         if len(plain) > _UNPACKED:
@@ -252,12 +183,7 @@ class AvroFile:
 
 
 def _snappy(packed: memoryview) -> bytes:
-    size = shift = 0
-    for byte in packed[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    size = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(_varint(packed)))
     if size > _UNPACKED:
         raise ValueError(f"{size:,} bytes")
     plain = pa.Codec("snappy").decompress(packed[:-4], size, asbytes=True)
@@ -266,13 +192,14 @@ def _snappy(packed: memoryview) -> bytes:
     return bytes(plain)
 
 
+def _varint(packed: memoryview) -> memoryview:
+    """The bytes of the number in front."""
+    return packed[: next((place for place, byte in enumerate(packed[:5], 1) if byte < 0x80), 5)]
+
+
 def _zstandard(packed: memoryview) -> bytes:
     with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
         return bytes(reader.read(_UNPACKED + 1))
-
-
-def _lzma(packed: memoryview) -> bytes:
-    return lzma.LZMADecompressor().decompress(packed, _UNPACKED + 1)
 
 
 _UNPACK: Final[dict[str, Callable[[memoryview], bytes]]] = {
@@ -281,22 +208,28 @@ _UNPACK: Final[dict[str, Callable[[memoryview], bytes]]] = {
     "snappy": _snappy,
     "zstandard": _zstandard,
     "bzip2": lambda packed: bz2.BZ2Decompressor().decompress(packed, _UNPACKED + 1),
-    "xz": _lzma,
+    "xz": lambda packed: lzma.LZMADecompressor().decompress(packed, _UNPACKED + 1),
 }
 
 
-# --- avro rows --------------------------------------------------------------------------------------------------------
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def topic_columns(records: RecordSchema | None) -> dict[str, str]:
+def _content(schema: Schema, name: str) -> str:
+    """The kind of a field, which may be null as well."""
+    node = schema.root.inner[schema.fields.index(name)]
+    return node.others[0].kind if node.kind == "union" and len(node.others) == 1 else node.kind
+
+
+def topic_columns(records: Schema | None) -> dict[str, str]:
     """The fields that are Kafka's columns, by Kafka's names, where the records are rows of a topic; else nothing."""
     if records is None:
         return {}
-    if records.is_value:
-        return {"value": "value"}
+    if not records.is_record:
+        return {"value": TOP}
     columns = kafka_columns(list(records.fields))
     beside = len(columns.keys() & {"key", "topic", "partition", "offset", "timestamp"})
-    kind = _content(records.fields[columns["value"]]) if columns else ""
+    kind = _content(records, columns["value"]) if columns else ""
     return columns if (kind == "bytes" and beside) or (kind == "string" and beside > 1) else {}
 
 
@@ -346,48 +279,34 @@ class _Run:
 
 def _block(file: AvroFile, block: Block) -> _Run:
     """The rows of a block; the first that cannot be read has all the bytes left."""
-    count = block.count
-    bounds, plain, reason = [0], b"", block.reason or file.problem
+    bounds, plain, reason = np.zeros(1, dtype=np.int64), b"", block.reason or file.problem
     if reason is None:
         try:
             plain = file.unpack(block)
         except CaptureError as error:
             reason = error.message
     if reason is None and file.records is not None:
-        reason = _walk(file.records, plain, count, bounds)
-        if reason is not None:
-            reason = f"record {len(bounds) - 1} of the Avro block at offset {block.start} is damaged ({reason})"
+        where = f"of the Avro block at offset {block.start}"
+        bounds, trouble = record_ends(file.records, plain, block.count)
+        if trouble is not None:
+            reason = f"record {len(bounds) - 1} {where} is damaged ({trouble})"
         elif bounds[-1] < len(plain):
-            left = len(plain) - bounds.pop()
-            reason = f"{left} bytes follow the last record of the Avro block at offset {block.start}"
+            left = len(plain) - int(bounds[-1])
+            bounds, reason = bounds[:-1], f"{left} bytes follow the last record {where}"
     else:
         plain = bytes(file.read(block.start, min(block.stop, block.start + LONGEST)))
     bad = len(bounds) - 1
-    bounds += [len(plain)] * (count - bad)
-    return _Run(block.row, plain, np.array(bounds, dtype=np.int64), bad, reason)
-
-
-def _walk(records: RecordSchema, plain: bytes, count: int, bounds: list[int]) -> str | None:
-    """Adds where each of ``count`` records ends to ``bounds``; gives what is wrong with the first that has no end."""
-    data = io.BytesIO(plain)
-    skip, whole, nothing, place = fastavro.schemaless_reader, records.schema.parsed, records.nothing, data.tell
-    try:
-        for _ in range(count):
-            skip(data, whole, nothing)
-            bounds.append(place())
-    except Exception as error:  # fastavro raises whatever the bytes lead to
-        return f"{type(error).__name__}: {error}"
-    return None
+    rest = np.full(block.count - bad, len(plain), dtype=np.int64)
+    return _Run(block.row, plain, np.concatenate([bounds, rest]), bad, reason)
 
 
 def _messages(file: AvroFile, runs: list[_Run]) -> Messages:
     """Neighbouring runs as messages."""
     number = np.concatenate([np.arange(run.number, run.number + len(run)) for run in runs])
     good = np.concatenate([np.arange(len(run)) < run.bad for run in runs])
-    firsts = np.cumsum([0, *map(len, runs)]).tolist()
     reasons = {
-        first + at: run.reason
-        for first, run in zip(firsts, runs, strict=False)
+        int(run.number + at - number[0]): run.reason
+        for run in runs
         for at in range(run.bad, len(run))
         if run.reason is not None
     }
@@ -396,11 +315,11 @@ def _messages(file: AvroFile, runs: list[_Run]) -> Messages:
     arrays = [slices(np.frombuffer(run.buffer, np.uint8), run.bounds[:-1], run.bounds[1:]) for run in runs]
     source = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
     columns = topic_columns(file.records)
-    if not columns:
-        value = merged(source, ~good, [None] * len(reasons), pa.binary())
+    if not columns or file.records is None:
+        value = pc.if_else(pa.array(good), source, pa.scalar(None, pa.binary()))
         facts = dict.fromkeys(FACTS, pa.nulls(len(number), pa.string()))
         return Messages(number, ones, state, reasons, value, pa.nulls(len(number), pa.binary()), source, facts)
-    found = _topic_rows(file.records, source, columns)
+    found = Decoder(file.records, tuple(columns.values())).decode(source)
     bad = ~good | ~found.ok
     for at in np.flatnonzero(good & bad).tolist():
         reasons[at] = f"the record is damaged ({found.reason(at)})"
@@ -408,21 +327,5 @@ def _messages(file: AvroFile, runs: list[_Run]) -> Messages:
     rows = from_arrow(pa.RecordBatch.from_struct_array(found.column))
     nulls = pa.array(bad)
     value, key = (pc.if_else(nulls, pa.scalar(None, pa.binary()), one) for one in (rows.value, rows.key))
-    kept = merged(value, bad, source.filter(nulls).to_pylist(), pa.binary())
+    kept = pc.if_else(nulls, source, value)
     return Messages(number, ones, state, reasons, value, key, kept, rows.facts)
-
-
-def _topic_rows(records: RecordSchema | None, source: pa.BinaryArray, columns: Mapping[str, str]) -> Decoded:
-    """The columns of Kafka in records that are rows of a topic."""
-    assert records is not None  # else they have no such columns
-    return Decoder(records.schema, tuple(columns.values())).decode(source)
-
-
-def merged(array: pa.Array | None, where: Any, items: Any, kind: pa.DataType) -> pa.Array:
-    """The array with the places where ``where`` is true taken from ``items``; None is an array of nulls."""
-    if not where.any():
-        return pa.nulls(len(where), kind) if array is None else array
-    given = pa.array(items, kind)
-    if len(given) == len(where):
-        return given
-    return pc.replace_with_mask(pa.nulls(len(where), kind) if array is None else array, pa.array(where), given)

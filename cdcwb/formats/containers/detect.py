@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.containers import avro_file as avro
-from cdcwb.formats.containers.avro_file import topic_columns
+from cdcwb.formats.containers.avro_file import MAGIC, AvroFile, topic_columns
 from cdcwb.formats.containers.console import (
     BOM,
     NO_HEADERS,
@@ -109,7 +108,7 @@ def _is_packed(path: str) -> bool:
 def _probe(source: Source, options: Options, is_whole: bool) -> Container:
     head = source.read(0, _HEAD).tobytes()
     kind = options.container
-    if kind == "avro" or (kind is None and head.startswith(avro.MAGIC)):
+    if kind == "avro" or (kind is None and head.startswith(MAGIC)):
         return _avro(source, options.split_size)
     if kind == "parquet" or (kind is None and head.startswith(b"PAR1")):
         return _parquet(source)
@@ -123,7 +122,7 @@ def _probe(source: Source, options: Options, is_whole: bool) -> Container:
 
 
 def _avro(source: Source, split_size: int) -> Container:
-    file = avro.AvroFile(source)
+    file = AvroFile(source)
     topic = topic_columns(file.records)
     evidence = f"begins with Obj and 1; its blocks have the codec {file.codec}"
     evidence += f"; its records are rows of a topic ({', '.join(topic)})" if topic else "; its records are the messages"

@@ -234,7 +234,7 @@ def _json_of(text: bytes, part: str) -> bytes | None:
     except _INVALID:
         return None
     found = next((bytes(fields[name]) for name in _PARTS[part] if name in fields), None)
-    return None if found is None or b'"encoding"' in found[:4096] and b'"payload"' in found else found
+    return None if found is None or (b'"encoding"' in found[:4096] and b'"payload"' in found) else found
 
 
 def _key(value: Any, text: bytes, encoding: str, odd: bool) -> bytes | None:

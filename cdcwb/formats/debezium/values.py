@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.arrays import text_array
-from cdcwb.formats.avro.text import float_text
+from cdcwb.formats.containers.avro_values import float_text
 from cdcwb.formats.debezium.layout import TIMES, Clock
 from cdcwb.formats.messages.connect import Remark, Type, plain, reader
 from cdcwb.model import Problem

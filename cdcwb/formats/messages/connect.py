@@ -18,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.avro import Decoder, anatomy, parse_schema
+from cdcwb.formats.containers.avro import Decoder
+from cdcwb.formats.containers.avro_schema import parse_schema
+from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import CutOff, JsonReader

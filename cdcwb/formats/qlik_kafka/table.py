@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import EventBatch
-from cdcwb.formats.avro import to_text
 from cdcwb.formats.bitmask import HEX, parse
+from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import TableRequest, Wanted

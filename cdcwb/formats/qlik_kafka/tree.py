@@ -1,7 +1,8 @@
 """One message as a tree of fields, with the bytes, value and meaning of each (docs/formats/qlik-kafka.md).
 
 The fields are those of JSON (:func:`cdcwb.formats.json_text.field_tree`) and of Avro
-(:func:`cdcwb.formats.avro.walk.anatomy`); what they mean, and what is wrong with them, is what the reader decodes.
+(:func:`cdcwb.formats.containers.avro_tree.anatomy`); what they mean, and what is wrong with them, is what the reader
+decodes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import bitmask
-from cdcwb.formats.avro import anatomy, parse_schema
+from cdcwb.formats.containers.avro_schema import parse_schema
+from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree

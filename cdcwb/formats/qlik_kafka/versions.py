@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
-from cdcwb.formats.avro import Decoder, Schema, parse_schema
+from cdcwb.formats.containers.avro import Decoder
+from cdcwb.formats.containers.avro_schema import Schema, parse_schema
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 
 __all__ = [

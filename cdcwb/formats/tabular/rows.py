@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import hex_digits, interleaved, slices
-from cdcwb.formats.avro import to_text
+from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.json_text import Element, parse
 from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.kernels import kernel

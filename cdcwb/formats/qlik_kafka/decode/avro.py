@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import Ints
-from cdcwb.formats.avro import Schema, decode_one, parse_schema, to_text
-from cdcwb.formats.avro.schema import MARK, MEMBER
+from cdcwb.formats.containers.avro import decode_one
+from cdcwb.formats.containers.avro_schema import MARK, MEMBER, Schema, parse_schema
+from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.qlik_kafka.decode.rows import (
     Bools,
     Context,

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Ints, TextPool, hex_digits
-from cdcwb.formats.avro import to_text
 from cdcwb.formats.bitmask import parse
+from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.qlik_kafka.versions import Settings, Version, Versions
 from cdcwb.model import Problem

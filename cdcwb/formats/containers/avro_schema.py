@@ -1,0 +1,438 @@
+"""Avro schemas: their text, the tree of types, and the flat program by which values are walked.
+
+Replicate writes namespaces with hyphens, records with the names of columns (``long``, or the name of an earlier
+record), and types one level too deep (``{"type": {"type": "int"}}``): see docs/formats/qlik-kafka.md §4.
+
+============================  ========================================================================================
+Avro                          Arrow
+============================  ========================================================================================
+int, long, float, double      int32, int64, float, double
+boolean, string, bytes        bool, string, binary
+fixed, enum, uuid             binary, string, string
+date, time-millis, -micros    date32, time32[ms], time64[us]
+timestamp-millis, -micros     timestamp[ms, UTC], timestamp[us, UTC]; local-timestamp-… without a zone
+decimal                       decimal128 up to 38 digits, decimal256 up to 76, else string
+record, array, map            struct, list, map
+null and one other type       that type
+several types                 struct of ``member0``, ``member1`` …, of which at most one is not null
+a record inside itself        string: JSON of the texts of its values
+============================  ========================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.words import plural, unique_names
+
+__all__ = [
+    "CALL", "COUNT", "FIXED", "JSON", "JUMP", "MARK", "MEMBER", "NEXT", "NUMBER", "OPEN", "RETURN", "RUN", "SPANNED",
+    "TOP", "UNION", "WORD", "Node", "Schema", "parse_schema", "restricted",
+]  # fmt: skip
+
+SPANNED: Final = ("string", "bytes", "fixed", "recursive")
+"""Kinds whose values are spans of the bytes."""
+
+TOP: Final = "value"
+"""Name of the only field for a schema that is not a record."""
+
+MARK: Final = b"avro"
+"""Metadata key of Arrow fields that need a mark."""
+
+MEMBER: Final = b"member"
+"""Mark of the fields for the types of a union."""
+
+JSON: Final = b"json"
+"""Mark of a string that is JSON already."""
+
+_MOST_DEPTH: Final = 64  # types inside each other
+_MOST_DIGITS: Final = 1000  # of a decimal; a type with more is read as bytes
+_MOST_BYTES: Final = (1 << 31) - 1
+_MOST_TYPES: Final = 50_000  # with all names expanded, to protect the memory
+_ARROW: Final = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_LOGICAL: Final = {
+    "date": ("int", pa.date32()),
+    "time-millis": ("int", pa.time32("ms")),
+    "time-micros": ("long", pa.time64("us")),
+    "timestamp-millis": ("long", pa.timestamp("ms", tz="UTC")),
+    "timestamp-micros": ("long", pa.timestamp("us", tz="UTC")),
+    "local-timestamp-millis": ("long", pa.timestamp("ms")),
+    "local-timestamp-micros": ("long", pa.timestamp("us")),
+    "uuid": ("string", pa.string()),
+}
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Node:
+    """A type. ``kind`` is that of Avro, ``entry`` (the items of a map: a key and a value), or ``recursive`` (a record
+    inside itself). ``inner`` are the types in it: of the fields, the members, the items. ``pc`` and ``domain``: its
+    instruction in the program, and the array whose items it is in (0: none)."""
+
+    kind: str
+    arrow: pa.DataType
+    name: str = ""
+    logical: str | None = None
+    precision: int = 0
+    scale: int = 0
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    inner: list[Node] = field(default_factory=list)
+    weight: int = 1
+    pc: int = -1
+    domain: int = 0
+
+    @property
+    def others(self) -> list[Node]:
+        """The members of a union that are not null."""
+        return [member for member in self.inner if member.kind != "null"]
+
+    def __str__(self) -> str:
+        """The type in a few words."""
+        decimal = f"decimal({self.precision},{self.scale})"
+        if self.kind == "fixed":
+            return f"{decimal if self.logical else f'fixed {self.name}'} in {plural(self.size, 'byte')}"
+        if self.kind in ("enum", "record", "recursive"):
+            return f"{'enum' if self.kind == 'enum' else 'record'} {self.name}"
+        if self.kind in ("array", "map"):
+            return f"{self.kind} of {self.inner[0] if self.kind == 'array' else self.inner[0].inner[1]}"
+        if self.kind == "union":
+            return f"union of {', '.join(map(str, self.inner))}"
+        if self.logical == "decimal":
+            return f"{decimal} in bytes"
+        return f"{self.kind} ({self.logical})" if self.logical else self.name or self.kind
+
+
+_KEY: Final = Node("string", pa.string(), name="a key")
+
+
+class _Parser:
+    """One pass through the JSON of a schema, with the named types so far."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Node] = {}
+        self._open: set[int] = set()
+
+    def type(self, given: Any, space: str, path: str, depth: int) -> Node:
+        """The type at ``path``, inside of the namespace ``space``."""
+        if depth > _MOST_DEPTH:
+            raise _wrong(path, f"at most {_MOST_DEPTH} types inside each other", "more")
+        if isinstance(given, str):
+            return self._reference(given, space, path)
+        if isinstance(given, list):
+            return _sized(_union([self.type(one, space, path, depth + 1) for one in given]))
+        if not isinstance(given, Mapping) or "type" not in given:
+            raise _wrong(path, "a type", given)
+        kind = given["type"]
+        if kind == "array":
+            items = self.type(given.get("items"), space, f"{path}[]", depth + 1)
+            return _sized(Node(kind, pa.list_(_field("item", items)), inner=[items]))
+        if kind == "map":
+            values = self.type(given.get("values"), space, f"{path}{{}}", depth + 1)
+            arrow = pa.map_(pa.string(), _field("value", values))
+            entry = Node("entry", pa.struct([arrow.key_field, arrow.item_field]), inner=[_KEY, values])
+            return _sized(Node(kind, arrow, inner=[_sized(entry)]))
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._defined(given, space, path, depth)
+        if isinstance(kind, str) and kind in _ARROW:
+            return _logical(Node(kind, _ARROW[kind]), given, _MOST_DIGITS)
+        return self.type(kind, space, path, depth + 1)
+
+    def _reference(self, name: str, space: str, path: str) -> Node:
+        if name in _ARROW:
+            return Node(name, _ARROW[name])
+        found = self._named.get(f"{space}.{name}" if space and "." not in name else name) or self._named.get(name)
+        if found is None:
+            raise _wrong(path, "a type that is already defined", name)
+        return Node("recursive", pa.string(), name=found.name, inner=[found]) if id(found) in self._open else found
+
+    def _defined(self, given: Mapping[str, Any], space: str, path: str, depth: int) -> Node:
+        """A record, enum or fixed, which later types may name."""
+        name: Any = given.get("name")
+        given_space = given.get("namespace", space)
+        if not isinstance(name, str) or not name:
+            raise _wrong(path, f"a name of the {given['type']}", name)
+        space = name.rpartition(".")[0] if "." in name else given_space if isinstance(given_space, str) else ""
+        name = f"{space}.{name}" if space and "." not in name else name
+        if given["type"] == "enum":
+            symbols = given.get("symbols")
+            if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+                raise _wrong(path, "a list of symbols", symbols)
+            node = Node("enum", pa.string(), name=name, symbols=tuple(symbols))
+        elif given["type"] == "fixed":
+            size: Any = given.get("size")
+            if not _is_whole(size, 0, _MOST_BYTES):
+                raise _wrong(path, "a number of bytes", size)
+            node = Node("fixed", pa.binary(), name=name, size=size)
+            node = _logical(node, given, min(_MOST_DIGITS, math.floor(math.log10(2) * (8 * size - 1))))
+        else:
+            return self._record(name, given.get("fields", []), space, path, depth)
+        self._named[name] = node
+        return node
+
+    def _record(self, name: str, fields: Any, space: str, path: str, depth: int) -> Node:
+        if not isinstance(fields, list):
+            raise _wrong(path, "a list of fields", fields)
+        for one in fields:
+            if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
+                raise _wrong(path, "a field with a name", one)
+        record = self._named[name] = Node("record", pa.null(), name=name)
+        self._open.add(id(record))
+        record.names = unique_names(one["name"] for one in fields)
+        for one, label in zip(fields, record.names, strict=True):
+            inner = f"{path}.{label}" if path else label
+            record.inner.append(self.type(one.get("type"), space, inner, depth + 1))
+        self._open.remove(id(record))
+        record.arrow = _struct(record)
+        return _sized(record)
+
+
+def _union(members: list[Node]) -> Node:
+    union = Node("union", pa.null(), inner=members)
+    others = union.others
+    if len(others) > 1:
+        mark = {MARK: MEMBER}
+        union.arrow = pa.struct([pa.field(f"member{n}", one.arrow, metadata=mark) for n, one in enumerate(others)])
+    elif others:
+        union.arrow = others[0].arrow
+    return union
+
+
+def _struct(record: Node) -> pa.StructType:
+    return pa.struct([_field(name, inner) for name, inner in zip(record.names, record.inner, strict=True)])
+
+
+def _field(name: str, node: Node) -> pa.Field:
+    """A field of the node's type. Nullable in any case: Avro's own nulls are in unions."""
+    inner = node.others if node.kind == "union" else [node]
+    is_json = len(inner) == 1 and inner[0].kind == "recursive"
+    return pa.field(name, node.arrow, metadata={MARK: JSON} if is_json else None)
+
+
+def _sized(node: Node) -> Node:
+    node.weight = 1 + sum(inner.weight for inner in node.inner)
+    if node.weight > _MOST_TYPES:
+        raise _wrong("", f"at most {_MOST_TYPES} types, all names written out", "more")
+    return node
+
+
+def _logical(node: Node, given: Mapping[str, Any], most: int) -> Node:
+    """The node with its logical type, if that fits its type; otherwise it is ignored, as Avro's specification requires.
+    ``most``: digits that a decimal may have."""
+    logical = given.get("logicalType")
+    if logical == "decimal" and node.kind in ("bytes", "fixed"):
+        precision: Any = given.get("precision")
+        scale: Any = given.get("scale", 0)
+        if _is_whole(precision, 1, most) and _is_whole(scale, 0, precision):
+            node.logical, node.precision, node.scale = logical, precision, scale
+            arrow = pa.decimal128 if precision <= 38 else pa.decimal256
+            node.arrow = pa.string() if precision > 76 else arrow(precision, scale)
+    elif isinstance(logical, str) and _LOGICAL.get(logical, ("", None))[0] == node.kind:
+        node.logical, node.arrow = logical, _LOGICAL[logical][1]
+    return node
+
+
+def _is_whole(value: Any, least: int, most: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _wrong(path: str, expected: str, found: Any) -> CaptureError:
+    shown = found if isinstance(found, str) else f"{found!r:.80}"
+    return CaptureError(f"the Avro schema cannot be read: {path or 'top'}: expected {expected}, found {shown}")
+
+
+# --- program ----------------------------------------------------------------------------------------------------------
+
+NUMBER, RUN, UNION, COUNT, WORD, FIXED, OPEN, NEXT, CALL, RETURN, JUMP = range(11)
+"""What an instruction reads: a varint; a length and so many bytes; the number of a member, whose instructions begin at
+that of the following rows; the number of items in a block; a little-endian word; bytes of a fixed number. ``OPEN`` and
+``NEXT`` are around the items of an array, ``CALL`` and ``RETURN`` around a record inside itself."""
+
+_READ: Final = {"string": (RUN, 0), "bytes": (RUN, 0), "fixed": (FIXED, 0), "boolean": (WORD, 1), "float": (WORD, 4)}
+_READ["double"] = WORD, 8
+
+
+class _Program:
+    """The instructions of a schema: operation, argument, slot of the number, slot of the span or member, and domain.
+    ``nodes`` are their types; ``domains`` has the outer domain of each domain."""
+
+    def __init__(self, root: Node) -> None:
+        self.code: list[list[int]] = []
+        self.nodes: list[Node | None] = []
+        self.domains = [-1]
+        self._calls: list[tuple[int, Node]] = []
+        self.root = self._emit(root, 0)
+        self._add(RETURN, None, 0)
+        bodies: dict[int, Node] = {}
+        for at, node in self._calls:  # grows
+            record = node.inner[0]
+            if id(record) not in bodies:
+                bodies[id(record)] = self._emit(record, 0)
+                self._add(RETURN, None, 0)
+            node.inner = [bodies[id(record)]]
+            self.code[at][1] = node.inner[0].pc
+
+    def _add(self, operation: int, node: Node | None, domain: int, argument: int = 0) -> int:
+        self.code.append([operation, argument, -1, -1, domain])
+        self.nodes.append(node)
+        return len(self.code) - 1
+
+    def _emit(self, given: Node, domain: int) -> Node:
+        """The instructions of a type at this place of the schema; gives the type with its place."""
+        node = copy(given)
+        node.inner, node.pc, node.domain = list(given.inner), len(self.code), domain
+        if node.kind in ("record", "entry"):
+            node.inner = [self._emit(one, domain) for one in given.inner]
+        elif node.kind == "union":
+            self._add(UNION, node, domain, len(node.inner))
+            entries = [self._add(JUMP, None, domain) for _ in node.inner]
+            ends = []
+            for number, entry in enumerate(entries):
+                self.code[entry][1] = len(self.code)
+                node.inner[number] = self._emit(given.inner[number], domain)
+                if len(self.code) == self.code[entry][1]:  # null
+                    ends.append(entry)
+                elif entry != entries[-1]:
+                    ends.append(self._add(JUMP, None, domain))
+            for at in ends:
+                self.code[at][1] = len(self.code)
+        elif node.kind in ("array", "map"):
+            self._add(OPEN, node, domain)
+            node.pc = self._add(COUNT, node, domain)
+            self.domains.append(domain)
+            items = len(self.domains) - 1
+            node.inner = [self._emit(given.inner[0], items)]
+            self._add(NEXT, node, items, node.pc)
+            self.code[node.pc][1] = len(self.code)
+        elif node.kind == "recursive":
+            self._calls.append((self._add(CALL, node, domain), node))
+        elif node.kind != "null":
+            operation, size = _READ.get(node.kind, (NUMBER, 0))
+            self._add(operation, node, domain, node.size or size)
+        return node
+
+
+# --- schema -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """A schema from :func:`parse_schema`. A schema that is not a record is read as a record with the only field
+    ``value``, which has the same bytes; ``is_record`` is False then. ``root`` is the tree of types; ``code``, ``nodes``
+    and ``domains`` are its program. Can be pickled, and equals another with the same text."""
+
+    text: str
+    is_record: bool
+    root: Node = field(repr=False)
+    code: npt.NDArray[np.int64] = field(repr=False)
+    nodes: list[Node | None] = field(repr=False)
+    domains: list[int] = field(repr=False)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the top record's fields, in the order of the bytes."""
+        return self.root.names
+
+    @property
+    def arrow(self) -> pa.StructType:
+        """The type of a complete value."""
+        return self.root.arrow
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return parse_schema, (self.text,)
+
+
+@lru_cache(maxsize=256)
+def parse_schema(text: str) -> Schema:
+    """The schema of a JSON text, or of the name of a primitive type. Names may violate the rules of Avro; the name of a
+    field that repeats gets ``#2``, ``#3``. Raises CaptureError with the location of the error."""
+    try:
+        bare = text.strip("\ufeff \t\r\n")
+        given = bare if bare.isidentifier() else json.loads(bare)
+        json.dumps(given, ensure_ascii=False).encode()  # fails if a name is not valid Unicode
+        root = _Parser().type(given, "", "", 0)
+    except RecursionError:
+        raise CaptureError("the Avro schema cannot be read: found too many levels") from None
+    except ValueError as error:
+        found = f"{error!s:.200}: {text:.80}"
+        raise CaptureError(f"the Avro schema cannot be read: expected JSON, found {found}") from error
+    is_record = root.kind == "record"
+    if not is_record:
+        root = Node("record", pa.null(), name="top", names=(TOP,), inner=[root])
+        root.arrow = _struct(root)
+    program = _Program(root)
+    code = np.array(program.code, dtype=np.int64)
+    return Schema(text, is_record, program.root, code, program.nodes, program.domains)
+
+
+# --- selection --------------------------------------------------------------------------------------------------------
+
+
+def restricted(root: Node, fields: Iterable[str]) -> Node:
+    """The record with nothing but some fields, such as ``data``, or ``data.salary`` for one inside of another. Raises
+    OptionError for an unknown field."""
+    wanted: dict[str, Any] = {}
+    for name in fields:
+        inside, node, rest = wanted, root, name
+        while True:
+            parts = rest.split(".")
+            beginnings = (".".join(parts[:count]) for count in range(len(parts), 0, -1))  # names may contain dots
+            label = next((one for one in beginnings if one in node.names), None)
+            if label is None:
+                near, there = nearest(rest, node.names), ", ".join(node.names)
+                raise OptionError(f"The Avro schema has no field '{name}'.{near} There are: {there}.")
+            rest = rest[len(label) + 1 :]
+            if not rest:
+                inside[label] = None
+                break
+            node = node.inner[node.names.index(label)]
+            node = node.others[0] if node.kind == "union" and len(node.others) == 1 else node
+            if node.kind != "record":
+                raise OptionError(f"The Avro schema has no field '{name}': {label} is not a record.")
+            inner = inside.setdefault(label, {})
+            inside = {} if inner is None else inner  # all of it is wanted
+    return _restricted(root, wanted)
+
+
+def _restricted(node: Node, wanted: Mapping[str, Any] | None) -> Node:
+    if wanted is None:
+        return node
+    if node.kind == "union":
+        (other,) = node.others
+        made = _restricted(other, wanted)
+        return replace(node, inner=[made if one is other else one for one in node.inner], arrow=made.arrow)
+    names = tuple(name for name in node.names if name in wanted)
+    inner = [_restricted(node.inner[node.names.index(name)], wanted[name]) for name in names]
+    made = replace(node, names=names, inner=inner)
+    made.arrow = _struct(made)
+    return made
