@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Ints, batch_of, columns_of
-from cdcwb.formats.containers import detect, message_files
+from cdcwb.formats.containers import detect
 from cdcwb.formats.containers.detect import probe_all
 from cdcwb.formats.containers.kafka_rows import Where, messages_of
-from cdcwb.formats.containers.message_files import container_rows
-from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages
+from cdcwb.formats.containers.message_files import Container, container_rows, locate, read
+from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.dissector import EVERYTHING, Field, Inspection, Piece, Run, RunRows, TableRequest, Wanted, run_here
 from cdcwb.formats.inferred import (
     Column,
@@ -35,6 +35,7 @@ from cdcwb.formats.inferred import (
     merged_tables,
     note_tables,
 )  # fmt: skip
+from cdcwb.formats.json_values import CutOff
 from cdcwb.formats.messages.connect import message_tree, plain
 from cdcwb.formats.messages.format import (
     MESSAGE_OPTIONS,
@@ -47,6 +48,7 @@ from cdcwb.formats.messages.format import (
 )  # fmt: skip
 from cdcwb.formats.requests import select
 from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.words import unused_name
 
 __all__ = ["JsonMessages", "changed_at"]
 
@@ -84,13 +86,16 @@ class JsonMessages(MessageFormat):
     them, and every event has its own part of the bytes of the message.
 
     A number with a point or an exponent is a :class:`msgspec.Raw` in ``body``: its digits as they are written.
+    ``shows_keys``: the text of a message's key on its topic is the header ``kafka.key``.
     """
 
     owner = "this format's"
     own_options: Mapping[str, str] = {}
     meanings: Mapping[str, str] = {}
     arrays: Sequence[str] = ()
-    plan_type, options_type = Plan, Options
+    shows_keys: bool = False
+    plan_type: ClassVar[Any] = Plan
+    options_type: ClassVar[Any] = Options
     of_tables: frozenset[str] | None = None
 
     # --- what a format gives ------------------------------------------------------------------------------------------
@@ -132,34 +137,56 @@ class JsonMessages(MessageFormat):
         bodies = [_body(value) for value in messages.value.to_pylist() if value is not None]
         return sum(isinstance(body, dict) and self.claims(body) for body in bodies), len(bodies), True
 
-    def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
+    def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Any:
         """See :meth:`cdcwb.formats.dissector.Format.plan`."""
-        found = probe_all(paths, options.container, run)
+        found = self.probe_all(paths, options.container, run)
         found, splits, results = first_pass(self._scan_task, found, options.container, run, options.given)
-        plan = Plan(containers=found, splits=splits, given=options.given)
+        plan = self.plan_type(containers=found, splits=splits, given=options.given)
         plan.detected, plan.notes = container_rows(found, options.container), file_notes(found)
         plan.facts["bytes"] = sum(one.size for one in found if one.unit == "byte")
-        return _concluded(plan, results)
+        self.conclude(plan, results, options)
+        return plan
 
-    def _scan_task(self, given: tuple[Task, dict[str, str]]) -> tuple[int, Tables]:
+    def probe_all(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
+        """What each file is. Raises CaptureError for one that cannot be read."""
+        return probe_all(paths, options, run)
+
+    def _scan_task(self, given: tuple[Task, dict[str, str]]) -> Any:
         task, own = given
-        read = (messages for one, (_, start, stop) in task for messages in message_files.read(one, start, stop))
-        return self._scan(read, own)
+        return self.scan(
+            (container.path, rows)
+            for container, (_, start, stop) in task
+            for rows in self.rows_of(container, start, stop, own)
+        )
 
-    def _scan(self, read: Iterator[Messages], own: Mapping[str, str]) -> tuple[int, Tables]:
-        """The number of records, and the tables."""
+    def rows_of(
+        self, container: Container, start: int, stop: int, own: Mapping[str, str]
+    ) -> Iterator[list[dict[str, Any]]]:
+        """The events of a part of a container as dictionaries, some at a time; values are not texts yet."""
+        return (self._rows(messages, own, texts=False)[0] for messages in read(container, start, stop))
+
+    def scan(self, batches: Iterator[tuple[str, list[dict[str, Any]]]]) -> Any:
+        """What a first pass finds in events, of which each batch is of one file: the number of events, and the
+        tables."""
         tables: Tables = {}
         number = 0
-        for messages in read:
-            rows, _, _ = self._rows(messages, own)
+        for _, rows in batches:
             number += len(rows)
             note_tables(tables, rows)
         return number, tables
 
-    def plan_of_rows(self, name: str, partitions: list[tuple[str, int]], run: RunRows, options: Options) -> Plan:
+    def conclude(self, plan: Any, results: Iterable[Any], options: Options) -> None:
+        """Adds to a plan what :meth:`scan` found in each of its tasks."""
+        found = list(results)
+        plan.facts["records"] = sum(number for number, _ in found)
+        tables = merged_tables(one for _, one in found)
+        plan.tables = [(schema, name, columns) for (schema, name), columns in tables.items()]
+
+    def plan_of_rows(self, name: str, partitions: list[tuple[str, int]], run: RunRows, options: Options) -> Any:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.plan_of_rows`."""
-        plan = Plan(containers=[], splits=[], given=options.given, name=name, partitions=partitions)
-        return _concluded(plan, map(pickle.loads, run(_RowScan(self, partitions, options.given))))
+        plan = self.plan_type(containers=[], splits=[], given=options.given, name=name, partitions=partitions)
+        self.conclude(plan, map(pickle.loads, run(_RowScan(self, partitions, options.given))), options)
+        return plan
 
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
@@ -176,11 +203,11 @@ class JsonMessages(MessageFormat):
         return plan.given
 
     def events(
-        self, plan: Plan, reading: Any, messages: Messages, where: Where, wanted: Wanted, schema: str | None
+        self, plan: Any, reading: Any, messages: Messages, where: Where, wanted: Wanted, schema: str | None
     ) -> pa.RecordBatch:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.events`."""
         rows, of, ends = self._rows(messages, plan.given)
-        given = {"format": self.name, **_located(where, messages, of, ends), "raw": None}
+        given = {**_located(where, messages, of, ends), "raw": None}
         if wanted.raw:
             is_message = pa.array(messages.state == 0)
             raw = pc.if_else(is_message, messages.value, messages.source).take(pa.array(of))
@@ -192,16 +219,21 @@ class JsonMessages(MessageFormat):
                     parts[first : first + len(stops)] = [value[start:stop] for start, stop in bounds]
                 raw = pa.array(parts, pa.binary())
             given["raw"] = raw
+        return self.batch(plan, rows, given, wanted)
+
+    def batch(self, plan: Any, rows: list[dict[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
+        """Events as a batch; see :func:`cdcwb.formats.arrays.batch_of`."""
         if not wanted.images:
             rows = [row | {"before": None, "after": None} for row in rows]
-        return batch_of(rows, given, wanted)
+        return batch_of(rows, {"format": self.name, **given}, wanted)
 
     def _rows(
-        self, messages: Messages, own: Mapping[str, str]
+        self, messages: Messages, own: Mapping[str, str], texts: bool = True
     ) -> tuple[list[dict[str, Any]], Ints, dict[int, list[int]]]:
         """The events as dictionaries, and the number of the message of each; by the index of its first event, where in
         the bytes of a message with several rows each row ends."""
-        facts = {name: texts.to_pylist() for name, texts in columns_of(messages.facts).items()}
+        shown = {**messages.facts, "key": key_texts(messages.key)} if self.shows_keys else messages.facts
+        facts = {name: column.to_pylist() for name, column in columns_of(shown).items()}
         keys = messages.key.to_pylist()
         rows: list[dict[str, Any]] = []
         of: list[int] = []
@@ -213,32 +245,36 @@ class JsonMessages(MessageFormat):
                 problems = [] if code is None else [{"code": code, "detail": reason}]
                 found: list[dict[str, Any]] = [{"kind": kind, "problems": problems or None}]
             else:
-                bodies = [None] if value is None else self._bodies(value)
-                found = [self._row(body, keys[number], own) for body in bodies]
+                bodies, stops = ([None], [0]) if value is None else self.bodies(value)
+                found = [self._row(body, keys[number], own, texts) for body in bodies]
                 if all(row["kind"] == Kind.MALFORMED for row in found):
                     found = found[:1]
                 if len(found) > 1:
-                    ends[len(rows)] = _ends(value, self.arrays[0])
-                headers = {name: texts[number] for name, texts in facts.items() if texts[number] is not None}
-                for row in found:
-                    row["headers"] = {**(row.get("headers") or {}), **headers} or None
+                    ends[len(rows)] = stops
+                headers = {name: column[number] for name, column in facts.items() if column[number] is not None}
+                for row in found if headers else ():
+                    known = row["headers"] = row.get("headers") or {}
+                    for name, text in headers.items():
+                        known[unused_name(name, known)] = text
             rows += found
             of += [number] * len(found)
         return rows, np.array(of, dtype=np.int64), ends
 
-    def _bodies(self, value: bytes) -> list[Any]:
-        """The decoded message, once for each of its rows."""
+    def bodies(self, value: bytes) -> tuple[list[Any], list[int]]:
+        """The decoded message, once for each of its rows (None: null; ValueError: why it cannot be decoded), and where
+        in its bytes each row ends."""
         body = _body(value)
         items = body.get(self.arrays[0]) if self.arrays and isinstance(body, dict) else None
         if not isinstance(items, list) or len(items) < 2:
-            return [body]
+            return [body], [len(value)]
         listed = {name: body[name] for name in self.arrays if isinstance(body.get(name), list)}
-        return [
+        bodies = [
             body | {name: [some[at]] if len(some) == len(items) else [] for name, some in listed.items()}
             for at in range(len(items))
         ]
+        return bodies, _ends(value, self.arrays[0])
 
-    def _row(self, body: Any, key: bytes | None, own: Mapping[str, str]) -> dict[str, Any]:
+    def _row(self, body: Any, key: bytes | None, own: Mapping[str, str], texts: bool) -> dict[str, Any]:
         try:
             if isinstance(body, ValueError):
                 raise body
@@ -247,20 +283,28 @@ class JsonMessages(MessageFormat):
             row: dict[str, Any] = {"kind": Kind.TOMBSTONE} if body is None else dict(self.event(body, own))
             if key is not None:
                 row = dict(self.keyed(row, _body(key)))
-            for name in _IMAGES:
-                if row.get(name) is not None:
-                    row[name] = {key: None if one is None else plain(one) for key, one in row[name].items()}
+            row = self.texts(row) if texts else row
         except (ValueError, KeyError, TypeError, AttributeError) as reason:  # of event: it may expect other fields
             sentence = str(reason) if isinstance(reason, ValueError) else f"{type(reason).__name__}: {reason}"
-            return {"kind": Kind.MALFORMED, "problems": [{"code": str(Problem.MALFORMED), "detail": sentence}]}
-        row["table_version"] = inferred_version(row)
+            code = Problem.TRUNCATED if isinstance(reason, CutOff) else Problem.MALFORMED
+            return {"kind": Kind.MALFORMED, "problems": [{"code": str(code), "detail": sentence}]}
+        row.setdefault("table_version", inferred_version(row))
         return row
 
-    def table_versions(self, plan: Plan) -> pa.Table:
+    def texts(self, event: dict[str, Any]) -> dict[str, Any]:
+        """The event, with texts as the values of its images, key and headers."""
+        for name in _IMAGES:
+            if event.get(name) is not None:
+                event[name] = {
+                    key: one if one is None or one.__class__ is str else plain(one) for key, one in event[name].items()
+                }
+        return event
+
+    def table_versions(self, plan: Any) -> pa.Table:
         """A version of each table, with the columns that its rows have, and their types if messages give them."""
         return inferred_versions(plan.inferred())
 
-    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
+    def table_schema(self, plan: Any, request: TableRequest) -> pa.Schema:
         """See :meth:`cdcwb.formats.dissector.Format.table_schema`: all columns are texts."""
         return inferred_schema(plan.inferred(), request)
 
@@ -278,7 +322,7 @@ class JsonMessages(MessageFormat):
         """See :meth:`cdcwb.formats.dissector.Format.inspect`."""
         checked = self.parse_options(options)
         container = detect.probe(path, checked.container)
-        messages = message_files.locate(container, offset)
+        messages = locate(container, offset)
         plan = self.make_plan([path], Options(container=checked.container, given=checked.given), run_here)
         where = Where(path, 0, container.unit)
         rows = self.events(plan, None, messages, where, EVERYTHING, None).to_pylist()
@@ -317,8 +361,8 @@ class _RowScan:
     given: dict[str, str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
-        read = (messages_of(batch, self.partitions)[0] for batch in batches)
-        return pickle.dumps(self.form._scan(read, self.given))
+        found = (messages_of(batch, self.partitions)[0] for batch in batches)
+        return pickle.dumps(self.form.scan(("", self.form._rows(one, self.given, texts=False)[0]) for one in found))
 
 
 _DECODER: Final = msgspec.json.Decoder(float_hook=lambda digits: msgspec.Raw(digits.encode()))
@@ -357,11 +401,3 @@ def _located(where: Where, messages: Messages, of: Ints, ends: Mapping[int, Sequ
         else:
             length[rows] = [1, *[0] * (len(stops) - 1)]
     return {**columns, "offset": pa.array(offset), "length": pa.array(length)}
-
-
-def _concluded(plan: Plan, results: Any) -> Plan:
-    found = list(results)
-    plan.facts["records"] = sum(number for number, _ in found)
-    tables = merged_tables(one for _, one in found)
-    plan.tables = [(schema, name, columns) for (schema, name), columns in tables.items()]
-    return plan

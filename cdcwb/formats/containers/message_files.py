@@ -28,6 +28,7 @@ from cdcwb.formats.files import Source, open_source
 from cdcwb.model import OffsetUnit
 
 __all__ = [
+    "KINDS",
     "OPTIONS",
     "SPLIT_SIZE",
     "Bounds",

@@ -2,106 +2,330 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.formats.containers.kafka_rows import OF_TABLES, by_partition
-from cdcwb.formats.containers.message_files import file_rows
-from cdcwb.formats.dissector import BaseFormat, Inspection, Pairing, Recognition, RunRows, TableRequest, Wanted
-from cdcwb.formats.goldengate_export import exports
-from cdcwb.formats.goldengate_export.plan import (
-    OPTIONS,
-    Options,
-    Plan,
-    make_plan,
-    make_row_plan,
-    pieces_of,
-    to_utc_of,
-)
-from cdcwb.formats.goldengate_export.records import FORMAT
-from cdcwb.formats.goldengate_export.table import column_types, typed_rows, wanted_for
-from cdcwb.formats.requests import request_schema
+from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats.containers import detect
+from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
+from cdcwb.formats.containers.message_files import Container, locate
+from cdcwb.formats.containers.messages import Messages
+from cdcwb.formats.dissector import (
+    EVERYTHING,
+    Inspection,
+    Pairing,
+    PlanText,
+    Run,
+    TableRequest,
+    Wanted,
+    detected_row,
+    problem_row,
+)  # fmt: skip
+from cdcwb.formats.files import open_source
+from cdcwb.formats.goldengate.definitions import read_definitions
+from cdcwb.formats.goldengate.values import typed_rows, wanted_for
+from cdcwb.formats.goldengate_export.events import ToUtc, event_of, note, record_of, times_of
+from cdcwb.formats.goldengate_export.json import decode, has_literals, literal_of, objects_of, with_literals
+from cdcwb.formats.goldengate_export.table import Found, Version, defined_versions, inferred_versions
+from cdcwb.formats.goldengate_export.tree import json_tree, xml_tree
+from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, iter_pieces
+from cdcwb.formats.json_messages import JsonMessages, Options
+from cdcwb.formats.json_values import MARK, CutOff
+from cdcwb.formats.messages.connect import is_json
+from cdcwb.formats.messages.format import ENOUGH, MessagePlan, first_messages
+from cdcwb.formats.moments import parse_zone, to_utc
+from cdcwb.formats.requests import common_types, no_table, request_schema, select, versions_of
+from cdcwb.model import Problem
+from cdcwb.words import plural
 
 __all__ = ["GoldenGateExport"]
 
-
-_FILES: Final = 8  # that are examined to recognise a capture
-
-
-def inspect_record(path: str, offset: int, options: Options) -> Inspection:
-    """The record at ``offset`` (in the unit of the file). Raises CaptureError if the file ends before it."""
-    file = exports.probe(path, options.container)
-    record, row = exports.record_at(file, 0, offset, to_utc_of(options.time_zone))
-    event = {name: value for name, value in row.items() if value is not None}
-    return Inspection(path, row["offset"], row["length"], record, exports.fields(record, file.kind), event, "")
+_HEAD: Final = 1 << 16
+_FILES: Final = 64  # that one task examines
+_DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
+_FIELDS: Final = (b'"op_type"', b'"table"')
+_NO_ZONE: Final = "times of JSON and XML exports have no zone; give it with the option time_zone"
 
 
-class GoldenGateExport(BaseFormat):
+@dataclass(slots=True, kw_only=True)
+class Plan(PlanText, MessagePlan):
+    """How a capture is read."""
+
+    given: dict[str, str] = field(default_factory=dict)
+    versions: list[Version] = field(default_factory=list)
+
+    @property
+    def to_utc(self) -> ToUtc | None:
+        """The conversion of printed times to UTC; None if their zone is unknown."""
+        zone = self.given.get("time_zone")
+        return None if zone is None else partial(to_utc, zone=parse_zone(zone))
+
+
+class _Message(dict[str, Any]):
+    """A message in which something was passed over."""
+
+    remarks: Sequence[str] = ()
+
+
+class GoldenGateExport(JsonMessages):
     """Reads GoldenGate's JSON messages and XML files (docs/formats/goldengate.md §8)."""
 
-    name = FORMAT
-    options: Mapping[str, str] = OPTIONS
+    name = "goldengate-export"
+    owner = "GoldenGate's"
     pairing = Pairing.TRANSACTION
+    shows_keys = True
     of_tables: frozenset[str] | None = OF_TABLES
-    plan_type, options_type = Plan, Options
+    plan_type: ClassVar[Any] = Plan
+    own_options: Mapping[str, str] = {
+        "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",
+        "definitions": "DEFGEN file with the definitions of tables that the capture does not have",
+    }
 
-    pieces = staticmethod(pieces_of)
-    make_plan = staticmethod(make_plan)
-    inspect_record = staticmethod(inspect_record)
+    def parse_options(self, options: Mapping[str, Any]) -> Options:
+        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        given = dict(options)
+        paths = given.get("definitions")
+        if paths and not isinstance(paths, (str, Path)):
+            given["definitions"] = "\n".join(map(str, paths))
+        checked = super().parse_options(given)
+        if checked.given.get("time_zone", "").lower() == "auto":
+            del checked.given["time_zone"]
+        if "time_zone" in checked.given:
+            parse_zone(checked.given["time_zone"])
+        return checked
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """See :meth:`Options.parse`; the files of definitions have to be there."""
-        Options.parse(options).side_definitions()
+        """See :meth:`parse_options`; the files of definitions have to be there."""
+        _definitions(self.parse_options(options))
 
-    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """Looks at the beginnings of the first files."""
-        given = {name: value for name, value in options.items() if name in exports.OPTIONS and name != "split_size"}
-        reasons: list[str] = []
-        for path in paths[:_FILES]:
-            found = exports.recognise(path, given)
-            if found.confidence > 0:
-                return found
-            reasons += found.evidence
-        return Recognition(0.0, reasons[:1])
+    # --- files
 
-    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
-        """See :func:`~cdcwb.formats.goldengate_export.plan.make_row_plan`."""
-        return make_row_plan(name, schema, run, Options.parse(options))
+    def probe(self, path: str, options: Mapping[str, Any], limit: int | None = None) -> Container:
+        """What a file is; ``limit``: bytes of a compressed file that are unpacked, None: all. An XML file is a
+        container of the kind ``xml``, whose setting ``encoding`` is the one that it declares."""
+        with open_source(path, "binary", limit) as source:
+            head = source.read(0, _HEAD).tobytes()
+            if evidence := evidence_of(head):
+                declared = _DECLARED.search(head)
+                settings = {"encoding": declared[1].decode("ascii")} if declared else {}
+                made = Container(path, "xml", "byte", source.size, settings=settings, evidence=evidence)
+                return replace(made, compression=source.compression, problem=source.problem)
+        if options.get("container", "auto") != "auto":
+            return detect.probe(path, options, limit)
+        joined = [line for line in head.split(b"\n")[:-1] if len(objects_of(line[line.find(b"{") :])) > 1]
+        if joined and not is_json(head.removeprefix(MARK)):
+            return detect.probe(path, {**options, "container": "lines"}, limit)
+        if joined or has_literals(head):
+            found = detect.probe(path, {**options, "container": "lines", "encoding": "text"}, limit)
+            what = "consecutive JSON objects" if joined else "Python bytes literals with JSON objects"
+            return replace(found, settings={"encoding": "text"}, evidence=f"lines of {what}")
+        return detect.probe(path, options, limit)
 
-    def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """See :func:`cdcwb.formats.messages.reading.file_rows`."""
-        return file_rows(plan.files)
+    def probe_all(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
+        """See :meth:`JsonMessages.probe_all`."""
+        tasks = [(paths[at : at + _FILES], options) for at in range(0, len(paths), _FILES)]
+        return [one for some in run(self._probe_task, tasks) for one in some]
+
+    def _probe_task(self, task: tuple[Sequence[str], Mapping[str, Any]]) -> list[Container]:
+        return [self.probe(path, task[1]) for path in task[0]]
+
+    def beginning(self, path: str, given: Mapping[str, Any]) -> tuple[Container, Messages | None]:
+        """See :meth:`cdcwb.formats.messages.format.MessageFormat.beginning`."""
+        found = self.probe(path, given, ENOUGH)
+        return found, None if found.kind == "xml" else first_messages(found)
+
+    def count(self, messages: Messages, schema: str | None, options: Mapping[str, Any]) -> tuple[int, int, bool]:
+        """See :meth:`cdcwb.formats.messages.format.MessageFormat.count`. The begin of a message counts."""
+        values = [value for value in with_literals(messages).value.to_pylist() if value is not None]
+        return sum(self._is_message(value) for value in values), len(values), True
+
+    def _is_message(self, value: bytes) -> bool:
+        body = self.bodies(value)[0][0]
+        if isinstance(body, CutOff):
+            return any(name in value for name in _FIELDS)
+        try:
+            return bool(isinstance(body, dict) and record_of(body))
+        except ValueError:
+            return False
+
+    # --- messages
+
+    def _rows(self, messages: Messages, own: Mapping[str, str], texts: bool = True) -> Any:
+        return super()._rows(with_literals(messages), own, texts)
+
+    def bodies(self, value: bytes) -> tuple[list[Any], list[int]]:
+        """See :meth:`JsonMessages.bodies`: several objects that a message joins are an event each."""
+        if not is_json(value.removeprefix(MARK)) and (literal := literal_of(value)) is not None:
+            text, found = literal
+            if not found[3]:
+                return [ValueError("a bytes literal without a closing quote")], [len(value)]
+            bodies, ends = self.bodies(text)
+            return bodies, [end * len(value) // len(text) for end in ends]
+        remarks: list[str] = []
+        try:
+            body = decode(value, remarks)
+            if remarks and isinstance(body, dict):
+                body = _Message(body)
+                body.remarks = remarks
+        except ValueError as reason:
+            starts = objects_of(value)
+            if len(starts) < 2:
+                return [reason], [len(value)]
+            ends = [*starts[1:], len(value)]
+            parts = [value[start:end] for start, end in zip([0, *starts[1:]], ends, strict=True)]
+            return [self.bodies(part)[0][0] for part in parts], ends
+        return [body], [len(value)]
+
+    def event(self, body: Mapping[str, Any], options: Mapping[str, str]) -> Mapping[str, Any]:
+        """See :meth:`JsonMessages.event`."""
+        event = event_of(record_of(body))
+        for remark in body.remarks if isinstance(body, _Message) else ():
+            note(event, Problem.JSON_SYNTAX, remark)
+        return event
+
+    def batch(self, plan: Plan, rows: list[dict[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
+        """See :meth:`JsonMessages.batch`; the times of all events are read at once."""
+        texts = [row.get("time") for row in rows]
+        times = times_of(texts, plan.to_utc)
+        for at in np.flatnonzero(times.invalid).tolist():
+            note(rows[at], Problem.VALUE, f"expected a time, found {texts[at]!r:.60}")
+        for at in times.doubtful.tolist():
+            sentence = f"{texts[at]} is ambiguous or missing in its time zone; the earlier one is used"
+            note(rows[at], Problem.TIME_ZONE, sentence)
+        return super().batch(plan, rows, {**given, "changed_at": times.values}, wanted)
+
+    # --- XML
+
+    def rows_of(
+        self, container: Container, start: int, stop: int, own: Mapping[str, str]
+    ) -> Iterator[list[dict[str, Any]]]:
+        """See :meth:`JsonMessages.rows_of`."""
+        if container.kind != "xml":
+            yield from super().rows_of(container, start, stop, own)
+            return
+        with open_source(container.path, "binary", size=container.size) as source:
+            for pieces in iter_pieces(source, container.settings.get("encoding")):
+                yield [event_of_piece(piece, 0) for piece in pieces]
+
+    def _xml_events(self, plan: Plan, index: int, wanted: Wanted, begin: int = 0) -> Iterator[pa.RecordBatch]:
+        """The events of a file, from the batch with this byte on."""
+        container = plan.containers[index]
+        given: dict[str, Any] = {"file": container.path, "file_index": index, "offset_unit": "byte", "raw": None}
+        with open_source(container.path, "binary", size=container.size) as source:
+            for pieces in iter_pieces(source, container.settings.get("encoding")):
+                if not pieces or pieces[-1].stop <= begin:
+                    continue
+                first = pieces[0].start
+                given["offset"] = pa.array([one.start for one in pieces])
+                given["length"] = pa.array([one.stop - one.start for one in pieces])
+                if wanted.raw:
+                    text = source.read(first, pieces[-1].stop).tobytes()
+                    given["raw"] = pa.array([text[one.start - first : one.stop - first] for one in pieces])
+                rows = [self.texts(event_of_piece(piece, index)) for piece in pieces]
+                yield from select(self.batch(plan, rows, given, wanted), wanted)
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split."""
-        part = plan.splits[split]
-        yield from exports.read(plan.files[part.file], part.file, part.start, part.stop, plan.to_utc, wanted)
+        for is_xml, some in groupby(plan.splits[split], lambda part: plan.containers[part[0]].kind == "xml"):
+            if is_xml:
+                for index, _, _ in some:
+                    yield from self._xml_events(plan, index, wanted)
+            else:
+                yield from super().read(replace(plan, splits=[list(some)]), 0, wanted)
 
-    def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of rows with Kafka's columns, whose values are JSON."""
-        for batch in batches:
-            for messages, place in by_partition(batch, plan.partitions, plan.name or ""):
-                yield from exports.read_messages(messages, place, plan.to_utc, wanted)
+    # --- tables
+
+    def scan(self, read: Iterator[tuple[str, list[dict[str, Any]]]]) -> Found:
+        """See :class:`Found`."""
+        found = Found()
+        for path, rows in read:
+            found.take(path, rows)
+        return found
+
+    def conclude(self, plan: Plan, results: Iterable[Found], options: Options) -> None:
+        """Adds versions, facts and what was detected about times."""
+        found, definitions = Found(), _definitions(options)
+        for one in results:
+            found.merge(one)
+        if plan.name is not None and options.mode == "FAILFAST" and found.malformed is not None:
+            raise MalformedRecordError(found.malformed, path=plan.name)
+        zone = plan.given.get("time_zone")
+        lacking = [path for path, count in found.lacking.items() if count and zone is None]
+        if zone is not None:
+            plan.detected.append(detected_row("time_zone", zone, "given as an option", True))
+        plan.detected += [detected_row("time_zone", "unknown", _NO_ZONE, False, path or "capture") for path in lacking]
+        plan.versions = defined_versions(definitions)
+        plan.notes += [
+            problem_row(code, sentence, table=f"{one.schema}.{one.table}" if one.schema else one.table)
+            for one in definitions
+            for code, sentence in one.problems
+        ]
+        if plan.versions:
+            evidence = f"{plural(len(plan.versions), 'table version')} of the option definitions"
+            plan.detected.append(detected_row("definitions", "known", evidence, True))
+        defined = {version.table_version for version in plan.versions}
+        plan.versions += [one for one in inferred_versions(found) if one.table_version not in defined]
+        plan.facts |= {"records": found.records, "table_versions": len(plan.versions)}
+        if lacking:
+            plan.facts["changed_at"] = f"null in {plural(len(lacking), 'file')}: {_NO_ZONE}"
+
+    def table_versions(self, plan: Plan) -> pa.Table:
+        """See :meth:`cdcwb.formats.dissector.Format.table_versions`."""
+        return super(JsonMessages, self).table_versions(plan)
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """The location of a row, then ``before`` and ``after`` as structures of typed columns."""
-        return request_schema(column_types(plan.versions, request), request)
+        return request_schema(self._types(plan, request), request)
+
+    def _types(self, plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
+        of_table = [one for one in plan.versions if request.name in (one.table_name, one.full_name)]
+        if not of_table:
+            raise no_table(request, (one.full_name or "" for one in plan.versions))
+        return common_types(
+            (one for version in versions_of(of_table, request) for one in version.types.items()), request
+        )
 
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in one split as typed columns."""
-        types = column_types(plan.versions, request)
-        return typed_rows(self.read(plan, split, wanted_for(request)), request, types)
+        return typed_rows(self.read(plan, split, wanted_for(request)), request, self._types(plan, request))
 
     def read_table_rows(
         self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
     ) -> Iterator[pa.RecordBatch]:
         """As :meth:`read_table`, of rows with Kafka's columns."""
-        types = column_types(plan.versions, request)
-        return typed_rows(self.read_rows(plan, batches, wanted_for(request)), request, types)
+        return typed_rows(self.read_rows(plan, batches, wanted_for(request)), request, self._types(plan, request))
 
-    # --- assembling in splits (cdcwb.formats.old.protocols.Trailing): in one only, since records have no order
+    # --- one record
+
+    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
+        """See :meth:`cdcwb.formats.dissector.Format.inspect`."""
+        checked = self.parse_options(options)
+        container = self.probe(path, checked.container)
+        plan = Plan(containers=[container], splits=[], given=checked.given)
+        if container.kind == "xml":
+            if not 0 <= offset < container.size:
+                raise CaptureError(f"the file has {plural(container.size, 'byte')}", path=path, offset=offset)
+            events = next(self._xml_events(plan, 0, EVERYTHING, offset))
+        else:
+            where = Where(path, 0, container.unit)
+            events = self.events(plan, None, locate(container, offset), where, EVERYTHING, None)
+        ends = pc.add(events["offset"], events["length"]).to_numpy()
+        at = min(int(np.searchsorted(ends, offset, side="right")), len(ends) - 1)
+        row = {name: value for name, value in events.slice(at, 1).to_pylist()[0].items() if value is not None}
+        record = row.get("raw") or b""
+        tree = xml_tree(record) if container.kind == "xml" else json_tree(record)
+        return Inspection(path, row["offset"], row["length"], record, tree, row, "")
+
+    # --- assembling in splits: in one only, since records have no order
 
     def in_splits(self, plan: Plan) -> bool:
         """Whether the capture is one split."""
@@ -112,5 +336,11 @@ class GoldenGateExport(BaseFormat):
         return True
 
     def shared(self, plan: Plan) -> Sequence[frozenset[str]]:
-        """See :class:`cdcwb.formats.old.protocols.Trailing`."""
+        """No transaction is in two splits that are assembled where they are read."""
         return [frozenset()] * len(plan.splits)
+
+
+def _definitions(options: Options) -> list[Any]:
+    """The definitions of DEFGEN files. Raises OptionError if there are none."""
+    paths = options.given.get("definitions")
+    return read_definitions(tuple(paths.split("\n")) if paths else ())

@@ -1,23 +1,119 @@
-"""Tables of exports: versions, from all records of a table or from DEFGEN files, and rows as typed columns
-(docs/formats/goldengate.md §8).
-"""
+"""The tables of an export: what a first pass finds in events, and versions from that or from DEFGEN files
+(docs/formats/goldengate.md §8)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
-from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.values import arrow_type, typed_rows, wanted_for
-from cdcwb.formats.goldengate_export.exports import TableFacts
-from cdcwb.formats.goldengate_export.records import Names
+from cdcwb.formats.goldengate.values import arrow_type
+from cdcwb.formats.goldengate_export.events import times_of
+from cdcwb.formats.messages.connect import plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion
-from cdcwb.formats.requests import common_types, no_table, versions_of
+from cdcwb.model import Kind
 
-__all__ = ["Version", "column_types", "defined_versions", "inferred_versions", "typed_rows", "wanted_for"]
+__all__ = ["Found", "Version", "defined_versions", "inferred_versions"]
+
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?([eE][+-]?[0-9]+)?\Z")
+_KINDS: Final = {bool: "boolean", int: "number", msgspec.Raw: "number"}
+
+
+class Facts(NamedTuple):
+    """The types of all values of a column. ``kind`` is ``text``, ``number`` or ``boolean``; None without a value that
+    is not NULL. ``whole`` and ``fraction`` are the most digits of numbers before and after the point, ``exponent``: one
+    of them has an exponent."""
+
+    kind: str | None = None
+    whole: int = 0
+    fraction: int = 0
+    exponent: bool = False
+
+    @classmethod
+    def of(cls, values: Sequence[Any], typed: bool) -> Facts:
+        """Those of some values. Those of JSON are ``typed``; texts of XML are numbers if all of them are."""
+        there = [value for value in values if value is not None]
+        kinds = {_KINDS.get(one, "text") for one in set(map(type, there))} if typed else {"number"}
+        if not there or kinds != {"number"}:
+            return cls(None if not there else kinds.pop() if len(kinds) == 1 else "text")
+        found = [_NUMBER.match(text) for text in set(map(plain, there))]
+        if not all(found):
+            return cls("text")
+        whole, fraction, exponent = zip(*(one.groups("") for one in found if one), strict=True)
+        return cls("number", max(map(len, whole)), max(map(len, fraction)), any(exponent))
+
+    def merged(self, other: Facts) -> Facts:
+        """Those of these values and others."""
+        kinds = {self.kind, other.kind} - {None}
+        kind = kinds.pop() if len(kinds) == 1 else "text" if kinds else None
+        most = tuple(map(max, self[1:], other[1:]))
+        return Facts(kind, most[0], most[1], bool(most[2]))
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Numbers as int64, else as decimals, with exponents as float64; truth values; all else as text."""
+        if self.kind != "number":
+            return pa.bool_() if self.kind == "boolean" else pa.string()
+        if self.exponent:
+            return pa.float64()
+        if not self.fraction and self.whole <= 18:
+            return pa.int64()
+        digits = self.whole + self.fraction
+        return pa.decimal128(digits, self.fraction) if digits <= 38 else pa.string()
+
+
+@dataclass(slots=True)
+class Found:
+    """What a first pass finds: the columns and the key columns of each table (schema and name), the number of changes,
+    by the path of a file how many times have no zone, and why the first malformed event is one."""
+
+    columns: dict[tuple[str | None, str], dict[str, Facts]] = field(default_factory=dict)
+    keys: dict[tuple[str | None, str], Sequence[str]] = field(default_factory=dict)
+    records: int = 0
+    lacking: Counter[str] = field(default_factory=Counter)
+    malformed: str | None = None
+
+    def merge(self, other: Found) -> None:
+        """Adds what was found in a later stretch."""
+        for table, columns in other.columns.items():
+            self.add(table, columns)
+        self.keys = other.keys | self.keys
+        self.records += other.records
+        self.lacking += other.lacking
+        self.malformed = self.malformed or other.malformed
+
+    def add(self, table: tuple[str | None, str], columns: Mapping[str, Facts]) -> None:
+        """Adds the types of further values of columns of a table."""
+        known = self.columns.setdefault(table, {})
+        for name, facts in columns.items():
+            known[name] = known.get(name, Facts()).merged(facts)
+
+    def take(self, path: str, events: Sequence[Mapping[str, Any]]) -> None:
+        """Adds events of a file."""
+        images: dict[tuple[Any, ...], list[Any]] = {}
+        for event in events:
+            if event["kind"] == Kind.MALFORMED:
+                self.malformed = self.malformed or event["problems"][0]["detail"]
+            if "images" not in event:
+                continue
+            self.records += event["kind"] != Kind.SCHEMA
+            table = event["schema_name"], event["table_name"]
+            if table[1] is None or (event.get("operation") is None and event["kind"] != Kind.SCHEMA):
+                continue
+            self.add(table, {})
+            if event["keys"]:
+                self.keys.setdefault(table, event["keys"])
+            for image in event["images"]:
+                images.setdefault((table, event["typed"], *image), []).extend(image.values())
+        for (table, typed, *names), values in images.items():
+            self.add(table, {name: Facts.of(values[at :: len(names)], typed) for at, name in enumerate(names)})
+        self.lacking[path] += times_of([event.get("time") for event in events], None).lacking
 
 
 @dataclass(slots=True)
@@ -30,39 +126,30 @@ class Version(TableVersion):
 def defined_versions(definitions: Sequence[Definition]) -> list[Version]:
     """The versions of tables in DEFGEN files. Different definitions of one table are numbered; events have the first
     one."""
-    found: dict[str | None, list[Definition]] = {}
+    found: dict[str, list[Definition]] = {}
     made = []
     for one in definitions:
-        names = Names(one.schema, one.table)
-        others = found.setdefault(names.label, [])
-        if any(map(one.same_columns, others)):
-            continue
-        others.append(one)
-        columns = [TableColumn(**row) for row in one.to_columns()]
-        types = {name: arrow_type(column) for name, column in zip(one.names, one.columns, strict=True)}
-        made.append(Version(f"{names.label}@{len(others)}", *names, columns, "side file", one.text, types=types))
+        label = f"{one.schema}.{one.table}" if one.schema else one.table
+        others = found.setdefault(label, [])
+        if not any(map(one.same_columns, others)):
+            others.append(one)
+            columns = [TableColumn(**row) for row in one.to_columns()]
+            types = {name: arrow_type(column) for name, column in zip(one.names, one.columns, strict=True)}
+            name = f"{label}@{len(others)}"
+            made.append(Version(name, one.schema, one.table, columns, "side file", one.text, types=types))
     return made
 
 
-def inferred_versions(tables: Iterable[TableFacts]) -> list[Version]:
+def inferred_versions(found: Found) -> list[Version]:
     """The versions of tables from the columns and the values of their records."""
     made = []
-    for one in tables:
-        keys = {name: at for at, name in enumerate(one.keys or (), 1)}
+    for (schema, table), facts in found.columns.items():
+        keys = {name: at for at, name in enumerate(found.keys.get((schema, table), ()), 1)}
         columns = [
-            TableColumn(at, name, facts.kind, key_position=keys.get(name))
-            for at, (name, facts) in enumerate(one.columns.items(), 1)
+            TableColumn(at, name, one.kind or "text", key_position=keys.get(name))
+            for at, (name, one) in enumerate(facts.items(), 1)
         ]
-        types = {name: facts.arrow_type for name, facts in one.columns.items()}
-        made.append(Version(f"{one.names.label}@1", *one.names, columns, "inferred", types=types))
+        types = {name: one.arrow_type for name, one in facts.items()}
+        label = f"{schema}.{table}@1" if schema else f"{table}@1"
+        made.append(Version(label, schema, table, columns, "inferred", types=types))
     return made
-
-
-def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
-    """The requested columns. One whose type differs between versions is text. Raises CaptureError, which lists the
-    known ones, for an unknown table or column."""
-    of_table = [one for one in versions if request.name in (one.table_name, one.full_name)]
-    if not of_table:
-        raise no_table(request, (one.full_name or "" for one in versions))
-    columns = (column for version in versions_of(of_table, request) for column in version.types.items())
-    return common_types(columns, request)

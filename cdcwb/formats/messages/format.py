@@ -20,6 +20,7 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions, where_of
 from cdcwb.formats.containers.message_files import (
+    KINDS,
     OPTIONS,
     Bounds,
     Container,
@@ -39,6 +40,7 @@ from cdcwb.formats.source import Info, info_of
 from cdcwb.model import Kind, Problem
 
 __all__ = [
+    "ENOUGH",
     "MESSAGE_OPTIONS",
     "MessageFormat",
     "MessagePlan",
@@ -46,6 +48,7 @@ __all__ = [
     "TableVersion",
     "Task",
     "file_notes",
+    "first_messages",
     "first_pass",
     "given_options",
     "plan_tasks",
@@ -218,7 +221,8 @@ def file_notes(found: Sequence[Container]) -> list[dict[str, Any]]:
 _FILES: Final = 8  # that are looked at to recognise a capture
 _MESSAGES: Final = 64
 _BATCHES: Final = 64  # of so many messages, until one has a message
-_ENOUGH: Final = 1 << 20  # bytes of a compressed file that are unpacked
+ENOUGH: Final = 1 << 20
+"""Bytes of a compressed file that are unpacked to recognise it."""
 
 
 class MessageFormat(BaseFormat):
@@ -236,7 +240,9 @@ class MessageFormat(BaseFormat):
         reason = f"no message of {self.owner} was found"
         for path in paths[:_FILES]:
             try:
-                container, first = _beginning(path, info_of(path), tuple(sorted(given.items())))
+                container, first = self.beginning(path, given)
+                if container.kind not in KINDS:
+                    return Recognition(0.98, [f"{path}: {container.evidence}"], container.kind)
                 found, looked, is_sure = (
                     (0, 0, False) if first is None else self.count(first, container.schema, options)
                 )
@@ -248,6 +254,10 @@ class MessageFormat(BaseFormat):
                 evidence = f"{path}: {found} of the first {looked} messages are {self.owner}"
                 return Recognition(confidence, [container.evidence, evidence], container.kind)
         return Recognition(0.0, [reason])
+
+    def beginning(self, path: str, given: Mapping[str, Any]) -> tuple[Container, Messages | None]:
+        """What a file is, and its first messages; a container of a kind that only this format reads is its own."""
+        return _beginning(path, info_of(path), tuple(sorted(given.items())))
 
     def begins(self, plan: Any) -> Iterator[int]:
         """See :meth:`cdcwb.formats.dissector.Format.begins`."""
@@ -336,12 +346,17 @@ class MessageFormat(BaseFormat):
 def _beginning(path: str, info: Info, given: tuple[tuple[str, Any], ...]) -> tuple[Container, Messages | None]:
     """What a file is, and its first messages, about which all formats are asked. ``info`` tells a file that has
     changed."""
-    container = probe(path, dict(given), _ENOUGH)
+    container = probe(path, dict(given), ENOUGH)
+    return container, first_messages(container)
+
+
+def first_messages(container: Container) -> Messages | None:
+    """The first messages of a container, if there are any at its beginning."""
     for start, stop in parts(container)[:1]:
-        for messages in islice(read(container, start, stop, _MESSAGES, _ENOUGH), _BATCHES):
+        for messages in islice(read(container, start, stop, _MESSAGES, ENOUGH), _BATCHES):
             if messages.value.null_count < len(messages):
-                return container, messages
-    return container, None
+                return messages
+    return None
 
 
 def _batches(plan: MessagePlan, split: int) -> Iterator[tuple[Messages, Where, str | None]]:
