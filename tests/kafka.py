@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from tests.containers import encoded
 from tests.local import ledger, plan_of, read
 
 __all__ = [
@@ -152,15 +153,15 @@ def framed(number: int, message: bytes) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + message
 
 
-WRITTEN = {"container": "lines", "encoding": "base64"}
+WRITTEN = {"container": "parquet"}
 """How :func:`write` does it."""
 
 
 def write(folder: Path, *messages: Any) -> Path:
     """A capture of the messages: bytes, None, or what becomes JSON."""
     raw = [m if m is None or isinstance(m, bytes) else json.dumps(m, ensure_ascii=False).encode() for m in messages]
-    path = folder / "capture.bin"
-    path.write_bytes(encoded(*raw))
+    path = folder / "capture.parquet"
+    pq.write_table(pa.table({"value": pa.array(raw, pa.binary())}), path)
     return path
 
 

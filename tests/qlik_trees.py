@@ -11,9 +11,10 @@ import pyarrow as pa
 from cdcwb.formats.containers import messages
 from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.dissector import EVERYTHING, Field
+from cdcwb.formats.messages.format import TableColumn
 from cdcwb.formats.qlik_kafka import tree
 from cdcwb.formats.qlik_kafka.events import events_of
-from cdcwb.formats.qlik_kafka.versions import Settings, TableColumn, Version, Versions, from_avro
+from cdcwb.formats.qlik_kafka.versions import Settings, Version, Versions, from_avro
 from tests.kafka import SCHEMA_ID
 
 __all__ = ["dissect", "one_message"]

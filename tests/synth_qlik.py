@@ -97,8 +97,6 @@ def _segments(
     data = content(path)
     if kind == "message":
         yield 0, len(data), data, None, {}
-    elif kind == "prefixed":
-        yield from _prefixed(data, options["prefix"])
     elif kind == "documents":
         yield from _documents(data)
     else:
@@ -140,27 +138,6 @@ def _documents(data: bytes) -> Iterator[tuple[int, int, bytes, None, dict[str, s
         assert whole.endswith("}\n")
         yield place, len(whole.encode()), whole.encode(), None, {}
         at, place = end + 1, place + len(whole.encode())
-
-
-def _prefixed(data: bytes, prefix: str) -> Iterator[tuple[int, int, bytes | None, None, dict[str, str]]]:
-    at = 0
-    while at < len(data):
-        if prefix == "varint":
-            size = shift = 0
-            head = at
-            while True:
-                size |= (data[head] & 0x7F) << shift
-                head, shift = head + 1, shift + 7
-                if data[head - 1] < 0x80:
-                    break
-            width = head - at
-        else:
-            width = int(prefix[2:])
-            size = int.from_bytes(data[at : at + width], "little" if prefix[0] == "l" else "big", signed=True)
-        value = None if size < 0 else data[at + width : at + width + size]
-        assert value is None or len(value) == size
-        yield at, width + max(size, 0), value, None, {}
-        at += width + max(size, 0)
 
 
 def decoded(value: bytes, schemas: dict[str, str], registry: Path | None = None) -> dict[str, Any]:

@@ -42,8 +42,6 @@ def file_ending(options: KafkaOptions) -> str:
     match options.container:
         case "avro" | "parquet" as name:
             return str(name)
-        case "prefixed":
-            return "bin" + ENDINGS[options.compression]
         case "message" | "documents":
             return ("avro" if options.is_avro else "json") + ENDINGS[options.compression]
         case "kcat":

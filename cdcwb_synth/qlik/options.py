@@ -11,7 +11,7 @@ from cdcwb_synth.story_options import StoryOptions, listed, same, unlisted
 __all__ = ["AVRO_FORMS", "BINARY_CONTAINERS", "HEADERS", "ChangeTableOptions", "KafkaOptions", "QlikOptions"]
 
 AVRO_FORMS: Final = ("avro-envelope", "confluent")
-BINARY_CONTAINERS: Final = ("kcat", "message", "prefixed", "avro", "parquet")
+BINARY_CONTAINERS: Final = ("kcat", "message", "avro", "parquet")
 """Containers that hold any bytes; the others are text."""
 
 HEADERS: Final = (
@@ -76,7 +76,6 @@ class KafkaOptions(QlikOptions):
         ",".join(_PARTS), f"console: what is printed before the value: any of {', '.join(_PARTS)}"
     )
     encoding: str = option("raw", "values in lines, console and kcat", of=("raw", "base64", "hex"))
-    prefix: str = option("be4", "prefixed: the length before a message", of=("be4", "le4", "be8", "varint"))
     tombstone_share: float = option(0.0, "share of the deletes with a tombstone behind them", 0, 1)
     lost_share: float = option(0.0, "share of the changes whose message is lost", 0, 1)
     duplicate_share: float = option(0.0, "share of the changes whose message comes twice", 0, 1)
@@ -114,9 +113,7 @@ class KafkaOptions(QlikOptions):
         if self.encoding != "raw" and self.container not in ("lines", "console", "kcat"):
             problems.append(f"container {self.container} holds values as they are, so encoding is raw")
         if self.tombstone_share and (
-            self.container in ("documents", "message")
-            or (self.container == "prefixed" and self.prefix == "varint")
-            or (self.container == "avro" and self.form == "avro-envelope")
+            self.container in ("documents", "message") or (self.container == "avro" and self.form == "avro-envelope")
         ):
             problems.append(f"container {self.container} cannot hold tombstones in this form")
         problems += unlisted("console_parts", listed(self.console_parts), _PARTS)

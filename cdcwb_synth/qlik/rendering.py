@@ -52,8 +52,6 @@ def renderer(options: KafkaOptions) -> Callable[[Message], bytes]:
             return _kcat(spell)
         case "documents":
             return _document
-        case "prefixed":
-            return _prefixed(options.prefix)
         case _:
             return lambda message: message.value or b""
 
@@ -98,27 +96,3 @@ def _document(message: Message) -> bytes:
     """A JSON document over several lines."""
     value = json.loads(message.value or b"null")
     return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
-
-
-def _prefixed(prefix: str) -> Callable[[Message], bytes]:
-    """The length of the value, then the value; a length of ones is null (``kcat -f '%R%s'``)."""
-    if prefix == "varint":
-        return lambda one: _varint(len(one.value or b"")) + (one.value or b"")
-    order: Any = "little" if prefix.startswith("le") else "big"
-    size = int(prefix[2:])
-
-    def render(one: Message) -> bytes:
-        if one.value is None:
-            return b"\xff" * size
-        return len(one.value).to_bytes(size, order) + one.value
-
-    return render
-
-
-def _varint(number: int) -> bytes:
-    parts = bytearray()
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    parts.append(number)
-    return bytes(parts)

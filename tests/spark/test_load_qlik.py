@@ -35,8 +35,8 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"generation": "external", "metadata": "none", "lobs": False},
         {},
     ),
-    "Avro with the envelope, length-prefixed, little-endian masks": (
-        {"form": "avro-envelope", "container": "prefixed", "mask_order": "little", "column_mask": 0.2},
+    "Avro with the envelope, little-endian masks": (
+        {"form": "avro-envelope", "container": "kcat", "mask_order": "little", "column_mask": 0.2},
         {},
     ),
     "Avro with the envelope in a Parquet of Kafka's columns, texts instead of logical types": (
@@ -51,11 +51,10 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"form": "confluent", "container": "message", "changes": 60, "partitions": 1, "lobs": False},
         {"registry": "registry"},
     ),
-    "Confluent framing with a registry, length-prefixed, hyphenated namespaces": (
-        {"form": "confluent", "container": "prefixed", "prefix": "varint", "compression": "zstd", "lobs": False},
+    "Confluent framing with a registry, hyphenated namespaces": (
+        {"form": "confluent", "container": "kcat", "compression": "zstd", "lobs": False},
         {"registry": "registry"},
     ),
-    "the legacy form": ({"form": "legacy"}, {}),
     "lost and repeated messages": ({"lost_share": 0.05, "duplicate_share": 0.05, "layout": "stream"}, {}),
 }
 
@@ -98,7 +97,7 @@ def test_change_tables_equal_the_truth(tmp_path: Path, workload: str) -> None:
 
 @pytest.mark.oldest
 def test_metadata_from_beside_resolves_messages(tmp_path: Path) -> None:
-    _generate("qlik-kafka", tmp_path, {"form": "avro-envelope", "container": "prefixed", "metadata": "separate"})
+    _generate("qlik-kafka", tmp_path, {"form": "avro-envelope", "container": "kcat", "metadata": "separate"})
     alone = cdcwb.load(tmp_path / "capture", format="qlik-kafka")
     waiting = alone.events.filter("exists(problems, p -> p.code = 'no_schema')")
     assert waiting.count() == alone.events.count()
@@ -129,11 +128,11 @@ def test_a_dataframe_with_kafkas_columns_is_a_capture(spark: SparkSession, tmp_p
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("form", ["json-envelope", "json", "avro-envelope", "confluent", "legacy"])
+@pytest.mark.parametrize("form", ["json-envelope", "json", "avro-envelope", "confluent"])
 def test_two_hundred_thousand_messages_with_drift_equal_the_truth(tmp_path: Path, form: str) -> None:
     binary = form in ("avro-envelope", "confluent")
     options: dict[str, Any] = {
-        "changes": 200_000, "form": form, "container": "prefixed" if binary else "lines", "tables": 5,
+        "changes": 200_000, "form": form, "container": "kcat" if binary else "lines", "tables": 5,
         "all_types": False, "schema_changes": 9, "layout": "stream", "partitions": 6, "shuffle": 2000,
     }  # fmt: skip
     if form in ("json-envelope", "avro-envelope"):

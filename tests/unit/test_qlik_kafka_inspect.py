@@ -11,8 +11,7 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
-from cdcwb.formats import inspect
-from cdcwb.formats.qlik_kafka import inspect as inspect_module
+from cdcwb.formats import inspect, qlik_kafka
 from tests.kafka import (
     AFTER,
     BEFORE,
@@ -42,10 +41,9 @@ def at(path: Path, offset: int, **options: Any) -> Any:
 CAPTURES: dict[str, dict[str, Any]] = {
     "lines": {"form": "json-envelope", "compression": "gzip"},
     "console": {"form": "json", "tombstone_share": 0.5},
-    "documents": {"form": "legacy"},
+    "documents": {"form": "json-envelope"},
     "kcat": {"form": "avro-envelope", "tombstone_share": 0.5},
     "message": {"form": "json-envelope"},
-    "prefixed": {"form": "confluent", "compression": "zstd"},
     "avro": {"form": "avro-envelope"},
     "parquet": {"form": "confluent", "tombstone_share": 0.5, "mask_order": "little"},
 }
@@ -158,7 +156,7 @@ def test_files_beside_that_cannot_be_read_do_no_harm(tmp_path: Path, monkeypatch
     (tmp_path / "empty").write_bytes(b"")
     assert at(path, 20).event["table_name"] == "stock"
     assert at(path, 20, mode="FAILFAST").event["table_name"] == "stock"
-    monkeypatch.setattr(inspect_module, "_NEAR", 10)
+    monkeypatch.setattr(qlik_kafka, "_NEAR", 10)
     assert at(path, 20).note.startswith("the metadata message of its schema was not found")
 
 

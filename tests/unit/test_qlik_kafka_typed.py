@@ -307,7 +307,7 @@ def test_tables_that_are_not_there_and_columns_that_are_not_there_name_the_neare
     ("form", "options"),
     [
         ("json-envelope", {"container": "lines"}),
-        ("avro-envelope", {"container": "prefixed"}),
+        ("avro-envelope", {"container": "kcat"}),
         ("avro-envelope", {"container": "avro", "logical": False}),
         ("confluent", {"container": "parquet"}),
     ],

@@ -30,8 +30,8 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "JSON with external ids, names in the headers, metadata beside": {
         "generation": "external", "metadata": "separate", "naming": "headers", "compression": "zstd",
     },
-    "Avro with the envelope and little-endian masks, length-prefixed": {
-        "form": "avro-envelope", "container": "prefixed", "prefix": "le4", "mask_order": "little", "column_mask": 0.3,
+    "Avro with the envelope and little-endian masks": {
+        "form": "avro-envelope", "container": "kcat", "mask_order": "little", "column_mask": 0.3,
         "tombstone_share": 0.4,
     },
     "Avro with the envelope in containers, deleted rows in beforeData": {
@@ -277,7 +277,7 @@ def test_late_metadata_comes_after_some_of_its_messages(made: Made) -> None:
 
 
 def test_metadata_beside_stands_in_a_folder_of_its_own(made: Made) -> None:
-    folder = made(metadata="separate", form="avro-envelope", container="prefixed")
+    folder = made(metadata="separate", form="avro-envelope", container="kcat")
     assert {decoded(m.value or b"", {})["type"] for m in messages(folder, "metadata")} == {"MD"}
     for row in truth(folder, "table_versions"):
         assert (row["origin"], row["first_event"]) == ("side file", None)
@@ -310,7 +310,7 @@ def test_metadata_describes_the_table_versions(made: Made) -> None:
 
 
 def test_a_registry_has_every_schema_once_and_names_hyphens(made: Made) -> None:
-    folder = made(form="confluent", container="prefixed")
+    folder = made(form="confluent", container="kcat")
     texts = {path.stem: path.read_text() for path in (folder / "registry").iterdir()}
     assert len(set(texts.values())) == len(texts)
     rows = truth(folder, "table_versions")
@@ -347,11 +347,11 @@ def test_inferred_versions_are_numbered_in_the_order_of_the_capture(made: Made) 
         ("topic", "kcat", ("shop", "orders")),
         ("topic", "lines", (None, None)),
         ("key", "console", ("shop", "orders")),
-        ("key", "prefixed", (None, None)),
+        ("key", "lines", (None, None)),
         ("column", "lines", (None, "orders")),
         ("message", "lines", ("shop", "orders")),
         ("headers", "lines", ("shop", "orders")),
-        ("none", "kcat", (None, None)),
+        ("none", "lines", (None, None)),
     ],
 )
 def test_a_tables_name_is_known_where_something_tells_it(

@@ -145,7 +145,7 @@ def test_masks_are_those_of_the_documentation() -> None:
 def test_masks_say_bit_by_bit_what_the_images_say(tmp_path: Path, form: str) -> None:
     """Every bit of every change mask is set exactly where the images differ, but for large objects."""
     folder = generate(
-        "qlik-kafka", changes=900, seed=3, to=tmp_path, form=form, container="prefixed", column_mask=0.3,
+        "qlik-kafka", changes=900, seed=3, to=tmp_path, form=form, container="kcat", column_mask=0.3,
         idle_updates=0.2, all_types_share=0.5, mask_order="little", lost_share=0.0, schema_changes=6,
     )  # fmt: skip
     versions = {row["table_version"]: row["columns"] for row in truth(folder, "table_versions")}

@@ -22,7 +22,6 @@ CAPTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "kafka": ("qlik-kafka", {"schema_changes": 2, "column_mask": 0.4, "lost_share": 0.05}),
     "kafka-2018": ("qlik-kafka", {"generation": "2018", "column_mask": 0.4}),
     "kafka-avro": ("qlik-kafka", {"form": "avro-envelope", "container": "avro"}),
-    "kafka-legacy": ("qlik-kafka", {"form": "legacy"}),
     "debezium": ("debezium", {"connector": "mysql"}),
     "change-table": ("qlik-change-table", {"schema_changes": 2}),
     "goldengate": ("goldengate", {"schema_changes": 2, "abends": 2}),

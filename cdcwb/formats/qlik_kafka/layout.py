@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final
 
 from cdcwb.formats.moments import moment
 from cdcwb.formats.sequences import UNKNOWN_UNTIL
 from cdcwb.words import visible
 
 __all__ = [
-    "COLUMN_FACTS",
-    "ENVELOPE",
-    "ENVELOPE_SCHEMA",
-    "FRAME",
-    "IMAGES",
-    "LEGACY",
-    "LETTERS",
-    "MAGIC",
-    "MASKS",
-    "METADATA",
-    "RENAMED",
-    "header",
-    "row_meaning",
-]
+    "COLUMN_FACTS", "ENVELOPE", "ENVELOPE_SCHEMA", "FRAME", "IMAGES", "LOBS", "MAGIC", "MASKS", "METADATA", "Form",
+    "header", "json_form", "row_meaning",
+]  # fmt: skip
+
+
+class Form(IntEnum):
+    """The wire form of a message, as its first bytes show it (§1.2)."""
+
+    NOTHING = 0  # filler or malformed bytes of the container
+    TOMBSTONE = 1
+    JSON = 2
+    ENVELOPE = 3  # Avro in Qlik's envelope
+    CONFLUENT = 4
+    BARE = 5  # none of these: Avro without a frame if its schema is known
+
 
 MAGIC: Final = "atMSG"
 """What Qlik's envelope begins with (§2)."""
@@ -39,11 +42,20 @@ ENVELOPE_SCHEMA: Final = """{"type": "record", "name": "MessageEnvelope", "field
  {"name": "message", "type": "bytes"}]}"""
 """The schema of the Avro envelope, as Qlik publishes it (§2.2)."""
 
-LETTERS: Final = {"F": "REFRESH", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
-"""Operations of the legacy form (§11)."""
 
-RENAMED: Final = {"change_seq": "changeSequence", "stream_position": "streamPosition", "ts": "timestamp"}
-"""Header fields of the legacy form, and what they are called otherwise (§11)."""
+def json_form(values: Mapping[str, Any]) -> str:
+    """What an object of JSON is (§1.2): ``envelope``, ``payload`` (of Kafka Connect's JSON converter), ``record``,
+    ``metadata``, ``legacy`` (of Attunity 5), or an empty text. ``values``: by name, a text, a dictionary for an object,
+    anything else for another value."""
+    if values.get("magic") == MAGIC:
+        return "envelope"
+    if isinstance(values.get("payload"), dict) and "schema" in values and "data" not in values:
+        return "payload"
+    if isinstance(values.get("headers"), dict) and not values.keys().isdisjoint(IMAGES):
+        return "record"
+    if isinstance(values.get("op"), str) and "data" in values:
+        return "legacy"
+    return "metadata" if {"tableStructure", "schemaId"} <= values.keys() else ""
 
 
 # --- headers ----------------------------------------------------------------------------------------------------------
@@ -128,15 +140,6 @@ COLUMN_FACTS: Final = {
 """What a metadata message says of a column (§3.2)."""
 
 
-LEGACY: Final = {
-    "task_name": "the replication task",
-    "data": "the row; the after image if there is a before image",
-    "bu_data": "the before image",
-    "beforeData": "the before image",
-}
-"""What the fields of the legacy form are that have no other name elsewhere (§11)."""
-
-
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 MASKS: Final = ("changeMask", "columnMask")
@@ -144,6 +147,9 @@ MASKS: Final = ("changeMask", "columnMask")
 
 IMAGES: Final = ("data", "beforeData")
 """The fields that are images of a row."""
+
+LOBS: Final = frozenset({"BLOB", "CLOB", "NCLOB"})
+"""Types whose columns are never in a change mask (§7.4)."""
 
 _ROWS: Final = {
     ("INSERT", "data"): "the new row",

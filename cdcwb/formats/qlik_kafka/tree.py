@@ -1,8 +1,7 @@
 """One message as a tree of fields, with the bytes, value and meaning of each (docs/formats/qlik-kafka.md).
 
 The fields are those of JSON (:func:`cdcwb.formats.json_text.field_tree`) and of Avro
-(:func:`cdcwb.formats.containers.avro_tree.anatomy`); what they mean, and what is wrong with them, is what the reader
-decodes.
+(:func:`cdcwb.formats.containers.avro_tree.anatomy`); their meanings, and their problems, come from the decoded message.
 """
 
 from __future__ import annotations
@@ -15,31 +14,29 @@ from typing import Any, Final
 import numpy as np
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats import bitmask
 from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import as_text, parse_json
-from cdcwb.formats.qlik_kafka.decode import Form, Rows, decode, is_framed
+from cdcwb.formats.qlik_kafka.decode import Decoded, decode
 from cdcwb.formats.qlik_kafka.layout import (
     COLUMN_FACTS,
     ENVELOPE,
     ENVELOPE_SCHEMA,
     FRAME,
     IMAGES,
-    LEGACY,
-    LETTERS,
     MAGIC,
     MASKS,
     METADATA,
-    RENAMED,
+    Form,
     header,
     row_meaning,
 )
+from cdcwb.formats.qlik_kafka.masks import Masks
 from cdcwb.formats.qlik_kafka.versions import Settings, Versions
-from cdcwb.model import Problem
+from cdcwb.model import Kind, Problem
 from cdcwb.words import joined, visible
 
 __all__ = ["dissect"]
@@ -55,26 +52,23 @@ def dissect(
     messages: Messages, settings: Settings, versions: Versions, schema: str | None, event: Mapping[str, Any]
 ) -> Field:
     """The field tree of the one message of a batch; ``schema`` is the Avro schema that its container names, ``event``
-    its event.
+    its event. Accepts any bytes and never raises.
 
-    Children fill their node without holes, in byte order, whatever the bytes are; every byte is in exactly one leaf.
-    The bits of a mask are leaves without bytes. ``problem`` marks the field that is wrong. Never raises.
+    Children fill their node without holes, in byte order; every byte is in exactly one leaf. The bits of a mask are
+    leaves without bytes. ``problem`` is at the field that is wrong.
     """
     value = messages.value[0].as_py()
     if value is None:
         said = "no value: a tombstone; a compacted topic deletes the row with this key"
         return Field("tombstone", 0, 0, b"", None, said)
     decoded = decode(messages, settings, versions, True, schema)
-    rows = [*decoded.parsed.rows, *decoded.parsed.cut_rows]
-    meanings = _Meanings(rows[0] if rows else None, event)
-    form = Form(decoded.forms[0])
+    meanings, form = _Meanings(decoded, event), Form(decoded.forms[0])
     if form == Form.JSON:
         tree = meanings.json(value)
     elif form == Form.ENVELOPE:
         tree = meanings.enveloped(value, settings, versions)
-    elif is_framed(messages, versions, schema, settings):
-        number = int.from_bytes(value[1:FRAME], "big")
-        tree = meanings.framed(value, number, versions)
+    elif form == Form.CONFLUENT:
+        tree = meanings.framed(value, versions)
     else:
         tree = meanings.record(value, 0, schema or settings.avro_schema, "Avro without a frame")
     problems = event.get("problems")
@@ -84,35 +78,34 @@ def dissect(
 
 
 class _Meanings:
-    """What the fields of a message mean; ``rows`` is the data message, decoded."""
+    """The meanings of the fields of a message."""
 
-    def __init__(self, rows: Rows | None, event: Mapping[str, Any]) -> None:
+    def __init__(self, decoded: Decoded, event: Mapping[str, Any]) -> None:
         self.name: str = event.get("record_type") or "message"
-        self.is_damaged = event["kind"] == "malformed"
+        self.is_damaged = event["kind"] == Kind.MALFORMED
         self.is_json = False
-        self.operation: str | None = None
         self.position: str | None = event.get("position")
+        self.operation: str | None = None
         self.columns: list[str] = []
         self.types: dict[str, str | None] = {}
         self.bits: dict[str, list[bool]] = {}
         self.images: list[dict[str, str | None]] = []
-        self.problems: dict[str, list[tuple[str, str]]] = (
-            {} if self.is_damaged else _placed(event.get("problems") or (), self.name)
-        )
-        if rows is not None:
-            self._read(rows)
+        self.problems = {} if self.is_damaged else _by_field(event.get("problems") or (), self.name)
+        if len(decoded.rows):
+            self._read(decoded)
         self.bit_of = {name: bit for bit, name in enumerate(self.columns)}
 
-    def _read(self, rows: Rows) -> None:
-        operation = rows.header("operation")
-        self.operation = None if operation is None else operation[0].as_py()
-        self.images = [image.row(0) for image in (rows.data, rows.before) if image is not None]
-        keys = [*self.images[0]] if self.images else []
-        self.columns = keys if rows.version is None else rows.version.bits
-        self.types = {} if rows.version is None else {one.name: one.type for one in rows.version.columns}
-        for name, masks in zip(MASKS, rows.masks, strict=True):
-            if masks is not None and masks[0].is_valid:
-                self.bits[name] = bitmask.bits(masks, rows.mask_order, len(self.columns))[0][0].tolist()
+    def _read(self, decoded: Decoded) -> None:
+        self.operation = decoded.header("operation")[0].as_py()
+        self.images = [image for which in (0, 1) if (image := decoded.image(which, 0)) is not None]
+        version = decoded.groups[0].version
+        self.columns = decoded.groups[0].names if version is None else version.bits
+        self.types = {} if version is None else {one.name: one.type for one in version.columns}
+        masks = Masks(decoded, lambda *_: None)
+        masks.read()
+        for name, bits, null in zip(MASKS, masks.bits, masks.null, strict=True):
+            if not null[0]:
+                self.bits[name] = bits[0].tolist()
 
     # --- wire forms
 
@@ -122,15 +115,11 @@ class _Meanings:
         if tree.problem is not None:
             return tree
         self.is_json = True
-        children, rest = tree.children, tree.children[-1:]
-        if not rest[0].quiet:  # what cannot be read
-            children = children[:-1]
-        else:
-            rest = ()
-        fields = {child.name for child in children}
-        around = " in Qlik's envelope" if "magic" in fields else ""
+        unread = () if tree.children[-1].quiet else tree.children[-1:]
+        children = tree.children[: len(tree.children) - len(unread)]
+        around = " in Qlik's envelope" if "magic" in {child.name for child in children} else ""
         children = self._fields(children, self._outer(tree))
-        return replace(tree, name=self.name, meaning=self._meaning(f"JSON{around}"), children=(*children, *rest))
+        return replace(tree, name=self.name, meaning=self._meaning(f"JSON{around}"), children=(*children, *unread))
 
     def enveloped(self, value: bytes, settings: Settings, versions: Versions) -> Field:
         """The tree of a value in Qlik's Avro envelope."""
@@ -138,29 +127,22 @@ class _Meanings:
         parts = {field.name: field for field in tree.children}
         children = list(self._fields(map(_malformed, tree.children), "envelope"))
         if tree.problem is None and "message" in parts and parts["message"].children:
-            schema_id, text = parts["messageSchemaId"].value, parts["messageSchema"].value
-            version = versions.by_schema_id.get(schema_id) if schema_id is not None else None
+            text = parts["messageSchema"].value
+            version = versions.by_schema_id.get(parts["messageSchemaId"].value or "")
             if text is None and self.name == "DT":
                 text = (None if version is None else version.text) or settings.avro_schema
             *length, record = parts["message"].children
             inside = self._inside(value, record.offset, text)
             children[-1] = replace(children[-1], value=None, children=(*length, *inside))
-        return replace(
-            tree,
-            name=self.name,
-            meaning=self._meaning("Avro in Qlik's envelope"),
-            children=tuple(children),
-            problem=None,
-        )
+        said = self._meaning("Avro in Qlik's envelope")
+        return replace(tree, name=self.name, meaning=said, children=tuple(children), problem=None)
 
-    def framed(self, value: bytes, number: int, versions: Versions) -> Field:
+    def framed(self, value: bytes, versions: Versions) -> Field:
         """The tree of a value with the Confluent framing: a zero byte, the schema's id, the record."""
+        number = int.from_bytes(value[1:FRAME], "big")
         version = versions.by_registry_id.get(number)
         tree = self.record(value, FRAME, None if version is None else version.text, "Avro in Confluent's framing")
-        problem: str | None = None
-        meaning = "big-endian: the schema's id in the registry"
-        if "schema id" in self.problems:
-            problem, meaning = self.problems["schema id"][0]
+        ((problem, meaning),) = self.problems.get("schema id", [(None, "big-endian: the schema's id in the registry")])
         frame = (
             Field("magic byte", 0, 1, value[:1], "0", "first byte of Confluent's framing"),
             Field("schema id", 1, 4, value[1:FRAME], str(number), meaning, (), problem),
@@ -176,22 +158,18 @@ class _Meanings:
         found: tuple[str | None, str] | None = next(iter(self.problems.get("record", ())), None)
         if text is not None and found is None:
             try:
-                return self._fields(map(_malformed, anatomy(parse_schema(text), value, start).children), "body")
+                fields = anatomy(parse_schema(text), value, start).children
+                return self._fields(map(_malformed, fields) if self.is_damaged else fields, "body")
             except CaptureError as reason:
                 found = Problem.SCHEMA_TEXT, str(reason)
         code, said = found or (None, "cannot be read without its schema")
         return [Field("record", start, len(value) - start, value[start:], None, said, (), code)]
 
     def _meaning(self, form: str) -> str:
-        operation = f": {header('operation', self.operation)}" if self.operation else ""
         if self.name == "MD":
             return f"a metadata message, one version of a table's structure, as {form}"
-        return f"a data message {'of Attunity 5 ' if self.is_legacy else ''}as {form}{operation}"
-
-    @property
-    def is_legacy(self) -> bool:
-        """Has it the form of Attunity 5?"""
-        return self.name not in ("DT", "MD", "DataRecord", "message")
+        said = f": {header('operation', self.operation)}" if self.operation else ""
+        return f"a data message as {form}{said}"
 
     # --- fields
 
@@ -234,37 +212,35 @@ class _Meanings:
                 children += tuple(Field("problem", end, 0, b"", None, text, (), code) for code, text in others)
         if not counts:
             problem, said = None, f"{said}; a later field of this name is used"
-        if section == "pairs" and value == "NULL":
-            value = None
-        if self.is_damaged:
-            problem = None
-        return replace(field, value=value, meaning=said, children=children, problem=problem)
+        return replace(
+            field, value=value, meaning=said, children=children, problem=None if self.is_damaged else problem
+        )
 
     def _parts(self, field: Field) -> tuple[Field, ...]:
-        """What is inside a header: time and number of a change sequence, the bits of a mask."""
-        text, parts = field.value or "", list[Field]()
+        """The parts of a header: time and number of a change sequence, the bits of a mask."""
+        text, is_mask = field.value or "", field.name in self.bits
         is_sequence = field.name == "changeSequence" and text == self.position
-        if field.name in self.bits and not self.is_json:
+        if is_mask and not self.is_json:
             return (*field.children, *self._bits(field.name, field.offset + field.length))
-        if not is_sequence and field.name not in self.bits:
+        if not text or not (is_sequence or is_mask):
             return field.children
         holder = field if self.is_json else field.children[-1]
         begin = holder.raw.rfind(text.encode())
-        if begin < 0 or not text:
+        if begin < 0:
             return field.children
         at, end = holder.offset + begin, holder.offset + begin + len(text)
         raw = holder.raw[begin : begin + len(text)]
-        if is_sequence:
-            parts += _sequence(text, raw, at)
-        else:
-            said = "a hexadecimal number, most significant digit first: the last digit has bits 0 to 3"
-            parts += [Field("digits", at, len(raw), raw, text, said), *self._bits(field.name, end)]
+        parts = _sequence(text, raw, at) if is_sequence else self._digits(field.name, text, raw, at)
         if not self.is_json:
             return (*field.children[:-1], *parts)
         before, after = holder.raw[:begin], holder.raw[begin + len(text) :]
         opening = Field("opening", holder.offset, begin, before, None, "name and opening quote", quiet=True)
         closing = Field("closing", end, len(after), after, None, "closing quote", quiet=True)
         return (opening, *parts, closing)
+
+    def _digits(self, name: str, text: str, raw: bytes, at: int) -> list[Field]:
+        said = "a hexadecimal number, most significant digit first: the last digit has bits 0 to 3"
+        return [Field("digits", at, len(raw), raw, text, said), *self._bits(name, at + len(raw))]
 
     def _bits(self, name: str, at: int) -> list[Field]:
         """The bits of a mask, each named by its column, bit 0 first. A bit has no byte of its own."""
@@ -273,21 +249,16 @@ class _Meanings:
             for bit, (column, is_set) in enumerate(zip(self.columns, self.bits[name], strict=True))
         ]
 
-    # --- what a field means
+    # --- meanings
 
     def _say(self, section: str, field: Field) -> tuple[str | None, str]:
-        """The section of what is inside a field (None: nothing with a meaning), and what the field means."""
+        """The section of the children of a field (None: they have no meaning), and the meaning of the field."""
         name = field.name
         match section:
             case "envelope":
                 return self._around(field)
-            case "body" if self.name == "MD":
+            case "body" | "metadata" if section == "metadata" or self.name == "MD":
                 return _INSIDE.get(name), METADATA.get(name, "")
-            case "body" if self.is_legacy:
-                if name in ("data", "bu_data", "beforeData"):
-                    return "pairs", LEGACY[name]
-                value = LETTERS.get(field.value or "", field.value) if name == "op" else field.value
-                return None, LEGACY.get(name) or header(RENAMED.get(name, name), value)
             case "body" if name in IMAGES:
                 return "image", row_meaning(self.operation, name, _is_null(field))
             case "body" if name == "headers":
@@ -296,18 +267,12 @@ class _Meanings:
                 return None, self._column(name, _is_null(field))
             case "headers" if name in MASKS:
                 return None, self._mask(name)
-            case "metadata":
-                return _INSIDE.get(name), METADATA.get(name, "")
             case "columns":
                 facts = {child.name: child.value for child in field.children}
                 kind = f", {visible(facts['type'], 30)}" if facts.get("type") else ""
                 return "column", f"column {visible(facts.get('ordinal'), 10)}{kind}"
             case "column":
                 return None, COLUMN_FACTS.get(name, "")
-            case "pairs":
-                if field.children and name.startswith("item "):
-                    return "pairs", "one column"
-                return None, "NULL, written as text in this form" if field.value == "NULL" else "a column of the row"
         return None, header(name, field.value)
 
     def _around(self, field: Field) -> tuple[str | None, str]:
@@ -321,42 +286,35 @@ class _Meanings:
         return None, ENVELOPE.get(name, "an unknown field")
 
     def _column(self, name: str, is_null: bool) -> str:
-        """What a column of an image is, and what the masks say of it."""
-        bit = self.bit_of.get(name)
-        kind = self.types.get(name)
-        said = "a column that the table version does not have" if bit is None else f"column {bit + 1}"
+        """The meaning of a column of an image, with what the masks say about it."""
+        bit, kind = self.bit_of.get(name), self.types.get(name)
+        said = f"column {bit + 1}" if bit is not None else "a column that the table version does not have"
+        said = said if self.columns else "a column"
         said = f"{said}, {visible(kind, 30)}" if kind else said
         changed, captured = (None if bit is None or one not in self.bits else self.bits[one][bit] for one in MASKS)
-        parts = []
-        if captured is False and all(image.get(name) is None for image in self.images):
-            parts.append("not captured")
-        elif is_null:
-            parts.append("NULL")
-        if self.operation == "UPDATE" and changed:
-            parts.append("changed")
+        is_absent = captured is False and all(image.get(name) is None for image in self.images)
+        parts = ["not captured"] if is_absent else ["NULL"] if is_null else []
+        parts += ["changed"] if self.operation == "UPDATE" and changed else []
         return f"{said}: {', '.join(parts)}" if parts else said
 
     def _mask(self, name: str) -> str:
-        """Which columns a mask names."""
+        """The columns of a mask."""
         if name not in self.bits:
             return f"{_PLURALS[name]}: not given"
         found = [self.columns[bit] or f"bit {bit}" for bit in np.flatnonzero(self.bits[name]).tolist()]
         named = [visible(column, 40) for column in found[:_NAMED]]
-        if len(found) > _NAMED:
-            named.append(f"{len(found) - _NAMED} more")
+        named += [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
         return f"{_PLURALS[name]}: {joined(named) or 'none'}"
 
 
-def _placed(problems: Sequence[Mapping[str, str]], record_type: str) -> dict[str, list[tuple[str, str]]]:
-    """The problems of each field that one is about, by the field's name."""
-    legacy = {"operation": "op", **{new: old for old, new in RENAMED.items()}}
-    legacy = {} if record_type in ("DT", "MD", "DataRecord") else legacy
+def _by_field(problems: Sequence[Mapping[str, str]], record_type: str) -> dict[str, list[tuple[str, str]]]:
+    """The problems of each field, by the field's name."""
     found: dict[str, list[tuple[str, str]]] = {}
     for one in problems:
         code, said = one["code"], one["detail"]
         match code:
             case Problem.NO_SCHEMA:
-                name = "record" if "is not in the capture" in said and "ordinals" not in said else "messageSchemaId"
+                name = "messageSchemaId" if "ordinals" in said else "record"
             case Problem.NO_REGISTRY:
                 name = "schema id"
             case Problem.SCHEMA_TEXT if record_type != "MD":
@@ -367,7 +325,7 @@ def _placed(problems: Sequence[Mapping[str, str]], record_type: str) -> dict[str
                 name = "headers"
             case _:
                 name = re.split("[: ]", said)[0]
-        found.setdefault(legacy.get(name, name), []).append((code, said))
+        found.setdefault(name, []).append((code, said))
     return found
 
 
@@ -388,7 +346,7 @@ def _malformed(field: Field) -> Field:
 
 
 def _is_null(field: Field) -> bool:
-    """Is it null: no text, and no more than the number of the union's member?"""
+    """Whether it is null: no text, and no more than the number of the union's member."""
     return field.value is None and all(child.name == _INDEX for child in field.children)
 
 

@@ -1,9 +1,4 @@
-"""Versions of tables, the names of tables, and how messages find their version (docs/formats/qlik-kafka.md §3, §10).
-
-The name may stand in several places. They are asked in a fixed order, and the place that answered is named.
-
-See docs/formats/qlik-kafka.md §3 (metadata messages) and §10 (schema evolution).
-"""
+"""Versions of tables, the names of tables, and how messages find their version (docs/formats/qlik-kafka.md §3, §10)."""
 
 from __future__ import annotations
 
@@ -11,18 +6,17 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from cdcwb.formats.containers.avro import Decoder
-from cdcwb.formats.containers.avro_schema import Schema, parse_schema
+from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 
 __all__ = [
-    "LOBS",
-    "NOBODY",
+    "COLUMNS_OF_NAMES",
     "PLACES",
-    "TABLE_COLUMNS",
+    "UNNAMED",
     "Settings",
     "TableName",
     "Version",
@@ -30,21 +24,22 @@ __all__ = [
     "from_avro",
     "from_metadata",
     "from_names",
-    "from_namespace",
+    "is_union",
+    "name_in",
     "name_of",
-    "places_in",
+    "record_fields",
     "split_name",
-]
+]  # fmt: skip
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
 
 PLACES: Final = ("message", "headers", "record_headers", "column", "topic", "key", "none")
-"""Where a table's name may stand, in the order in which the places are asked."""
+"""Where the name of a table may be, in the order in which the places are asked (§10.2)."""
 
 _TABLE_COLUMNS: Final = ("__table", "tableName", "table_name", "__table_name")
 _SCHEMA_COLUMNS: Final = ("__schema", "__database", "schemaName", "schema_name", "__owner")
-TABLE_COLUMNS: Final = frozenset({*_TABLE_COLUMNS, *_SCHEMA_COLUMNS})
+COLUMNS_OF_NAMES: Final = frozenset({*_TABLE_COLUMNS, *_SCHEMA_COLUMNS})
 """Columns of a row that may name its table."""
 
 _NAME: Final = re.compile(r"[^\W\d][\w$#-]*(\.[^\W\d][\w$#-]*)*")
@@ -52,7 +47,7 @@ _NAMESPACE: Final = "com.attunity.queue.msg."
 
 
 class TableName(NamedTuple):
-    """A table by its names, and the place that told them (of :data:`PLACES`, or ``namespace``)."""
+    """A table by its names, and where these were found (one of :data:`PLACES`, or ``namespace``)."""
 
     schema: str | None
     table: str | None
@@ -66,109 +61,49 @@ class TableName(NamedTuple):
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
 
-NOBODY: Final = TableName(None, None, "none")
+UNNAMED: Final = TableName(None, None, "none")
 
 
-def name_of(
-    message: Mapping[str, Any],
-    headers: Mapping[str, Any],
-    row: Mapping[str, Any],
-    facts: Mapping[str, str | None],
-    key: bytes | None,
-    places: Sequence[str],
-    alone: bool = True,
-) -> TableName:
-    """The name of a message's table from the first of the ``places`` that has one.
-
-    ``message`` is the data message, ``headers`` its headers, ``row`` the values of its row, ``facts`` what the
-    container says (``topic``, ``header.…``), ``key`` the message key, of which a name without a schema counts only if
-    ``alone`` is false: it is rather the key of a row.
-    """
+def name_of(found: Mapping[str, tuple[Any, Any]], places: Sequence[str]) -> TableName:
+    """The name of a message's table from the first of the ``places`` that has one. ``found``: schema and table by
+    place; of ``topic`` and ``key`` the table is the text to be split. A key without a schema counts only if no other
+    place is asked, because it is usually the key of a row."""
     for place in places:
-        found: tuple[Any, Any] = (None, None)
-        if place == "message":
-            found = (message.get("schema"), message.get("table"))
-        elif place == "headers":
-            found = (headers.get("schema"), headers.get("table"))
-        elif place == "record_headers":
-            found = (facts.get("header.schema"), facts.get("header.table"))
-        elif place == "column":
-            found = (_first(row, _SCHEMA_COLUMNS), _first(row, _TABLE_COLUMNS))
-        elif place == "topic":
-            found = split_name(facts.get("topic"))
-        elif place == "key" and key is not None:
-            found = split_name(_key_text(key))
-            if found[0] is None and alone:
+        schema, table = found.get(place, (None, None))
+        if place in ("topic", "key"):
+            schema, table = split_name(table and table.strip('"'))
+            if place == "key" and schema is None and len(places) > 1:
                 continue
-        if isinstance(found[1], str) and found[1]:
-            schema = found[0] if isinstance(found[0], str) and found[0] else None
-            return TableName(schema, found[1], place)
-    return NOBODY
+        if isinstance(table, str) and table:
+            return TableName(_text(schema), table, place)
+    return UNNAMED
 
 
-def places_in(
-    message: Iterable[str], headers: Iterable[str], row: Iterable[str], facts: Iterable[str], places: Sequence[str]
-) -> tuple[str, ...]:
-    """Those of the ``places`` that may have a name, by the keys of a message, its headers and its row, and the facts
-    that the container has (``key`` among them)."""
-    known = {
-        "message": "table" in message,
-        "headers": "table" in headers,
-        "record_headers": "header.table" in facts,
-        "column": not set(_TABLE_COLUMNS).isdisjoint(row),
-        "topic": "topic" in facts,
-        "key": "key" in facts,
-    }
-    return tuple(place for place in places if known.get(place))
-
-
-def _first(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return None
-
-
-def _key_text(key: bytes) -> str | None:
-    try:
-        return key.decode().strip('"')
-    except UnicodeDecodeError:
-        return None
+def name_in(row: Mapping[str, str | None]) -> tuple[str | None, str | None]:
+    """Schema and table that columns of a row name."""
+    schema, table = (next(filter(None, map(row.get, names)), None) for names in (_SCHEMA_COLUMNS, _TABLE_COLUMNS))
+    return schema, table
 
 
 @lru_cache(maxsize=4096)
 def split_name(name: str | None) -> tuple[str | None, str | None]:
-    """``schema.table`` -> its parts; the last two of more, no schema of one; nothing of a text that is no name."""
+    """Schema and table from ``schema.table``, the last two of several parts; None of a text that is not a name."""
     if name is None or not _NAME.fullmatch(name):
         return None, None
-    parts = name.split(".")
-    return (parts[-2] if len(parts) > 1 else None), parts[-1]
-
-
-def from_namespace(namespace: str | None) -> TableName:
-    """The table that an Avro namespace names: ``com.attunity.queue.msg.<task>.<schema>.<table>``."""
-    if not namespace or not namespace.startswith(_NAMESPACE):
-        return NOBODY
-    parts = namespace.removeprefix(_NAMESPACE).split(".")
-    if len(parts) < 2:
-        return NOBODY
-    return TableName(parts[-2] if len(parts) > 2 else None, parts[-1], "namespace")
+    schema, _, table = name.rpartition(".")
+    return schema.rpartition(".")[2] or None, table
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
-
-LOBS: Final = frozenset({"BLOB", "CLOB", "NCLOB"})
-"""Types whose columns are never in a change mask (§7)."""
 
 
 @dataclass(slots=True)
 class Version(TableVersion):
     """One version of a table.
 
-    Data messages find it by ``schema_id`` (of the metadata message), by ``registry_id``, or by ``names`` (the keys of
-    ``data``), ``label`` and ``external`` (externalSchemaId). ``text`` is the Avro schema of its data messages, where
-    one is known; ``file_index`` -1: from beside the capture.
+    Data messages find it by ``schema_id`` (of the metadata message), by ``registry_id``, or by ``label`` (of the
+    table), ``external`` (externalSchemaId) and the names of its columns. ``text`` is the Avro schema of its data
+    messages, if known; ``file_index`` -1: from outside the capture.
     """
 
     schema_id: str | None = None
@@ -179,12 +114,12 @@ class Version(TableVersion):
 
     @property
     def has_event(self) -> bool:
-        """Does an event describe it? A registry or a side file is none."""
+        """Whether an event describes it: not for a registry or a side file."""
         return self.file_index >= 0 and self.origin not in ("registry", "side file")
 
     @property
     def bits(self) -> list[str]:
-        """The column of each bit of a mask: bit n is ordinal n + 1 (§7); an empty text where there is none."""
+        """The column of each bit of a mask: bit n is ordinal n + 1 (§7); empty if there is none."""
         names = [""] * max((column.ordinal for column in self.columns), default=0)
         for column in self.columns:
             names[column.ordinal - 1] = column.name
@@ -193,11 +128,10 @@ class Version(TableVersion):
     @property
     def key(self) -> list[str]:
         """The key columns, in key order."""
-        keyed = sorted((c.key_position, c.name) for c in self.columns if c.key_position)
-        return [name for _, name in keyed]
+        return [name for _, name in sorted((c.key_position, c.name) for c in self.columns if c.key_position)]
 
     def same_table(self, other: Version) -> bool:
-        """Does the other describe the same table with the same columns and the same schema text?"""
+        """Whether the other describes the same table with the same columns and the same schema text."""
         mine, its = ((one.schema_name, one.table_name, one.columns, one.text) for one in (self, other))
         return mine == its
 
@@ -207,9 +141,9 @@ _MOST_ORDINAL: Final = 1 << 13  # twice what the widest databases have
 
 
 def from_metadata(message: Mapping[str, Any]) -> Version:
-    """The version that a metadata message describes (§3). Raises ValueError that says what is missing or wrong."""
-    schema_id = message.get("schemaId")
-    if not isinstance(schema_id, str) or not schema_id:
+    """The version that a metadata message describes (§3). Raises ValueError with the expectation and what was found."""
+    schema_id = _text(message.get("schemaId"))
+    if schema_id is None:
         raise ValueError("the metadata message has no schemaId")
     lineage = message.get("lineage")
     lineage = lineage if isinstance(lineage, Mapping) else {name: message.get(name) for name in _LINEAGE}
@@ -218,18 +152,16 @@ def from_metadata(message: Mapping[str, Any]) -> Version:
     if not isinstance(described, Mapping):
         found = "none" if described is None else repr(described)[:60]
         raise ValueError(f"metadata message {schema_id}: expected tableStructure.tableColumns, found {found}")
-    columns = [_column(name, facts) for name, facts in described.items()]
-    columns.sort(key=lambda column: column.ordinal)
+    columns = sorted((_column(name, facts) for name, facts in described.items()), key=lambda column: column.ordinal)
     if len({column.ordinal for column in columns}) < len(columns):
         raise ValueError(f"metadata message {schema_id}: two columns have one ordinal")
-    text = message.get("dataSchema")
     return Version(
         table_version=schema_id,
         schema_name=_text(lineage.get("schema")),
         table_name=_text(lineage.get("table")),
         columns=columns,
         origin="record",
-        text=text if isinstance(text, str) and text else None,
+        text=_text(message.get("dataSchema")),
         lineage={name: str(value) for name, value in lineage.items() if value is not None},
         schema_id=schema_id,
     )
@@ -242,81 +174,83 @@ def _text(value: Any) -> str | None:
 def _column(name: str, facts: Any) -> TableColumn:
     if not isinstance(facts, Mapping):
         raise ValueError(f"column {name}: expected its properties, found {facts!r:.60}")
-    ordinal = facts.get("ordinal")
-    if not isinstance(ordinal, int) or isinstance(ordinal, bool) or not 0 < ordinal < _MOST_ORDINAL:
+    ordinal, kind, nullable = facts.get("ordinal"), _text(facts.get("type")), facts.get("nullable")
+    if type(ordinal) is not int or not 0 < ordinal < _MOST_ORDINAL:
         raise ValueError(f"column {name}: expected an ordinal from 1 on, found {ordinal!r:.60}")
-    kind = _text(facts.get("type"))
-    is_decimal = kind == "NUMERIC"
-    nullable = facts.get("nullable")
     return TableColumn(
         ordinal,
         name,
         kind,
-        _whole(facts.get("length")),
-        _whole(facts.get("precision")),
-        _whole(facts.get("scale"), zero=is_decimal),
-        _whole(facts.get("primaryKeyPosition")),
+        _number(facts.get("length")),
+        _number(facts.get("precision")),
+        _number(facts.get("scale"), zero=kind == "NUMERIC"),
+        _number(facts.get("primaryKeyPosition")),
         nullable if isinstance(nullable, bool) else None,
     )
 
 
-def _whole(value: Any, zero: bool = False) -> int | None:
-    """A number that means something: 0 stands for "does not apply" everywhere but in a scale."""
-    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 31) <= value < 1 << 31:
-        return None
-    return value if value or zero else None
+def _number(value: Any, zero: bool = False) -> int | None:
+    """A number of metadata; 0 means "does not apply", except for a scale."""
+    is_number = type(value) is int and -(1 << 31) <= value < 1 << 31 and (value or zero)
+    return value if is_number else None
 
 
 def from_avro(text: str, table_version: str, origin: str) -> Version:
-    """The version that the Avro schema of a DataRecord describes: names, types and nullability, no keys (§4).
-
-    Raises ValueError where the schema is no JSON or has no record ``data``.
+    """The version that the Avro schema of a DataRecord describes: names, types and nullability, no keys (§4). Raises
+    ValueError for a schema that is not JSON or has no record ``data``.
     """
+    fields, namespace = record_fields(text, "data")
+    if fields is None:
+        raise ValueError("the schema has no record `data`")
+    columns = []
+    for at, one in enumerate(fields, 1):
+        kind, nullable = _avro_type(one.get("type"))
+        is_decimal = kind.get("logicalType") == "decimal"
+        precision, scale = (kind.get("precision"), kind.get("scale", 0)) if is_decimal else (None, None)
+        columns.append(
+            TableColumn(
+                at,
+                str(one.get("name")),
+                str(kind.get("logicalType") or kind.get("type")),
+                _number(kind.get("size")),
+                _number(precision),
+                _number(scale, zero=True),
+                None,
+                nullable,
+            )
+        )
+    schema = table = None
+    if namespace.startswith(_NAMESPACE):  # com.attunity.queue.msg.<task>.<schema>.<table> (§2.3)
+        parts = namespace.removeprefix(_NAMESPACE).split(".")
+        schema, table = (parts[-2] if len(parts) > 2 else None), (parts[-1] if len(parts) > 1 else None)
+    lineage = {"table named by": "namespace"} if table else {}
+    return Version(table_version, schema, table, columns, origin, text, lineage)
+
+
+def record_fields(text: str, name: str) -> tuple[list[dict[str, Any]] | None, str]:
+    """The fields of the record in the field ``name`` of the schema of a record (None: it is not a record), and the
+    innermost namespace. Raises ValueError for a schema that is not that of a record."""
     try:
         schema = json.loads(text)
     except RecursionError:
         raise ValueError("the schema is nested too deeply") from None
     if not isinstance(schema, dict):
         raise ValueError("expected the schema of a record")
-    fields, namespace = row_fields(schema)
-    if fields is None:
-        raise ValueError("the schema has no record `data`")
-    columns = []
-    for at, one in enumerate(fields):
-        kind, nullable = _avro_type(one.get("type"))
-        precision, scale = kind.get("precision"), kind.get("scale", 0)
-        is_decimal = kind.get("logicalType") == "decimal"
-        name = str(kind.get("logicalType") or kind.get("type"))
-        columns.append(
-            TableColumn(
-                at + 1,
-                str(one.get("name")),
-                name,
-                _whole(kind.get("size")),
-                _whole(precision) if is_decimal else None,
-                _whole(scale, zero=True) if is_decimal else None,
-                None,
-                nullable,
-            )
-        )
-    named = from_namespace(namespace)
-    lineage = {"table named by": "namespace"} if named.table else {}
-    return Version(table_version, named.schema, named.table, columns, origin, text, lineage)
-
-
-def row_fields(schema: Mapping[str, Any]) -> tuple[list[dict[str, Any]] | None, str | None]:
-    """The fields of the record ``data`` in the schema of a DataRecord, and the namespace that names the table."""
-    namespace = _text(schema.get("namespace")) or (_text(schema.get("name")) or "").rpartition(".")[0] or None
+    namespace = _text(schema.get("namespace")) or (_text(schema.get("name")) or "").rpartition(".")[0]
     listed = schema.get("fields")
     for one in listed if isinstance(listed, list) else ():
-        if not isinstance(one, Mapping) or one.get("name") != "data":
-            continue
-        kind, _ = _avro_type(one.get("type"))
-        fields = kind.get("fields")
-        inner = _text(kind.get("namespace")) or namespace
-        if isinstance(fields, list) and all(isinstance(item, dict) for item in fields):
-            return fields, inner
+        if isinstance(one, Mapping) and one.get("name") == name:
+            kind, _ = _avro_type(one.get("type"))
+            fields = kind.get("fields")
+            if isinstance(fields, list) and all(isinstance(item, dict) for item in fields):
+                return fields, _text(kind.get("namespace")) or namespace
     return None, namespace
+
+
+def is_union(text: str, name: str) -> bool:
+    """Whether a field of a record, in the text of its schema, is a union of several types other than null."""
+    fields = json.loads(text.strip("\ufeff \t\r\n"))["fields"]
+    return any(_avro_type(one.get("type"))[0].get("type") == "union" for one in fields if one.get("name") == name)
 
 
 def _avro_type(kind: Any) -> tuple[dict[str, Any], bool]:
@@ -332,22 +266,30 @@ def _avro_type(kind: Any) -> tuple[dict[str, Any], bool]:
     return (kind if isinstance(kind, dict) else {"type": str(kind)}), nullable
 
 
-def from_names(table_version: str, label: str, names: Sequence[str], external: str | None) -> Version:
-    """The version that the keys of a data message make: their order gives the ordinals, nothing gives types (§7)."""
-    columns = [TableColumn(at + 1, name) for at, name in enumerate(names)]
-    return Version(table_version, None, None, columns, "inferred", label=label, external=external)
+def from_names(table_version: str, table: TableName, names: Iterable[str], external: str | None) -> Version:
+    """The version that the keys of a data message give: their order gives the ordinals, nothing gives types (§7.7)."""
+    columns = [TableColumn(at, name) for at, name in enumerate(names, 1)]
+    lineage = {} if table.table is None else {"table named by": table.place}
+    return Version(
+        table_version,
+        table.schema,
+        table.table,
+        columns,
+        "inferred",
+        None,
+        lineage,
+        label=table.label,
+        external=external,
+    )
 
 
 # --- lookup -----------------------------------------------------------------------------------------------------------
 
-NameKey = tuple[str, str | None, tuple[str, ...]]
-"""Label, externalSchemaId and column names: what tells a version apart that has no metadata."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What was detected about a capture: the byte order of masks in Avro (``big`` or ``little``), the places where a
-    table's name may stand, and the Avro schema of values that name none."""
+    """What was detected about a capture: the byte order of masks in Avro (``big`` or ``little``), the places where the
+    name of a table may be, and the Avro schema of values that name none."""
 
     mask_order: str = "big"
     places: tuple[str, ...] = PLACES
@@ -356,56 +298,31 @@ class Settings:
 
 @dataclass
 class Versions:
-    """All versions of a capture's tables, found by what messages say."""
+    """All versions of a capture's tables, found by what messages name."""
 
     versions: Sequence[Version]
-    by_schema_id: dict[str, Version] = field(default_factory=dict)
-    by_registry_id: dict[int, Version] = field(default_factory=dict)
-    by_names: dict[NameKey, Version] = field(default_factory=dict)
+    by_schema_id: dict[str, Version] = field(init=False)
+    by_registry_id: dict[int, Version] = field(init=False)
+    by_text: dict[str, Version] = field(init=False)
 
     def __post_init__(self) -> None:
-        for version in self.versions:
-            if version.schema_id is not None:
-                self.by_schema_id[version.schema_id] = version
-            if version.registry_id is not None:
-                self.by_registry_id[version.registry_id] = version
-            if version.label is not None:
-                names = tuple(column.name for column in version.columns)
-                self.by_names[version.label, version.external, names] = version
-        self._schemas: dict[str, Schema] = {}
+        self.by_schema_id = {one.schema_id: one for one in self.versions if one.schema_id is not None}
+        self.by_registry_id = {one.registry_id: one for one in self.versions if one.registry_id is not None}
+        self.by_text = {one.text: one for one in reversed(self.versions) if one.text}  # of several the first
+        self._by_names = {
+            (one.label, one.external, tuple(column.name for column in one.columns)): one
+            for one in self.versions
+            if one.label is not None
+        }
         self._decoders: dict[tuple[str, tuple[str, ...] | None], Decoder] = {}
 
-    @cached_property
-    def by_text(self) -> dict[str, Version]:
-        """Versions by the text of their Avro schema; of several the first."""
-        return {version.text: version for version in reversed(self.versions) if version.text}
-
-    def schema(self, text: str) -> Schema:
-        """The parsed Avro schema, parsed once. Raises CaptureError for one that cannot be used."""
-        if text not in self._schemas:
-            self._schemas[text] = parse_schema(text)
-        return self._schemas[text]
-
     def decoder(self, text: str, fields: tuple[str, ...] | None = None) -> Decoder:
-        """The decoder of an Avro schema for those fields, made once. Raises CaptureError as :meth:`schema`."""
+        """The decoder of an Avro schema for some fields (None: all), made once; a value with an error is null. Raises
+        CaptureError."""
         if (text, fields) not in self._decoders:
-            self._decoders[text, fields] = Decoder(self.schema(text), fields)
+            self._decoders[text, fields] = Decoder(parse_schema(text), fields, strict=False)
         return self._decoders[text, fields]
 
     def of_names(self, table: TableName, external: str | None, names: Iterable[str]) -> Version | None:
-        """The version of a message that names no metadata."""
-        return self.by_names.get((table.label, external, tuple(names)))
-
-
-def table_of(
-    settings: Settings,
-    body: Mapping[str, Any],
-    headers: Mapping[str, Any],
-    row: Mapping[str, Any] | None,
-    facts: Mapping[str, str | None],
-    key: bytes | None,
-    places: Sequence[str] | None = None,
-) -> TableName:
-    """The table of a message without metadata, by the settings' places, or by those of them that may have a name."""
-    asked = settings.places if places is None else places
-    return name_of(body, headers, row or {}, facts, key, asked, len(settings.places) > 1) if asked else NOBODY
+        """The version of a message whose metadata is unknown."""
+        return self._by_names.get((table.label, external, tuple(names)))

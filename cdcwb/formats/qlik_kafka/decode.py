@@ -1,0 +1,779 @@
+"""The messages of a batch, decoded by their wire forms (docs/formats/qlik-kafka.md §1, §2, §4).
+
+Messages with the same fields, schema and table are a :class:`Group`, which is described once. Every value has a number
+in the :class:`Texts` of the batch: that of a column in a message is the column's number in the group plus the origin of
+the message. So the columns of events are made for all messages of a batch together, however many groups there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.arrays import Ints, as_array, content_of, gather, text_array
+from cdcwb.formats.containers.avro import Decoder
+from cdcwb.formats.containers.avro_schema import Schema, parse_schema
+from cdcwb.formats.containers.avro_values import to_text
+from cdcwb.formats.containers.messages import Messages, key_texts
+from cdcwb.formats.json_spans import (
+    ARRAY,
+    BOOLEAN,
+    ESCAPED,
+    KIND,
+    NAME_ESCAPED,
+    NULL,
+    NUMBER,
+    OBJECT,
+    OPAQUE,
+    STRING,
+    spans_of,
+)
+from cdcwb.formats.json_values import CutOff, as_text, parse_json
+from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, Form, json_form
+from cdcwb.formats.qlik_kafka.versions import (
+    COLUMNS_OF_NAMES,
+    UNNAMED,
+    Settings,
+    TableName,
+    Version,
+    Versions,
+    from_metadata,
+    from_names,
+    is_union,
+    name_in,
+    name_of,
+)
+from cdcwb.model import Kind, Problem
+
+__all__ = ["Bools", "Decoded", "Flat", "Group", "by_registry_id", "decode", "forms_of", "scan_groups"]  # fmt: skip
+
+Bools = npt.NDArray[np.bool_]
+
+Images: TypeAlias = bool | frozenset[str]
+"""The requested columns of row images: all, none, or these (messages in JSON always have all of theirs)."""
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+Entry: TypeAlias = tuple[str, int, int]
+"""A header: its name, the number of its text, and how often the origin of a message is added to that (0 or 1)."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """What some messages have in common.
+
+    ``headers`` are the fields around the row, in the order of the wire; those of the data message itself begin at
+    ``own``. ``images``: the numbers of the columns of ``data`` and ``beforeData``. ``problem``: one that all messages
+    have. ``is_decoded`` is false for a data message without a usable schema. ``arrays``: for Avro, both images as
+    arrays, to which the origins of messages are indexes.
+    """
+
+    record_type: str
+    kind: Kind = Kind.CHANGE
+    version: Version | None = None
+    table_version: str | None = None
+    table: TableName = UNNAMED
+    schema_id: str | None = None
+    schema_text: str | None = None
+    external: str | None = None
+    headers: list[Entry] = field(default_factory=list)
+    own: int = 0
+    images: tuple[dict[str, int] | None, dict[str, int] | None] = (None, None)
+    mask_order: str = "big"
+    problem: tuple[Problem, str] | None = None
+    is_decoded: bool = True
+    arrays: tuple[pa.StructArray | None, pa.StructArray | None] = (None, None)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of its rows."""
+        return [*(self.images[0] or self.images[1] or ())]
+
+
+class Flat(NamedTuple):
+    """Lists of numbers, one list for each group, concatenated."""
+
+    start: Ints
+    size: Ints
+    rows: Ints  # a row for each item
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], rows: Any) -> Flat:
+        """The lists with these sizes, whose rows are concatenated."""
+        size = np.array(sizes, dtype=np.int64)
+        return cls(np.cumsum(size) - size, size, rows)
+
+    def spread(self, groups: Ints) -> tuple[Ints, Ints]:
+        """The items of the lists of some groups: for each the index in ``groups``, and its row."""
+        size = self.size[groups]
+        of = np.repeat(np.arange(len(groups)), size)
+        return of, np.arange(len(of)) + np.repeat(self.start[groups] - (np.cumsum(size) - size), size)
+
+
+class Texts:
+    """The texts of a batch by their numbers: parts that are copied out of buffers when they are asked for, and single
+    texts, which have negative numbers. -1 is null."""
+
+    def __init__(self) -> None:
+        self._single: list[str | None] = [None]
+        self._parts: list[tuple[int, int, Callable[[Ints], pa.StringArray]]] = []
+        self._columns: list[pa.StringArray] = []
+        self._next_column = 1 << 40
+
+    def single(self, text: str | None) -> int:
+        """Adds a text; its number."""
+        self._single.append(text)
+        return -len(self._single)
+
+    def column(self, texts: pa.StringArray) -> int:
+        """Adds texts; the number of the first."""
+        self._columns.append(texts)
+        self._next_column += len(texts)
+        return self._next_column - len(texts)
+
+    def part(self, take: Callable[[Ints], pa.StringArray], count: int) -> int:
+        """Adds ``count`` texts, which ``take`` returns by their indexes; the number of the first."""
+        first = self._parts[-1][1] if self._parts else 0
+        self._parts.append((first, first + count, take))
+        return first
+
+    def take(self, numbers: Ints) -> pa.StringArray:
+        """The texts with these numbers."""
+        if not len(numbers):
+            return pa.array([], pa.string())
+        least, most = int(numbers.min()), int(numbers.max())
+        pieces, places = [], []
+        for first, stop, take in (*self._parts, (1 << 40, 1 << 62, self._of_columns), (-1 << 62, 0, self._singles)):
+            if first <= least and most < stop:
+                return take(numbers - first if first >= 0 else numbers)
+            chosen = np.flatnonzero((numbers >= first) & (numbers < stop))
+            if len(chosen):
+                pieces.append(take(numbers[chosen] - (max(first, 0))))
+                places.append(chosen)
+        order = np.empty(len(numbers), dtype=np.int64)
+        order[np.concatenate(places)] = np.arange(len(numbers))
+        return pa.concat_arrays(pieces).take(pa.array(order))
+
+    def _of_columns(self, numbers: Ints) -> pa.StringArray:
+        if len(self._columns) > 1:
+            self._columns = [pa.concat_arrays(self._columns)]
+        return self._columns[0].take(pa.array(numbers))
+
+    def _singles(self, numbers: Ints) -> pa.StringArray:
+        return text_array(self._single).take(pa.array(-1 - numbers))
+
+
+class Decoded:
+    """A batch of messages. ``forms``: the form of each; ``group``: its group (-1: none); ``origin``: what is added to
+    the numbers of its values; ``has``: which messages have ``data`` and ``beforeData``. ``bad``: those that cannot be
+    decoded, with code and reason; ``problems``: of others; ``described``: the versions that metadata messages describe.
+    """
+
+    def __init__(self, messages: Messages) -> None:
+        count = len(messages)
+        self.forms = forms_of(messages)
+        self.texts = Texts()
+        self.groups: list[Group] = []
+        self.group = np.full(count, -1, dtype=np.int64)
+        self.origin = np.zeros(count, dtype=np.int64)
+        self.has = np.zeros((2, count), dtype=np.bool_)
+        self.bad: list[tuple[int, Problem, str]] = []
+        self.problems: list[tuple[int, Problem, str]] = []
+        self.described: list[tuple[int, Version]] = []
+
+    def add(self, group: Group, messages: Ints, origin: Ints | int, has: Sequence[Any] = (False, False)) -> None:
+        """Adds a group with its messages."""
+        self.group[messages] = len(self.groups)
+        self.origin[messages] = origin
+        self.has[0, messages], self.has[1, messages] = has
+        self.groups.append(group)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The data messages."""
+        is_row = np.array([one.kind == Kind.CHANGE for one in self.groups], dtype=np.bool_)
+        grouped = np.flatnonzero(self.group >= 0)
+        return grouped[is_row[self.group[grouped]]] if len(grouped) else grouped
+
+    def numbers_of(self, name: str) -> Ints:
+        """The number of a header in each data message; -1 for a message without it."""
+        found = np.array([own.get(name, (-1, 0)) for own in self._own], dtype=np.int64).reshape(-1, 2)
+        number, step = found[self.group[self.rows]].T
+        numbers: Ints = number + step * self.origin[self.rows]
+        return numbers
+
+    @cached_property
+    def _own(self) -> list[dict[str, tuple[int, int]]]:
+        """The headers of the data messages of each group; of several with one name the last."""
+        return [{name: (number, step) for name, number, step in one.headers[one.own :]} for one in self.groups]
+
+    def header(self, name: str) -> pa.StringArray:
+        """The texts of a header of all data messages."""
+        return self.texts.take(self.numbers_of(name))
+
+    @cached_property
+    def columns(self) -> tuple[list[str], list[Flat]]:
+        """The names of columns, and for each image of the groups a list of: name, number, bit in masks (-1: none)."""
+        names: list[str] = []
+        flats = []
+        bit_of = [{c.name: c.ordinal - 1 for c in one.version.columns} if one.version else {} for one in self.groups]
+        for which in (0, 1):
+            images = [one.images[which] or {} for one in self.groups]
+            first = len(names)
+            names += [name for one in images for name in one]
+            numbers = [number for one in images for number in one.values()]
+            bits = [known.get(name, -1) for known, one in zip(bit_of, images, strict=True) for name in one]
+            rows = np.array([range(first, len(names)), numbers, bits], dtype=np.int64).T
+            flats.append(Flat.of([*map(len, images)], rows))
+        return names, flats
+
+    def image(self, which: int, message: int) -> dict[str, str | None] | None:
+        """The values of ``data`` (0) or ``beforeData`` (1) of a message."""
+        columns = self.groups[self.group[message]].images[which]
+        if columns is None or not self.has[which, message]:
+            return None
+        numbers = np.array([*columns.values()], dtype=np.int64) + self.origin[message]
+        return dict(zip(columns, self.texts.take(numbers).to_pylist(), strict=True))
+
+
+# --- wire forms -------------------------------------------------------------------------------------------------------
+
+
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+
+
+def forms_of(messages: Messages) -> npt.NDArray[np.uint8]:
+    """The form of every message of a batch."""
+    buffer, edges = content_of(messages.value)
+    size = np.diff(edges)
+    at = np.minimum(edges[:-1], max(len(buffer) - 1, 0))
+    first = np.where(size > 0, buffer[at], 0xFF) if len(buffer) else np.full(len(size), 0xFF)
+    forms = np.full(len(size), Form.BARE, dtype=np.uint8)
+    forms[first == ord("{")] = Form.JSON
+    forms[(first == 0) & (size >= FRAME)] = Form.CONFLUENT
+    for number in np.flatnonzero((first == ord("a")) & (size >= len(MAGIC))).tolist():
+        if buffer[edges[number] : edges[number] + len(MAGIC)].tobytes() == MAGIC.encode():
+            forms[number] = Form.ENVELOPE
+    for number in np.flatnonzero(np.isin(first, list(_BLANK))).tolist():
+        if buffer[edges[number] : edges[number + 1]].tobytes().lstrip(_BLANK).startswith(b"{"):
+            forms[number] = Form.JSON
+    forms[pc.is_null(messages.value).to_numpy(zero_copy_only=False)] = Form.TOMBSTONE
+    forms[messages.state != 0] = Form.NOTHING
+    return forms
+
+
+def by_registry_id(messages: Messages, forms: npt.NDArray[np.uint8]) -> Iterator[tuple[int, Ints]]:
+    """The messages of each id of the Confluent framing, in the order of the ids."""
+    index = np.flatnonzero(forms == Form.CONFLUENT)
+    buffer, edges = content_of(messages.value)
+    ids = buffer[edges[index, None] + np.arange(1, FRAME)].astype(np.int64) @ (1 << np.arange(24, -1, -8))
+    for number in np.unique(ids).tolist():
+        yield number, index[ids == number]
+
+
+_NO_FORM: Final = (
+    "none of Qlik's wire forms: expected a JSON object, the Avro envelope (atMSG), the Confluent framing (00 and four "
+    "bytes of schema id) or, for plain Avro, the option avro_schema; found the bytes {found}"
+)
+
+
+def decode(
+    messages: Messages, settings: Settings, versions: Versions, images: Images, schema: str | None = None
+) -> Decoded:
+    """Decodes a batch. ``schema`` is the Avro schema that the container says its values were written with."""
+    decoder = _Decoder(messages, settings, versions, images)
+    forms = decoder.found.forms
+    text = schema if schema is not None else settings.avro_schema
+    for number, rows in by_registry_id(messages, forms) if text is not None else ():
+        version = versions.by_registry_id.get(number)  # a record without a frame may begin with a zero, too
+        if schema is not None or version is None or version.text is None:
+            forms[rows] = Form.BARE
+    decoder.json(np.flatnonzero(forms == Form.JSON))
+    decoder.enveloped(np.flatnonzero(forms == Form.ENVELOPE))
+    for number, rows in by_registry_id(messages, forms):
+        decoder.framed(number, rows)
+    bare = np.flatnonzero(forms == Form.BARE)
+    if len(bare) and text is not None:
+        decoder.records(Group("DataRecord", version=versions.by_text.get(text)), decoder.values(bare), 0, bare, text)
+    for number in bare.tolist() if text is None else ():
+        reason = _NO_FORM.format(found=messages.value[number].as_py()[:16].hex(" ") or "none")
+        decoder.found.bad.append((number, Problem.MALFORMED, reason))
+    return decoder.found
+
+
+def scan_groups(messages: Messages, json: Ints, enveloped: Ints, settings: Settings) -> Decoded:
+    """The groups of some messages in JSON, and in Avro's envelope, whose versions are not known yet."""
+    decoder = _Decoder(messages, settings, None, False)
+    decoder.json(json)
+    decoder.enveloped(enveloped)
+    return decoder.found
+
+
+class _Decoder:
+    """Decodes the messages of a batch into ``found``. ``versions``: None if they are not known yet."""
+
+    def __init__(self, messages: Messages, settings: Settings, versions: Versions | None, images: Images) -> None:
+        self.messages, self.settings, self.images = messages, settings, images
+        self.is_scan, self.versions = versions is None, versions or Versions([])
+        self.found = Decoded(messages)
+
+    def values(self, index: Ints) -> pa.BinaryArray:
+        """The values of some messages."""
+        every = len(index) == len(self.messages)
+        return self.messages.value if every else self.messages.value.take(pa.array(index))
+
+    def single(self, values: Mapping[str, Any]) -> list[Entry]:
+        """Headers that are the same in all messages of a group."""
+        return [(name, self.found.texts.single(as_text(value)), 0) for name, value in values.items()]
+
+    def add(self, group: Group, messages: Ints, origin: Ints, has: Sequence[Any], named: dict[str, list[Any]]) -> None:
+        """Adds data messages; those whose version names no table by the table that each names. ``named``: schema and
+        table of each, by place."""
+        version = group.version
+        if version is not None and (version.table_name or version.schema_id):
+            parts: dict[TableName, Any] = {TableName(version.schema_name, version.table_name, "message"): slice(None)}
+        else:
+            parts = self._tables(group, messages, origin, named)
+        for table, some in parts.items():
+            one = replace(group, table=table)
+            if version is None and not self.is_scan:
+                known = self.versions.of_names(table, group.external, group.names)
+                one.version = known or from_names("", table, group.names, group.external)
+            one.table_version = (one.version.table_version or None) if one.version else None
+            here = [part[some] if isinstance(part, np.ndarray) else part for part in has]
+            self.found.add(one, messages[some], origin[some], here)
+
+    def _tables(self, group: Group, messages: Ints, origin: Ints, named: dict[str, list[Any]]) -> dict[TableName, Any]:
+        """Which rows of some messages are of each table that is named in or around them."""
+        image = group.images[0] or group.images[1] or {}
+        columns = {n: self.found.texts.take(image[n] + origin).to_pylist() for n in image if n in COLUMNS_OF_NAMES}
+        if columns:
+            named["column"] = [
+                name_in(dict(zip(columns, one, strict=True))) for one in zip(*columns.values(), strict=True)
+            ]
+        for place, texts in self._around.items():
+            named[place] = [texts[number] for number in messages.tolist()]
+        places = [place for place in self.settings.places if place in named]
+        if not places:
+            return {UNNAMED: slice(None)}
+        found: dict[TableName, list[int]] = {}
+        known: dict[Any, TableName] = {}
+        for row, pairs in enumerate(zip(*(named[place] for place in places), strict=True)):
+            if pairs not in known:
+                known[pairs] = name_of(dict(zip(places, pairs, strict=True)), self.settings.places)
+            found.setdefault(known[pairs], []).append(row)
+        return {table: np.array(rows) for table, rows in found.items()}
+
+    @cached_property
+    def _around(self) -> dict[str, list[tuple[str | None, str | None]]]:
+        """The names that the container has for each message, by place."""
+        facts = self.messages.facts
+        found = {
+            "topic": (None, facts.get("topic")),
+            "key": (None, key_texts(self.messages.key)),
+            "record_headers": (facts.get("header.schema"), facts.get("header.table")),
+        }
+        pairs: dict[str, list[tuple[str | None, str | None]]] = {}
+        for place, (schemas, tables) in found.items():
+            if tables is not None and tables.null_count < len(tables) and place in self.settings.places:
+                first = [None] * len(tables) if schemas is None else schemas.to_pylist()
+                pairs[place] = list(zip(first, tables.to_pylist(), strict=True))
+        return pairs
+
+    def metadata(self, number: int, outer: dict[str, Any], body: dict[str, Any], problem: str | None = None) -> None:
+        """Adds a metadata message (§3)."""
+        lineage = body.get("lineage")
+        lineage = lineage if isinstance(lineage, dict) else body
+        try:
+            if problem is None:
+                self.found.described.append((number, from_metadata(body)))
+        except ValueError as reason:
+            problem = str(reason)
+        headers = {**outer, "schemaId": body.get("schemaId")}
+        headers |= {f"lineage.{name}": one for name, one in lineage.items() if not isinstance(one, (dict, list))}
+        named = (body.get("schemaId"), lineage.get("schema"), lineage.get("table"))
+        schema_id, schema, table = (one if isinstance(one, str) and one else None for one in named)
+        group = Group("MD", Kind.SCHEMA, None, schema_id, TableName(schema, table, "message"))
+        group.headers = self.single(headers)
+        group.problem = None if problem is None else (Problem.SCHEMA_TEXT, problem)
+        self.found.add(group, np.array([number]), 0)
+
+    # --- JSON
+
+    def json(self, index: Ints) -> None:
+        """Messages in JSON; what is not valid is mended if it can be."""
+        mended: dict[int, bytes] = {}
+        for number in _JsonTexts(self, self.values(index), index).read() if len(index) else ():
+            remarks: list[str] = []
+            value = self.messages.value[number].as_py()
+            try:
+                mended[number] = msgspec.json.encode(parse_json(value, remarks))
+            except CutOff:
+                reason = f"the JSON message is cut off after byte {len(value)}"
+                self.found.bad.append((number, Problem.TRUNCATED, reason))
+            except ValueError as reason:
+                self.found.bad.append((number, Problem.MALFORMED, str(reason)))
+            self.found.problems += [(number, Problem.JSON_SYNTAX, remark) for remark in remarks]
+        if mended:
+            values = pa.array(mended.values(), pa.binary())
+            for number in _JsonTexts(self, values, np.array([*mended])).read():
+                self.found.bad.append((number, Problem.MALFORMED, "JSON that is nested too deeply"))
+
+    # --- Avro
+
+    def enveloped(self, index: Ints) -> None:
+        """Messages in the Avro envelope (§2.2)."""
+        if not len(index):
+            return
+        decoded = Decoder(parse_schema(ENVELOPE_SCHEMA)).decode(self.values(index))
+        found: dict[Any, list[int]] = {}
+        columns = [decoded.column.field(one) for one in ("type", "messageSchemaId", "messageSchema", "message")]
+        payloads, around = columns.pop(), to_text(decoded.column.field("headers"))
+        rows = zip(*(one.to_pylist() for one in (*columns, around)), strict=True)
+        for row, (kind, *named) in enumerate(rows):
+            reason = None if decoded.ok[row] else f"Avro envelope: {decoded.reason(row)}"
+            if reason is None and kind == "DT":
+                found.setdefault(tuple(named), []).append(row)
+            elif reason is None and kind == "MD":
+                reason = self._metadata(int(index[row]), named[0], named[1], payloads[row].as_py())
+            elif reason is None:
+                reason = f"expected the message type DT or MD, found {kind!r:.60}"
+            if reason is not None:
+                self.found.bad.append((int(index[row]), Problem.MALFORMED, reason))
+        for (schema_id, text, headers), some in found.items():
+            version = self.versions.by_schema_id.get(schema_id or "") or self.versions.by_text.get(text or "")
+            outer = {"magic": MAGIC, "type": "DT", "messageSchemaId": schema_id}
+            outer |= {} if text is None else {"messageSchema": text}
+            outer |= {f"envelope.{name}": value for name, value in json.loads(headers or "{}").items()}
+            group = Group("DT", version=version, schema_id=schema_id, headers=self.single(outer))
+            written = text or (None if version is None else version.text) or self.settings.avro_schema
+            if self.is_scan or written is None:
+                group.schema_text = text
+                why = f"the metadata message of schema {schema_id} is not in the capture"
+                self._undecoded(group, index[some], Problem.NO_SCHEMA, why)
+            else:
+                self.records(group, payloads.take(pa.array(some)), 0, index[some], written)
+
+    def _metadata(self, number: int, schema_id: str | None, text: str | None, payload: bytes) -> str | None:
+        """Adds a metadata message in Avro; else the reason why it cannot be decoded."""
+        if text is None:
+            return "a metadata message in Avro without its writer schema"
+        outer = {"magic": MAGIC, "type": "MD", "messageSchemaId": schema_id}
+        try:
+            decoded = Decoder(parse_schema(text)).decode(pa.array([payload], pa.binary()))
+        except CaptureError as reason:
+            self.metadata(number, outer, {}, str(reason))
+            return None
+        if not decoded.ok[0]:
+            return f"metadata message: {decoded.reason(0)}"
+        self.metadata(number, outer, decoded.column[0].as_py())
+        return None
+
+    def framed(self, number: int, messages: Ints) -> None:
+        """Messages with the Confluent framing and this schema id (§2.3)."""
+        version = self.versions.by_registry_id.get(number)
+        group = Group("DataRecord", version=version, headers=self.single({"schemaId": str(number)}))
+        if version is None or version.text is None or version.problem:
+            code, why = Problem.NO_REGISTRY, f"the registry has no schema {number}, or none was given"
+            if version is not None and version.problem:
+                code, why = Problem.SCHEMA_TEXT, version.problem
+            self._undecoded(group, messages, code, why)
+        else:
+            self.records(group, self.values(messages), FRAME, messages, version.text)
+
+    def _undecoded(self, group: Group, messages: Ints, code: Problem, why: str) -> None:
+        """Messages whose schema is unknown: changes of which only the envelope is known."""
+        group.version, group.own, group.problem, group.is_decoded = None, len(group.headers), (code, why), False
+        self.found.add(group, messages, 0)
+
+    def records(self, group: Group, values: pa.BinaryArray, start: int, messages: Ints, text: str) -> None:
+        """DataRecords that were written with one schema, from byte ``start`` of each value on."""
+        try:
+            wanted = self._wanted(self.versions.decoder(text).schema, group.version)
+        except CaptureError as reason:
+            self._undecoded(group, messages, Problem.SCHEMA_TEXT, str(reason))
+            return
+        decoded = self.versions.decoder(text, wanted).decode(values, np.full(len(values), start))
+        good = np.flatnonzero(decoded.ok)
+        for row, remarks in decoded.remarks.items():
+            self.found.problems += [(int(messages[row]), one.code, str(one)) for one in remarks]
+        for row in np.flatnonzero(~decoded.ok).tolist():
+            self.found.bad.append((int(messages[row]), Problem.MALFORMED, f"Avro data record: {decoded.reason(row)}"))
+        if len(good):
+            column = decoded.column if len(good) == len(messages) else decoded.column.take(pa.array(good))
+            self._records(group, column, messages[good])
+
+    def _records(self, group: Group, column: pa.StructArray, messages: Ints) -> None:
+        """Adds decoded records."""
+        texts = self.found.texts
+        names = [one.name for one in column.type]
+        around = [name for name in names if name not in (*IMAGES, "headers")]
+        group.headers += [(name, texts.column(to_text(column.field(name))), 1) for name in around]
+        group.own, group.mask_order = len(group.headers), self.settings.mask_order
+        headers = column.field("headers")
+        for one in headers.type:
+            found = to_text(headers.field(one.name))
+            if one.name in MASKS and pa.types.is_binary(one.type):
+                found = pc.utf8_upper(found)
+            elif one.name in MASKS:  # an older schema has them as hexadecimal text
+                group.mask_order = "big"
+            group.headers.append((one.name, texts.column(found), 1))
+        arrays = [column.field(one) if one in names and self.images else None for one in IMAGES]
+        images = [
+            None if one is None else {kind.name: texts.column(to_text(one.field(kind.name))) for kind in one.type}
+            for one in arrays
+        ]
+        group.arrays, group.images = (arrays[0], arrays[1]), (images[0], images[1])
+        has = [False if one is None else as_array(pc.is_valid(one)) for one in arrays]
+        named = {}
+        for place, record in (("message", column), ("headers", headers)):
+            if "table" in (there := {one.name for one in record.type}):
+                tables = to_text(record.field("table")).to_pylist()
+                schemas = record.field("schema").to_pylist() if "schema" in there else [None] * len(tables)
+                named[place] = list(zip(schemas, tables, strict=True))
+        self.add(group, messages, np.arange(len(messages)), has, named)
+
+    def _wanted(self, schema: Schema, version: Version | None) -> tuple[str, ...] | None:
+        """The fields of a record that are decoded: of an image without requested columns the first, to know whether
+        there is a row. Raises CaptureError for a schema that is not that of data messages (§4.1)."""
+        fields = schema.fields
+        if not {"data", "headers"} <= set(fields):
+            raise CaptureError(f"expected a DataRecord with data and headers, found the fields {', '.join(fields)}")
+        kinds = {name: schema.arrow.field(name).type for name in ("headers", *IMAGES) if name in fields}
+        for name, kind in kinds.items():
+            if not pa.types.is_struct(kind) or is_union(schema.text, name):
+                raise CaptureError(f"expected a DataRecord whose {name} is a record, found {kind}")
+        named = version is not None and version.table_name is not None
+        if self.images is True or (not named and "column" in self.settings.places):
+            return None
+        found = [name for name in fields if name not in IMAGES]
+        images = self.images if isinstance(self.images, frozenset) else frozenset()
+        for image in [name for name in IMAGES if name in kinds] if self.images else ():
+            columns = [one.name for one in kinds[image]]
+            chosen = [name for name in columns if name in images] or columns[:1]
+            found += [f"{image}.{name}" for name in chosen] or [image]
+        return tuple(found)
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+_DEEPEST: Final = 4  # objects around a column: Kafka Connect's, the envelope, the message, the image
+_CONTAINERS: Final = ("message", "payload", "headers")
+_DECIDING: Final = frozenset(
+    {"magic", "type", "op", "messageSchemaId", "messageSchema", "externalSchemaId", "schema", "table"}
+    | {*_CONTAINERS, *IMAGES}
+)
+"""Fields around the row whose value decides what a message is or which table it is of."""
+_ENVELOPE: Final = ("magic", "type", "headers", "messageSchemaId", "messageSchema", "message")
+_KINDS: Final = {
+    OBJECT: "an object", ARRAY: "an array", STRING: "a text", ESCAPED: "a text", NUMBER: "a number",
+    BOOLEAN: "a truth value", NULL: "null",
+}  # fmt: skip
+
+
+_Tree: TypeAlias = dict[int, dict[str, int]]
+"""The objects of a message: by the number of each among its values, the numbers of its fields. The message is 0."""
+
+
+class _JsonTexts:
+    """JSON texts with the spans of their values."""
+
+    def __init__(self, decoder: _Decoder, values: pa.BinaryArray, index: Ints) -> None:
+        self.decoder, self.found, self.index = decoder, decoder.found, index
+        self.text, self.edges = content_of(values)
+        self.raw = self.text.tobytes()
+        self.spans = spans_of(self.text, self.edges, _DEEPEST)
+        self.base = self.found.texts.part(self.take, len(self.spans.kind))
+
+    def read(self) -> list[int]:
+        """Adds the groups; the numbers of the messages that are not valid JSON."""
+        spans = self.spans
+        good = np.flatnonzero(spans.state == 0)
+        _, first, shape = np.unique(spans.shape[good], return_index=True, return_inverse=True)
+        trees = [self._tree(one) for one in good[first].tolist()]
+        key = self._keys(trees, shape.reshape(-1), good)
+        order = np.argsort(key, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(good) else ():
+            texts = good[some]
+            try:
+                self._group(trees[shape[some[0]]], texts)
+            except ValueError as reason:
+                self.found.bad += [(number, Problem.MALFORMED, str(reason)) for number in self.index[texts].tolist()]
+        invalid: list[int] = self.index[spans.state != 0].tolist()
+        return invalid
+
+    def _tree(self, number: int) -> _Tree:
+        spans = self.spans
+        part = slice(int(spans.first[number]), int(spans.first[number + 1]))
+        columns = (one[part].tolist() for one in (spans.kind, spans.level, spans.name, spans.name_end))
+        around: list[dict[str, int] | None] = [None] * (_DEEPEST + 2)  # by level
+        tree: _Tree = {}
+        for at, (kind, level, name, end) in enumerate(zip(*columns, strict=True)):
+            if (fields := around[level]) is not None:
+                label = self.raw[name:end]
+                fields[parse_json(b'"%b"' % label) if kind & NAME_ESCAPED else label.decode()] = at
+            if kind & KIND <= ARRAY:
+                around[level + 1] = tree.setdefault(at, {}) if kind & (KIND | OPAQUE) == OBJECT else None
+        return tree
+
+    def _keys(self, trees: Sequence[_Tree], shape: Ints, texts: Ints) -> Ints:
+        """A number for each text: equal for those with the same shape and the same deciding values."""
+        spans = self.spans
+        deciding = [[*_deciding(tree, 0)] for tree in trees]
+        offsets = np.full((len(trees), max(map(len, deciding), default=0)), -1, dtype=np.int64)
+        for row, found in zip(offsets, deciding, strict=True):
+            row[: len(found)] = found
+        key = shape.astype(np.int64)
+        for column in offsets.T:
+            there = np.flatnonzero(column[shape] >= 0)
+            at = spans.first[texts[there]] + column[shape[there]]
+            end = np.where(spans.kind[at] & KIND <= ARRAY, spans.start[at] + 1, spans.end[at])
+            codes = gather(pa.binary(), self.text, spans.start[at], end, None).dictionary_encode()
+            if len(codes.dictionary) > 1:
+                other = np.zeros(len(key), dtype=np.int64)
+                other[there] = codes.indices.to_numpy()
+                key = np.unique(key * len(codes.dictionary) + other, return_inverse=True)[1].reshape(-1)
+        return key
+
+    def value(self, at: int | None, text: int) -> Any:
+        """A value of a text, parsed; None if there is none."""
+        if at is None:
+            return None
+        at += int(self.spans.first[text])
+        return parse_json(self.raw[self.spans.start[at] : self.spans.end[at]])
+
+    def kind(self, at: int | None, text: int) -> str:
+        """The kind of a value of a text in words."""
+        return _KINDS[NULL if at is None else int(self.spans.kind[self.spans.first[text] + at]) & KIND]
+
+    def take(self, at: Ints) -> pa.StringArray:
+        """The texts of some values."""
+        spans = self.spans
+        kind, start, end = spans.kind[at] & KIND, spans.start[at], spans.end[at]
+        quoted = (kind == STRING) | (kind == ESCAPED)
+        valid = kind != NULL
+        found = gather(pa.string(), self.text, start + quoted, end - quoted, None if valid.all() else valid)
+        parsed = (kind == ESCAPED) | (kind <= ARRAY)
+        if parsed.any():
+            raws = zip(start[parsed].tolist(), end[parsed].tolist(), strict=True)
+            texts = [_text(self.raw[begin:stop]) for begin, stop in raws]
+            found = pc.replace_with_mask(found, pa.array(parsed), pa.array(texts, pa.string()))
+        return found
+
+    # --- what a message is
+
+    def _group(self, tree: _Tree, texts: Ints) -> None:
+        """Adds messages that are alike. Raises ValueError for what is not a message of Qlik's (§1.2)."""
+        first, at, path, form = int(texts[0]), 0, list[str](), "payload"
+        while form == "payload":
+            if at not in tree:
+                raise ValueError(f"expected a JSON object, found {self.kind(at, first)}")
+            fields = tree[at]
+            texts_of = {name: self.value(fields[name], first) for name in ("magic", "op") if name in fields}
+            form = json_form({name: tree.get(one) for name, one in fields.items()} | texts_of)
+            at = fields.get("payload", 0)
+            path += ["payload"] if form == "payload" else []
+        if form == "envelope":
+            self._enveloped(tree, fields, texts, path)
+        elif form == "record":
+            self._data(Group("DataRecord"), tree, fields, {}, texts)
+        elif form == "metadata":
+            self._described({}, texts, path)
+        elif form == "legacy":
+            raise ValueError(
+                "a message of Attunity 5 (op, and data as an array), which cdcwb does not read: publish the table with "
+                "Replicate 6 or later, or convert its messages to data, beforeData and headers"
+            )
+        else:
+            names = ", ".join([*fields][:6]) or "none"
+            raise ValueError(f"a JSON object that is not one of Qlik's messages: its keys are {names}")
+
+    def _enveloped(self, tree: _Tree, fields: dict[str, int], texts: Ints, path: list[str]) -> None:
+        first, at = int(texts[0]), fields.get("message")
+        kind, found = self.value(fields.get("type"), first), self.kind(at, first)
+        if kind not in ("DT", "MD"):
+            raise ValueError(f"expected the message type DT or MD, found {kind!r:.60}")
+        if at is None or at not in tree:
+            raise ValueError(f"expected the envelope's message as an object, found {found}")
+        schema_id = self.value(fields.get("messageSchemaId"), first)
+        if kind == "MD":
+            self._described({"magic": MAGIC, "type": kind, "messageSchemaId": schema_id}, texts, [*path, "message"])
+            return
+        outer: dict[str, int | None] = {name: fields.get(name) for name in ("magic", "type", "messageSchemaId")}
+        for name in ("messageSchema", "headers"):
+            if self.kind(fields.get(name), first) != _KINDS[NULL]:
+                outer[name] = fields[name]
+        if (around := outer.pop("headers", None)) is not None:
+            inner = tree.get(around, {"headers": around})
+            outer |= {f"envelope.{name}": one for name, one in inner.items()}
+        outer |= {name: one for name, one in fields.items() if name not in _ENVELOPE}
+        self._data(Group("DT", schema_id=as_text(schema_id) or None), tree, tree[at], outer, texts)
+
+    def _described(self, outer: dict[str, Any], texts: Ints, path: Sequence[str]) -> None:
+        """Adds metadata messages."""
+        for text in texts.tolist():
+            body = parse_json(self.raw[self.edges[text] : self.edges[text + 1]])
+            for name in path:
+                body = body[name]
+            self.decoder.metadata(int(self.index[text]), outer, body)
+
+    def _data(
+        self, group: Group, tree: _Tree, fields: dict[str, int], outer: dict[str, int | None], texts: Ints
+    ) -> None:
+        """Adds data messages; ``outer`` are the fields of the envelope."""
+        first, versions, base = int(texts[0]), self.decoder.versions, self.base
+        headers = tree.get(fields.get("headers", -1))
+        if headers is None:
+            found = self.kind(fields.get("headers"), first)
+            raise ValueError(f"expected the data message's headers as an object, found {found}")
+        images = [tree.get(fields.get(name, -1)) for name in IMAGES]
+        for name, image in zip(IMAGES, images, strict=True):
+            if image is None and (found := self.kind(fields.get(name), first)) != _KINDS[NULL]:
+                raise ValueError(f"expected {name} as an object or null, found {found}")
+        outer |= {name: at for name, at in fields.items() if name not in (*IMAGES, "headers")}
+        around = [(name, -1, 0) if at is None else (name, base + at, 1) for name, at in outer.items()]
+        group.headers = [*around, *((name, base + at, 1) for name, at in headers.items())]
+        group.own = len(around)
+        columns = [None if one is None else {name: base + at for name, at in one.items()} for one in images]
+        group.images = columns[0], columns[1]
+        external = self.value(headers.get("externalSchemaId"), first)
+        group.external = external if isinstance(external, str) else None
+        group.version = versions.by_schema_id.get(group.schema_id or "")
+        if group.version is None and group.schema_id is not None:
+            why = f"the metadata message of schema {group.schema_id} is not in the capture; ordinals are the order"
+            group.problem = (Problem.NO_SCHEMA, f"{why} of the keys")
+        has = [one is not None and bool(self.decoder.images) for one in images]
+        named = {
+            place: [(self.value(some.get("schema"), first), self.value(some["table"], first))] * len(texts)
+            for place, some in (("message", fields), ("headers", headers))
+            if "table" in some
+        }
+        self.decoder.add(group, self.index[texts], self.spans.first[texts], has, named)
+
+
+def _deciding(tree: _Tree, at: int) -> Iterator[int]:
+    for name, inner in tree.get(at, {}).items():
+        if name in _DECIDING:
+            yield inner
+            if name in _CONTAINERS:
+                yield from _deciding(tree, inner)
+
+
+def _text(raw: bytes) -> str | None:
+    """A JSON value as text."""
+    try:
+        return as_text(parse_json(raw))
+    except ValueError:  # nested too deeply, or a number of very many digits
+        return raw.decode()
