@@ -389,7 +389,7 @@ def test_a_flattened_event_with_its_schema_is_decoded_and_typed(tmp_path: Path) 
     assert [column.name for column in plan.versions[0].columns] == ["id", "day"]
     assert {one["setting"]: one["value"] for one in plan.detected}[
         "operation"
-    ] == "inserts and updates are not told apart"
+    ] == "inserts shown as updates"
 
 
 @pytest.mark.parametrize("command", ["identify", "summary"])

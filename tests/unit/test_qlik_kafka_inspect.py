@@ -101,8 +101,7 @@ def test_every_byte_of_a_small_capture(tmp_path: Path) -> None:
 
 def test_a_message_is_taken_apart_with_its_version(tmp_path: Path) -> None:
     path = write(tmp_path, metadata(COLUMNS), enveloped(record(AFTER, BEFORE)))
-    offset = path.stat().st_size - 10
-    found = at(path, offset, **WRITTEN)
+    found = at(path, 1, **WRITTEN)
     assert found.note == f"decoded with table version {SCHEMA_ID} (record)"
     assert found.event["after"] == [("id", "7"), ("name", "quartz")]
     mask = next(field for field in found.field.walk() if field.name == "changeMask")
@@ -119,7 +118,7 @@ def test_the_order_of_masks_is_that_of_the_capture(tmp_path: Path) -> None:
     given = {"changeMask": b"\x02\0\0", "columnMask": b"\x03\0\0"}
     path = write(tmp_path, *(avro_envelope(avro_record(STOCK, AFTER, BEFORE, **given), None, messageSchema=STOCK),) * 2)
     for options, names in (({}, ["name"]), ({"mask_order": "big"}, [])):
-        found = at(path, 20, **WRITTEN, **options)
+        found = at(path, 0, **WRITTEN, **options)
         assert found.event["changed_columns"] == names
         mask = next(field for field in found.field.walk() if field.name == "changeMask")
         assert [bit.name for bit in mask.children if bit.value == "changed"] == names
@@ -130,16 +129,16 @@ def test_metadata_in_another_file_of_the_folder_is_found(tmp_path: Path) -> None
     described["message"]["dataSchema"] = STOCK
     message = avro_envelope(avro_record(STOCK, AFTER, BEFORE))
     path = write(tmp_path, message)
-    alone = at(path, 20, **WRITTEN)
+    alone = at(path, 0, **WRITTEN)
     assert alone.note.startswith("the metadata message of its schema was not found; give its location with")
     assert [problem["code"] for problem in alone.event["problems"]] == ["no_schema"]
     (tmp_path / "elsewhere").mkdir()
     elsewhere = tmp_path / "elsewhere" / "metadata.json"
     elsewhere.write_text(json.dumps(described))
-    given = at(path, 20, metadata=str(elsewhere), **WRITTEN)
+    given = at(path, 0, metadata=str(elsewhere), **WRITTEN)
     assert given.note == f"decoded with table version {SCHEMA_ID} (side file)"
     (tmp_path / "another.json").write_text(json.dumps(described))
-    beside = at(path, 20)
+    beside = at(path, 0)
     assert beside.note == f"decoded with table version {SCHEMA_ID} (record)"
     assert (beside.event["table_name"], beside.event["after"]) == ("stock", given.event["after"])
     assert (beside.event["file"], beside.offset) == (str(path), 0)
@@ -154,15 +153,15 @@ def test_files_beside_that_cannot_be_read_do_no_harm(tmp_path: Path, monkeypatch
     (tmp_path / "notes.parquet").write_bytes(b"PAR1 this is none PAR1")
     (tmp_path / "some.avro").write_bytes(b"Obj\x01\xff\xff")
     (tmp_path / "empty").write_bytes(b"")
-    assert at(path, 20).event["table_name"] == "stock"
-    assert at(path, 20, mode="FAILFAST").event["table_name"] == "stock"
+    assert at(path, 0).event["table_name"] == "stock"
+    assert at(path, 0, mode="FAILFAST").event["table_name"] == "stock"
     monkeypatch.setattr(qlik_kafka, "_NEAR", 10)
-    assert at(path, 20).note.startswith("the metadata message of its schema was not found")
+    assert at(path, 0).note.startswith("the metadata message of its schema was not found")
 
 
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     path = write(tmp_path, framed(42, b"abc"), None, b"\x07\x07\x07", record(AFTER, BEFORE))
-    found = [at(path, offset, **WRITTEN) for offset in (4, 14, 18, 30)]
+    found = [at(path, offset, **WRITTEN) for offset in range(4)]
     assert [one.event["kind"] for one in found] == ["change", "tombstone", "malformed", "change"]
     assert [one.event.get("problems", [{}])[0].get("code") for one in found] == ["no_registry", None, "malformed", None]
     assert [one.field.name for one in found] == ["DataRecord", "tombstone", "message", "DataRecord"]
@@ -174,7 +173,7 @@ def test_plain_avro_is_taken_apart_with_the_schema_of_an_option(tmp_path: Path) 
     options = WRITTEN | {"avro_schema": str(tmp_path / "schema.avsc")}
     deleted = avro_record(STOCK, None, AFTER, operation="DELETE", changeMask=None)
     path = write(tmp_path, avro_record(STOCK, AFTER, BEFORE), deleted)
-    for offset, image in ((20, "after"), (path.stat().st_size - 20, "before")):
+    for offset, image in ((0, "after"), (1, "before")):
         found = at(path, offset, **options)
         assert dict(found.event[image]) == {"id": "7", "name": "quartz"}
         names = [field.name for field in found.field.children]

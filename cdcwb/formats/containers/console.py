@@ -229,7 +229,7 @@ def parse(text: bytes, layout: Layout) -> Parsed:
 
 
 def is_document(text: bytes) -> bool:
-    """Whether the text is one whole JSON object."""
+    """Whether the text is one complete JSON object."""
     text = text.lstrip()
     if text[:1] != b"{":
         return False
@@ -265,7 +265,7 @@ def _expected(layout: Layout) -> str:
 
 
 def _console(text: bytes, layout: Layout) -> Parsed | None:
-    """A console consumer's line; None for a line that is none."""
+    """A console consumer's line; None for any other line."""
     names = tuple(name for name in layout.fields if name in TOKENS)
     found = _tokens(names, layout.separator).match(text)
     if found is None:
@@ -355,7 +355,7 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
     """Key and value of a text that has both; None if no separator fits.
 
     They are separated by the first separator that a JSON document, ``null`` or an encoded message follows. Only if the
-    key may be JSON itself, the whole rest is examined.
+    key may be JSON itself, all of the rest is examined.
     """
     separator = layout.separator
     size = len(separator)

@@ -102,7 +102,7 @@ def _is_packed(path: str) -> bool:
         with open_file(path) as file:
             return compression_of(file.read(4)) is not None
     except OSError:
-        return False  # open_source says why
+        return False  # open_source gives the reason
 
 
 def _probe(source: Source, options: Options, is_whole: bool) -> Container:
@@ -419,7 +419,7 @@ _RUN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]+")
 
 
 class Detected(NamedTuple):
-    """A layout, why, and the share of the lines that are whole messages under it."""
+    """A layout, why, and the share of the lines that are complete messages under it."""
 
     layout: Layout
     evidence: str
@@ -511,7 +511,7 @@ def _trailing(leads: Sequence[bytes]) -> bytes | None:
 
 def _longer(known: bytes | None, run: bytes) -> bytes | None:
     """The known separator, or all of the run of signs that it is part of; a tab, and one that is there twice because
-    nothing is between, are whole."""
+    nothing is between, are complete."""
     if known is None or known == b"\t" or known * (len(run) // len(known)) == run or len(known) > len(run):
         return known or run or None
     return run

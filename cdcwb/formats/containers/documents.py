@@ -4,7 +4,7 @@ Square brackets do not count: in a document every brace is closed, whatever arra
 documents is passed over; so are objects around them, if a tool lists its messages in such (``level``). Two things show
 that a document is damaged, and end it where the next line begins as documents do: a newline inside a string, which JSON
 does not allow, and an object that begins where a line of a new document would (the margin) although no value may be
-there. Such a document is a message up to there: who parses it says what is wrong.
+there. Such a document is a message up to there: its parser reports what is wrong.
 
 Between documents, lines of nothing but white space, commas and square brackets belong to the document before them, and
 what precedes a document on its own line belongs to that, unless it is a note; other lines are segments of their own.

@@ -219,7 +219,7 @@ def _payload(value: Any) -> Any:
 
 
 def _value(value: Any, text: bytes, encoding: str, odd: bool, part: str) -> bytes | None:
-    """A text is what it stands for, other JSON as it is in ``text``; None: it cannot be decoded."""
+    """A text is the value itself, other JSON as it is in ``text``; None: it cannot be decoded."""
     if not isinstance(value, str):
         return _json_of(text, part) or msgspec.json.encode(value)
     if encoding in DECODERS and value.lstrip()[:1] != "{":

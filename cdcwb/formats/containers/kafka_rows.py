@@ -179,7 +179,7 @@ def _texts(array: pa.Array) -> pa.StringArray:
 
 
 def _times(array: pa.Array) -> pa.StringArray:
-    """Instants as text: whole milliseconds with three digits, finer ones with six."""
+    """Instants as text: milliseconds with three digits, finer ones with six."""
     if _is_text(array.type) or _is_binary(array.type):
         texts = _texts(array)
         if not pc.all(pc.match_substring_regex(texts, "^[0-9]{12,14}$")).as_py():
@@ -323,7 +323,7 @@ class ParquetRows:
                 yield from self._group(at, row, max(start, row), min(stop, behind), batch)
 
     def _group(self, group: int, row: int, start: int, stop: int, batch: int) -> Iterator[Messages]:
-        """The rows of a group; they are read a few at a time, since nothing says how long repeated values are."""
+        """The rows of a group; they are read a few at a time, since the length of repeated values is unknown."""
         waiting: list[pa.RecordBatch] = []
         count = size = 0
         given = start  # rows that were yielded

@@ -96,7 +96,7 @@ class Options:
 class Container:
     """One file that holds messages.
 
-    ``kind`` is one of :data:`KINDS`. ``unit`` says what places count: ``byte`` of the decompressed file, ``row``, or
+    ``kind`` is one of :data:`KINDS`. ``unit`` is what places count: ``byte`` of the decompressed file, ``row``, or
     ``message`` of one partition of a topic. ``size``: bytes of the decompressed file; ``count``: its rows, None if the
     unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence``
     why, in a sentence. ``schema`` is the text of the Avro schema in the file itself.
@@ -169,7 +169,7 @@ def parts(container: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int,
     together they are all of it.
 
     A part has the messages, or blocks, that begin in it. Only what can be found from any place is cut: lines anywhere,
-    Avro containers as their ``starts`` say, rows between row groups of about ``split_size`` bytes.
+    Avro containers at their ``starts``, rows between row groups of about ``split_size`` bytes.
     """
     whole = [(0, container.extent)] if container.extent else []
     if container.kind == "avro":

@@ -68,7 +68,7 @@ NOT_MESSAGES: Final = {
     MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
     TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
 }
-"""The event and the problem of each state of what is no message."""
+"""The event and the problem of each state but that of a message."""
 
 FACTS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type")
 """What containers may state about every message; a record header is the fact ``header.<name>``."""
@@ -160,7 +160,7 @@ def joined(batches: Sequence[Messages]) -> Messages:
 
 
 class Parsed(NamedTuple):
-    """What one segment holds: its state, value, key and facts, and why it is no message."""
+    """What one segment holds: its state, value, key and facts, and the reason if it is not a message."""
 
     state: int
     value: bytes | None
@@ -257,7 +257,7 @@ def header_facts(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str | Non
 
 
 def key_texts(keys: pa.BinaryArray) -> pa.StringArray:
-    """Message keys as text, those that are none as lower-case hex."""
+    """Message keys as text, others as lower-case hex."""
     if keys.null_count == len(keys):
         return pa.nulls(len(keys), pa.string())
     try:
@@ -277,7 +277,7 @@ def _key_text(key: bytes) -> str:
 
 
 def text_of(data: bytes) -> str:
-    r"""Captured bytes as text that loses nothing: UTF-8, and ``\xff`` for a byte that is none."""
+    r"""Captured bytes as text that loses nothing: UTF-8, and ``\xff`` for any other byte."""
     return data.decode("utf-8", "backslashreplace")
 
 

@@ -405,7 +405,7 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
     if flattened:
         evidence = f"{plural(flattened, 'event')} of ExtractNewRecordState have no row before the change"
         evidence += f"; {count(untold)} have no __op: an insert is shown as an update" if untold else ""
-        value = "inserts and updates are not told apart" if untold else "flattened"
+        value = "inserts shown as updates" if untold else "flattened"
         plan.detected.append(detected_row("operation", value, evidence, False))
     gone = whole.total("unavailable", "events")
     if gone or options.unavailable != UNAVAILABLE:

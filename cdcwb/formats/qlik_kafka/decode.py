@@ -639,12 +639,15 @@ class _JsonTexts:
         for column in offsets.T:
             there = np.flatnonzero(column[shape] >= 0)
             at = spans.first[texts[there]] + column[shape[there]]
-            end = np.where(spans.kind[at] & KIND <= ARRAY, spans.start[at] + 1, spans.end[at])
-            codes = gather(pa.binary(), self.text, spans.start[at], end, None).dictionary_encode()
-            if len(codes.dictionary) > 1:
+            codes = (spans.kind[at] & KIND).astype(np.int64)
+            if ((codes > ARRAY) & (codes != NULL)).any():  # else the kinds of values decide
+                end = np.where(codes <= ARRAY, spans.start[at] + 1, spans.end[at])
+                raw = gather(pa.binary(), self.text, spans.start[at], end, None).dictionary_encode()
+                codes = raw.indices.to_numpy().astype(np.int64)
+            if codes.min() < codes.max():
                 other = np.zeros(len(key), dtype=np.int64)
-                other[there] = codes.indices.to_numpy()
-                key = np.unique(key * len(codes.dictionary) + other, return_inverse=True)[1].reshape(-1)
+                other[there] = codes
+                key = np.unique(key * (codes.max() + 1) + other, return_inverse=True)[1].reshape(-1)
         return key
 
     def value(self, at: int | None, text: int) -> Any:

@@ -608,7 +608,7 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
     hashes = []
     for container, wanted in zip(plan.containers, plan.wanted or [{None}] * len(plan.containers), strict=True):
         names = wanted | {container.schema or "", plan.settings.avro_schema or ""}
-        ways = (lookup.by_schema_id, lookup.by_registry_id, lookup.by_text)
+        ways: list[Mapping[Any, Version]] = [lookup.by_schema_id, lookup.by_registry_id, lookup.by_text]
         found = {name: [way[name] for way in ways if name in way] for name in names}
         every = None in wanted or not all(found[name] for name in wanted)
         some = plan.versions if every else [one for ones in found.values() for one in ones]
