@@ -391,9 +391,9 @@ def test_a_line_longer_than_any_message_is_malformed_in_pieces(tmp_path: Path, m
             found = [one for chunk in chunks for one in chunk.segments]
             whole = [3, 3 << 20, 1 << 20, 1 << 20, 1 << 20, 1, 3]
             first = {0: 0, 3: 1, 3 + len(most): 2}[start]
-            assert [one.end - one.start for one in found] == whole[first:]
-            assert [one.parsed.state for one in found] == [0, 0, 2, 2, 2, 2, 0][first:]
-        assert found[0].parsed.reason == "a line longer than 3,145,728 bytes, the maximum of a message"
+            assert [end - start for start, end, _ in found] == whole[first:]
+            assert [parsed.state for _, _, parsed in found] == [0, 0, 2, 2, 2, 2, 0][first:]
+        assert found[0][2].reason == "a line longer than 3,145,728 bytes, the maximum of a message"
 
 
 def test_utf_16_is_a_problem_and_loses_nothing(tmp_path: Path) -> None:

@@ -436,11 +436,12 @@ def read_lines(source: Source, start: int, stop: int, layout: Layout, window: in
             after = first_line(source, position + LONGEST, marks)
             reason = f"a line longer than {LONGEST:,} bytes, the maximum of a message"
             for one in damage(position, after, reason):
-                yield Chunk(one.start, source.read(one.start, one.end), [one])
+                yield Chunk(one[0], source.read(*one[:2]), [one])
             position, size = after, 0
             continue
         data = buffer[: ends[-1]].tobytes()
-        segments, at = [], 0
+        segments: list[Segment] = []
+        at = 0
         for end in ends.tolist():
             if position + at >= stop:
                 break
@@ -448,7 +449,7 @@ def read_lines(source: Source, start: int, stop: int, layout: Layout, window: in
             last -= strip_return and last > at and data[last - 1] == _RETURN
             first = at + len(BOM) if position + at == 0 and data.startswith(BOM) and last >= len(BOM) else at
             text = data[first:last]
-            segments.append(Segment(position + at, position + end, parse(text, layout)))
+            segments.append((position + at, position + end, parse(text, layout)))
             at = end
         yield Chunk(position, buffer, segments)
         position += at

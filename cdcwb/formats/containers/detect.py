@@ -386,8 +386,8 @@ def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
     for start in sorted({0, source.length // 2, max(source.length - _SAMPLE, 0)}):
         window = min(max(share, _LEAST_SAMPLE if start else _HEAD), _SAMPLE)
         for chunk in read_lines(source, start, min(start + _SAMPLE, source.length), Layout(marks=marks), window):
-            for one in chunk.segments[:_LINES]:
-                text = chunk.buffer[one.start - chunk.base : one.end - chunk.base].tobytes()
+            for begin, end, _ in chunk.segments[:_LINES]:
+                text = chunk.buffer[begin - chunk.base : end - chunk.base].tobytes()
                 texts.append(text.removesuffix(b"\n").removesuffix(b"\r").removeprefix(BOM))
             break
         if source.length <= _SAMPLE:

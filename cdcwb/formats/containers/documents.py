@@ -205,7 +205,7 @@ def read_documents(source: Source, layout: Layout, margin: bytes, level: int) ->
             stop = found.pop()[0]  # it is read again, with what follows it
         pieces = _pieces(text, found, stop, layout, level, done == 0)
         segments = list(_joined(pieces, done, len(text) if is_last else 0))
-        used = segments[-1].end - done if segments else 0
+        used = segments[-1][1] - done if segments else 0
         if not used and len(text) > LONGEST:
             used = _resume(source, done + len(text), margin) - done
             segments = list(damage(done, done + used, _TOO_LONG))
@@ -287,7 +287,7 @@ def _joined(pieces: Iterable[_Piece], base: int, length: int) -> Iterator[Segmen
     for end, parsed, is_document, is_lead in pieces:
         if parsed is None:
             if document is not None and not is_lead and end - start <= PIECE:
-                document, start = document._replace(end=base + end), end
+                document, start = (document[0], base + end, document[2]), end
             elif end - start > PIECE:
                 if document is not None:
                     yield document
@@ -296,7 +296,7 @@ def _joined(pieces: Iterable[_Piece], base: int, length: int) -> Iterator[Segmen
             continue
         if document is not None:
             yield document
-        segment = Segment(base + start, base + end, parsed)
+        segment = (base + start, base + end, parsed)
         document = segment if is_document else None
         if parsed.state == MALFORMED and not is_document:
             yield from damage(base + start, base + end, parsed.reason or "")

@@ -11,6 +11,7 @@ import binascii
 import codecs
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -136,21 +137,28 @@ def _parts(text: bytes) -> dict[str, Any] | None:
     fields = _anything.decode(text)
     if not isinstance(fields, dict):
         return None
-    is_wrapped = any(name in fields for name in _ALONE)
-    for name, shows in _INSIDE.items():
-        inner = fields.get(name)
-        if isinstance(inner, dict) and isinstance(inner.get("data"), str) and shows in inner:
-            fields, is_wrapped = {**fields, **inner}, True
-    parts: dict[str, Any] = {}
-    for part, names in _PARTS.items():
-        for name in names:
-            if name in fields:
-                parts[part] = fields[name]
-                break
-    places = sum(part in parts for part in ("topic", "partition", "offset"))
-    if "value" in parts and (is_wrapped or places >= 2):
-        return parts
-    return {**parts, "value": None} if places == 3 and "timestamp" in parts else None  # rpk leaves out a null value
+    if not fields.keys().isdisjoint(_INSIDE):
+        for name, shows in _INSIDE.items():
+            inner = fields.get(name)
+            if isinstance(inner, dict) and isinstance(inner.get("data"), str) and shows in inner:
+                return {"value": None, **_named_parts({**fields, **inner})}
+    names = _names_of(tuple(fields))
+    return None if names is None else {"value": None, **{part: fields[name] for part, name in names}}
+
+
+def _named_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    found = ((part, next((name for name in names if name in fields), None)) for part, names in _PARTS.items())
+    return {part: fields[name] for part, name in found if name is not None}
+
+
+@lru_cache(maxsize=1024)
+def _names_of(fields: tuple[str, ...]) -> list[tuple[str, str]] | None:
+    """The parts of a message, with the names that they have among these fields; None if they are not those of a wrapped
+    message. rpk leaves out a null value."""
+    named = _named_parts({name: name for name in fields})
+    places = sum(part in named for part in ("topic", "partition", "offset"))
+    is_wrapped = "value" in named and (places >= 2 or not set(_ALONE).isdisjoint(fields))
+    return list(named.items()) if is_wrapped or (places == 3 and "timestamp" in named) else None
 
 
 def is_record(text: bytes) -> bool:
@@ -178,7 +186,7 @@ def unwrap(text: bytes, encoding: str) -> Parsed | None:
         parts = _parts(_characters(text) if odd else text)
         if parts is None:
             return None
-        if not odd and isinstance(parts["value"], str) and parts["value"].lstrip()[:5].startswith(_BINARY):
+        if not odd and isinstance(parts["value"], str) and parts["value"][:64].lstrip().startswith(_BINARY):
             again = _parts(_characters(text)) or parts
             odd, parts = (True, again) if is_binary(_encoded(again["value"], True)) else (False, parts)
     except _INVALID as error:
@@ -222,7 +230,7 @@ def _value(value: Any, text: bytes, encoding: str, odd: bool, part: str) -> byte
     """A text is the value itself, other JSON as it is in ``text``; None: it cannot be decoded."""
     if not isinstance(value, str):
         return _json_of(text, part) or msgspec.json.encode(value)
-    if encoding in DECODERS and value.lstrip()[:1] != "{":
+    if encoding in DECODERS and value[:64].lstrip()[:1] != "{":
         return DECODERS[encoding](_encoded(value, odd))
     return _encoded(value, odd)
 
@@ -303,6 +311,8 @@ def _listed(items: Any) -> list[Any]:
 def _scalar(item: Any, odd: bool) -> str | None:
     if item is None or (item.__class__ is str and not odd):
         return item
+    if item.__class__ is int:
+        return str(item)
     if isinstance(item, list) and item and all(isinstance(one, int) and -128 <= one < 256 for one in item):
         return text_of(bytes(one & 0xFF for one in item))
     text = item if isinstance(item, str) else msgspec.json.encode(item).decode()

@@ -19,7 +19,6 @@ from cdcwb.formats.containers.messages import (
     Chunk,
     Messages,
     Parsed,
-    Segment,
     batches_of,
     damage,
 )
@@ -276,7 +275,7 @@ def locate(container: Container, offset: int) -> Messages:
             start = line_holding(source, offset, container.layout.marks)
             stop = start + 1
         for base, buffer, segments in _chunks(container, source, start, stop):
-            found = [one for one in segments if one.start <= offset < one.end]
+            found = [one for one in segments if one[0] <= offset < one[1]]
             if found:
                 return next(batches_of([Chunk(base, buffer, found)], 1))
     raise CaptureError("the file became shorter while it was read", path=container.path, offset=offset)
@@ -309,13 +308,13 @@ def _whole(source: Source) -> Iterator[Chunk]:
     length = source.length
     if length > LONGEST:
         for one in damage(0, length, f"a message longer than {LONGEST:,} bytes, the maximum"):
-            yield Chunk(one.start, source.read(one.start, one.end), [one])
+            yield Chunk(one[0], source.read(*one[:2]), [one])
         return
     buffer = source.read(0, length)
     text = buffer.tobytes()
     bare = text.removeprefix(BOM).strip(b" \t\r\n")
     value = bare if bare[:1] == b"{" else text
-    yield Chunk(0, buffer, [Segment(0, length, Parsed(MESSAGE, value))])
+    yield Chunk(0, buffer, [(0, length, Parsed(MESSAGE, value))])
 
 
 def _rows(container: Container, source: Source, start: int, stop: int, batch: int) -> Iterator[Messages]:

@@ -169,12 +169,8 @@ class Parsed(NamedTuple):
     reason: str | None = None
 
 
-class Segment(NamedTuple):
-    """The bytes from ``start`` to ``end`` of a file, and what they hold."""
-
-    start: int
-    end: int
-    parsed: Parsed
+Segment = tuple[int, int, Parsed]
+"""Where some bytes of a file start and end, and what they hold."""
 
 
 class Chunk(NamedTuple):
@@ -188,25 +184,25 @@ class Chunk(NamedTuple):
 def damage(start: int, end: int, reason: str, state: int = MALFORMED) -> Iterator[Segment]:
     """Bytes that are not a message, as segments of at most :data:`PIECE` bytes."""
     for first in range(start, end, PIECE):
-        yield Segment(first, min(first + PIECE, end), Parsed(state, None, None, {}, reason))
+        yield first, min(first + PIECE, end), Parsed(state, None, None, {}, reason)
 
 
 def batches_of(chunks: Iterable[Chunk], batch: int) -> Iterator[Messages]:
     """The segments as batches of at most ``batch``, and of about :data:`BYTES` bytes."""
     for base, buffer, segments in chunks:
-        first = 0
-        while first < len(segments):
-            stop, most = first + 1, segments[first].start + BYTES
-            while stop < min(first + batch, len(segments)) and segments[stop].end <= most:
-                stop += 1
+        first, count = 0, len(segments)
+        while first < count:
+            stop, most = min(first + batch, count), segments[first][0] + BYTES
+            if segments[stop - 1][1] > most:
+                stop = next((at for at in range(first + 1, stop) if segments[at][1] > most), stop)
             yield _messages(base, buffer, segments[first:stop])
             first = stop
 
 
 def _messages(base: int, buffer: Bytes, segments: Sequence[Segment]) -> Messages:
-    start = np.array([one.start for one in segments], dtype=np.int64)
-    end = np.array([one.end for one in segments], dtype=np.int64)
-    states, values, keys, facts, reasons = zip(*[one.parsed for one in segments], strict=True)
+    starts, ends, parsed = zip(*segments, strict=True)
+    states, values, keys, facts, reasons = zip(*parsed, strict=True)
+    start, end = np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
     return Messages(
         start,
         end - start,
@@ -228,9 +224,11 @@ def fact_columns(facts: Sequence[Mapping[str, str | None]]) -> dict[str, pa.Stri
     Only so many headers get columns of their own; the others of a row are together as ``header`` (name=value, one
     after the other), so that a capture with a name per message does not need a column per message.
     """
-    first = facts[0] if facts else {}
+    if not any(facts):
+        return dict.fromkeys(FACTS, pa.nulls(len(facts), pa.string()))
+    first = facts[0]
     if len(first) < _MOST_HEADERS and all(row.keys() == first.keys() for row in facts):
-        given = zip(first, zip(*(row.values() for row in facts), strict=True), strict=True) if first else ()
+        given = zip(first, zip(*(row.values() for row in facts), strict=True), strict=True)
         arrays = {name: pa.array(texts, pa.string()) for name, texts in given}
         return {**dict.fromkeys(FACTS, pa.nulls(len(facts), pa.string())), **arrays}
     columns: dict[str, list[str | None]] = {name: [None] * len(facts) for name in FACTS}

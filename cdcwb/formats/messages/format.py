@@ -224,6 +224,7 @@ def file_notes(found: Sequence[Container]) -> list[dict[str, Any]]:
 
 # --- formats ----------------------------------------------------------------------------------------------------------
 
+
 @contextlib.contextmanager
 def _paused() -> Iterator[None]:
     """Without Python's search for cycles of objects: messages have many objects and no cycles, and the search takes a
