@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cdcwb_synth.qlik.columns import NUMBERS, Described, plain
 
-__all__ = ["Cell", "Cells", "csv_cells", "json_cells", "legacy_cells", "spelled_cells"]
+__all__ = ["Cell", "Cells", "csv_cells", "json_cells", "spelled_cells"]
 
 Cell = tuple[Any, str | None]
 
@@ -64,17 +64,6 @@ def json_cells(column: Described) -> Cells:
         return prefix + encode_basestring(text), text
 
     return spelled_cells(column, number if column.type in NUMBERS else string, null)
-
-
-def legacy_cells(column: Described) -> Cells:
-    """An object with one key, every value a string, NULL the word (``docs/formats/qlik-kafka.md §11.1``)."""
-    spelled, prefix = plain(column), "{" + encode_basestring(column.name) + ":"
-
-    def string(value: Any) -> Cell:
-        text = spelled(value)
-        return prefix + encode_basestring(text) + "}", text
-
-    return spelled_cells(column, string, (prefix + '"NULL"}', None))
 
 
 def csv_cells(column: Described, null_value: str, escape: str) -> Cells:

@@ -17,7 +17,7 @@ from cdcwb_synth.qlik.truth import Image, Row
 __all__ = ["Changes", "Written"]
 
 _COMMITTED: Final = str(Outcome.COMMITTED)
-_MASK, _IMAGES, _REFRESH = str(ChangeSource.MASK), str(ChangeSource.IMAGES), str(Operation.REFRESH)
+_MASK, _REFRESH = str(ChangeSource.MASK), str(Operation.REFRESH)
 
 
 class Written(NamedTuple):
@@ -40,8 +40,7 @@ class Changes:
     def __init__(self, options: KafkaOptions, seed: int, tables: Tables) -> None:
         self._tables = tables
         self._missed = options.column_mask
-        self._masked = options.form != "legacy"
-        self._counts = self._masked and options.generation != "2018"
+        self._counts = options.generation != "2018"
         self._rng = Random(f"{seed} changes")
 
     def load(self, table: Table, item: Load, at: int) -> Written:
@@ -78,7 +77,7 @@ class Changes:
                     differ |= bit
                 bit <<= 1
             mask = differ & layout.inserted
-        if self._missed and before is not None and self._masked and self._rng.random() < self._missed:
+        if self._missed and before is not None and self._rng.random() < self._missed:
             present &= ~self._missing(layout.own & ~differ & ~layout.key)
         names, sent, old_texts, new_texts = layout.names, image[0], before and before[1], after and after[1]
         other = before[0] if before is not None and after is not None else None
@@ -87,16 +86,15 @@ class Changes:
             sent = _blanked(sent, form.absent, present)
             other = None if other is None else _blanked(other, form.absent, present)
             old_texts, new_texts = _kept(old_texts, present), _kept(new_texts, present)
-        if self._masked:
-            heads.change_mask, heads.column_mask = mask, present
-            heads.change_text, heads.column_text = form.mask_texts[mask], form.mask_texts[present]
+        heads.change_mask, heads.column_mask = mask, present
+        heads.change_text, heads.column_text = form.mask_texts[mask], form.mask_texts[present]
         row = Row(
             table.number,
             form.record_type(heads),
             heads.operation,
             heads.sequence,
             end,
-            heads.transaction if self._masked else None,
+            heads.transaction,
             heads.counter if self._counts else None,
             heads.last if self._counts else None,
             at // 1000 * 1000,
@@ -104,16 +102,14 @@ class Changes:
             heads.column_text,
             _COMMITTED,
             committed,
-            _MASK if self._masked else None,
-            table.names(mask) if self._masked else None,
-            names if self._masked else None,
+            _MASK,
+            table.names(mask),
+            names,
             _key(table, image),
             None if old_texts is None else (names, old_texts),
             None if new_texts is None else (names, new_texts),
             form.headers(heads),
         )
-        if not self._masked and other is not None:
-            row = row._replace(change_source=_IMAGES, changed_columns=table.names(differ))
         value = form.message(heads, sent, other)
         return Written(table, self._tables.message_key(table, image), value, row)
 

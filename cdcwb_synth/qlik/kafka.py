@@ -141,7 +141,7 @@ class KafkaEncoder:
         fates = [_ONCE] * count
         if options.lost_share or options.duplicate_share:
             fates = [self._fate() for _ in changes]
-        is_counted = options.generation != "2018" and options.form != "legacy"
+        is_counted = options.generation != "2018"
         end = sequences[-1] if is_counted and fates[-1] else None
         name, sent = transaction_id(item.ordinal), microseconds(item.at) // 1000
         truth = self._told(name, changes, sequences, times, fates)
@@ -176,7 +176,7 @@ class KafkaEncoder:
         """What the truth has of a transaction: as the capture holds it, without messages that never arrive and with
         those that come twice counted twice. None if nothing of it arrives, or nobody could tell it."""
         there = [at for at, fate in enumerate(fates) if fate]
-        if not there or self._options.form == "legacy":
+        if not there:
             return None
         counts: dict[str, int] = {}
         for at in there:

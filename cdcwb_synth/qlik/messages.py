@@ -8,25 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from json.encoder import encode_basestring
 from typing import Any, Final, Protocol
 
 from cdcwb_synth.qlik.avro import avro_cells, data, long, string
-from cdcwb_synth.qlik.cells import Cells, json_cells, legacy_cells
+from cdcwb_synth.qlik.cells import Cells, json_cells
 from cdcwb_synth.qlik.columns import Layout
 from cdcwb_synth.qlik.schemas import OPERATIONS
 
-__all__ = ["AvroForm", "Form", "Heads", "JsonForm", "LegacyForm", "Settings", "Texts"]
+__all__ = ["AvroForm", "Form", "Heads", "JsonForm", "Settings", "Texts"]
 
 Texts = list[str | None]
 
-_LETTERS: Final = {"REFRESH": "F", "INSERT": "I", "UPDATE": "U", "DELETE": "D"}
 _CODES: Final = {name: long(number) for number, name in enumerate(OPERATIONS)}
 _PRESENT: Final = b"\x02"
 _REMEMBERED: Final = 8192
 _SHORT: Final = tuple(chr(2 * size) for size in range(64))
 """What precedes a string of less than 64 bytes in Avro: its length as a zigzag varint, one byte of ASCII."""
-_LEGACY: Final = ("task_name", "table", "schema", "op", "stream_position", "change_seq", "ts")
 
 
 @dataclass(slots=True)
@@ -198,39 +195,6 @@ class JsonForm(_Masked):
 
 def _quoted(text: str | None) -> str:
     return "null" if text is None else f'"{text}"'
-
-
-class LegacyForm:
-    """The JSON of Attunity 5 (§11.1): no masks, no transactions, NULL as a word."""
-
-    def __init__(self, layout: Layout, task: str, facts: tuple[str, ...] = ()) -> None:
-        self.mask_texts: dict[int | None, str | None] = {None: None}
-        self.cells = [legacy_cells(column) for column in layout.columns]
-        self.absent = [cells[None][0] for cells in self.cells]
-        self._texts = (task, layout.table.name, layout.table.schema)
-        self._header_names, self._load_names = (*_LEGACY, *facts), (*_LEGACY[:4], *facts)
-        task_name, table, schema = map(encode_basestring, self._texts)
-        self._begin = f'{{"task_name":{task_name},"table":{table},"schema":{schema},"op":"'
-
-    def record_type(self, heads: Heads) -> str:
-        """The letter of the operation."""
-        return _LETTERS[heads.operation]
-
-    def message(self, heads: Heads, row: Sequence[Any], before: Sequence[Any] | None) -> bytes:
-        """One line of JSON; a full load has no positions, and only an update the row before it."""
-        heading = ""
-        if heads.sequence:
-            heading = f',"stream_position":"{heads.position}","change_seq":"{heads.sequence}","ts":"{heads.timestamp}"'
-        other = "" if before is None else ',"bu_data":[' + ",".join(before) + "]"
-        image = ",".join(row)
-        return f'{self._begin}{_LETTERS[heads.operation]}"{heading},"data":[{image}]{other}}}'.encode()
-
-    def headers(self, heads: Heads) -> tuple[tuple[str, ...], Texts]:
-        """The names of the fields around the row and their values; a full load has no positions."""
-        texts: Texts = [*self._texts, _LETTERS[heads.operation]]
-        if not heads.sequence:
-            return self._load_names, texts
-        return self._header_names, [*texts, heads.position, heads.sequence, heads.timestamp]
 
 
 class AvroForm(_Masked):

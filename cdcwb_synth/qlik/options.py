@@ -19,7 +19,7 @@ HEADERS: Final = (
 )  # fmt: skip
 """The header columns of a change table that has the usual ones, in order."""
 
-_FORMS: Final = ("json-envelope", "json", *AVRO_FORMS, "legacy")
+_FORMS: Final = ("json-envelope", "json", *AVRO_FORMS)
 _CONTAINERS: Final = ("lines", "console", "documents", *BINARY_CONTAINERS)
 _NAMINGS: Final = ("topic", "key", "column", "message", "headers", "none")
 _PARTS: Final = ("timestamp", "partition", "offset", "headers", "key")
@@ -120,8 +120,6 @@ class KafkaOptions(QlikOptions):
         files = (self.tables + self.all_types if self.naming == "topic" else 1) * self.partitions
         if self.layout == "partitions" and files > 500:
             problems.append(f"{files} partitions would be as many open files; at most 500, or layout=stream")
-        if self.form == "legacy" and self.naming in ("headers", "message"):
-            problems.append("form legacy always names its table, so naming is topic, key, column or none")
         return problems
 
 

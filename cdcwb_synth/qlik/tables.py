@@ -13,7 +13,7 @@ from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import Row
 from cdcwb_synth.qlik.columns import Layout
 from cdcwb_synth.qlik.containers import Facts
-from cdcwb_synth.qlik.messages import AvroForm, Form, JsonForm, LegacyForm, Settings
+from cdcwb_synth.qlik.messages import AvroForm, Form, JsonForm, Settings
 from cdcwb_synth.qlik.metadata import column_rows, lineage, metadata_message, schema_id
 from cdcwb_synth.qlik.options import KafkaOptions
 from cdcwb_synth.qlik.registry import Registry
@@ -84,9 +84,6 @@ class Tables:
         named_in = options.naming if options.naming in ("message", "headers") else ""
         identifier = schema_id(self._seed, layout)
         external = f"{zlib.crc32(identifier.encode()):08x}" if options.generation == "external" else None
-        if options.form == "legacy":
-            legacy = LegacyForm(layout, options.task, self._facts)
-            return Table(layout, legacy, self._inferred(layout, None), topic, None)
         is_confluent = options.form == "confluent"
         text = data_schema(
             layout,
@@ -163,7 +160,7 @@ class Tables:
     def _named(self, layout: Layout) -> tuple[str | None, str | None, str]:
         """Schema, table and the place that tells them, of messages that name no metadata."""
         options, both = self._options, (layout.table.schema, layout.table.name)
-        if options.form == "legacy" or options.naming == "message":
+        if options.naming == "message":
             return *both, "message"
         if options.naming == "headers":
             return *both, "headers"

@@ -387,9 +387,7 @@ def test_a_flattened_event_with_its_schema_is_decoded_and_typed(tmp_path: Path) 
     assert (row["operation"], row["after"]) == ("UPDATE", {"id": "7", "day": "2023-12-09"})
     plan = plan_of(tmp_path / "messages.txt", "debezium")
     assert [column.name for column in plan.versions[0].columns] == ["id", "day"]
-    assert {one["setting"]: one["value"] for one in plan.detected}[
-        "operation"
-    ] == "inserts shown as updates"
+    assert {one["setting"]: one["value"] for one in plan.detected}["operation"] == "inserts shown as updates"
 
 
 @pytest.mark.parametrize("command", ["identify", "summary"])

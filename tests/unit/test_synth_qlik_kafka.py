@@ -47,13 +47,11 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "Confluent framing in containers of bytes, deflated": {
         "form": "confluent", "container": "avro", "tombstone_share": 0.4, "compression": "gzip", "naming": "key",
     },
-    "the legacy form": {"form": "legacy"},
     "lost and repeated messages": {
         "lost_share": 0.1, "duplicate_share": 0.1, "layout": "stream", "shuffle": 50, "container": "kcat",
     },
     "one message a file": {"form": "confluent", "container": "message", "refresh_rows": 2, "partitions": 2},
 }  # fmt: skip
-OPERATIONS = {"F": "REFRESH", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 Made = Callable[..., Path]
 
 
@@ -84,17 +82,9 @@ def described(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def legacy_row(pairs: list[dict[str, str]]) -> dict[str, str | None]:
-    return {name: None if value == "NULL" else value for pair in pairs for name, value in pair.items()}
-
-
 def images(one: dict[str, Any]) -> tuple[str, Any, Any, Any]:
     """Operation, row, row before, and headers of a data message."""
     body = one["body"]
-    if "op" in body:
-        heads = {n: body.get(n) for n in ("change_seq", "stream_position", "ts")}
-        before = body.get("bu_data")
-        return OPERATIONS[body["op"]], legacy_row(body["data"]), before and legacy_row(before), heads
     return body["headers"]["operation"], body["data"], body["beforeData"], body["headers"]
 
 
@@ -187,11 +177,8 @@ def check(
     assert row["key"] == ([(n, spelled(data[n], False, is_avro)) for n in keyed] or None)
     assert (version["schema_name"], version["table_name"]) == (row["schema_name"], row["table_name"])
     for name, value in heads.items():
-        if name in dict(row["headers"]):
-            spelt = value.hex().upper() if isinstance(value, bytes) else text(value)
-            assert dict(row["headers"])[name] == spelt
-        else:
-            assert value is None  # what a full load of the legacy form lacks
+        spelt = value.hex().upper() if isinstance(value, bytes) else text(value)
+        assert dict(row["headers"])[name] == spelt
     for name, value in message.facts.items():
         wanted = (
             f"{datetime.fromtimestamp(int(value) / 1000, UTC):%FT%T.%f}"[:23] + "Z" if name == "timestamp" else value

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from cdcwb_synth import generate
 from cdcwb_synth.catalogue import Table, TableVersion
 from cdcwb_synth.qlik.avro import avro_cells, float_text, long, string
-from cdcwb_synth.qlik.cells import json_cells, legacy_cells
+from cdcwb_synth.qlik.cells import json_cells
 from cdcwb_synth.qlik.columns import Layout, described
-from cdcwb_synth.qlik.messages import AvroForm, Heads, JsonForm, LegacyForm, Settings
+from cdcwb_synth.qlik.messages import AvroForm, Heads, JsonForm, Settings
 from cdcwb_synth.qlik.schemas import data_schema
 from cdcwb_synth.values import Column, Type
 from tests.synth_qlik import bits, messages, truth
@@ -95,19 +95,6 @@ def test_a_full_load_of_2018_has_empty_texts_and_an_external_id_that_is_null() -
             "changeMask": None, "columnMask": None, "externalSchemaId": None,
         },
     }  # fmt: skip
-
-
-def test_the_legacy_form_is_made_of_objects_with_one_key() -> None:
-    form = LegacyForm(Layout(STOCK), "t1")
-    value = form.message(HEADS, rendered(form, 7, "quartz"), rendered(form, 7, None))
-    assert json.loads(value) == {
-        "task_name": "t1", "table": "stock", "schema": "shop", "op": "U",
-        "stream_position": HEADS.position, "change_seq": HEADS.sequence, "ts": HEADS.timestamp,
-        "data": [{"id": "7"}, {"name": "quartz"}], "bu_data": [{"id": "7"}, {"name": "NULL"}],
-    }  # fmt: skip
-    load = json.loads(form.message(Heads("REFRESH"), rendered(form, 7, "x"), None))
-    assert list(load) == ["task_name", "table", "schema", "op", "data"]
-    assert load["op"] == "F"
 
 
 @pytest.mark.parametrize(("columns", "size"), [(3, 1), (7, 1), (8, 2), (16, 3), (117, 15), (1024, 129)])
@@ -226,7 +213,6 @@ def test_a_value_is_written_in_the_type_that_replicate_has_for_it(
     assert f"{one.type} {one.length}" == kind
     quote = "" if one.type.startswith(("INT", "REAL", "BOOL")) else '"'
     assert json_cells(one)[value] == (f'"c":{quote}{json_text}{quote}', json_text)
-    assert legacy_cells(one)[value] == (f'{{"c":"{json_text}"}}', json_text)
     assert json_cells(one)[None] == ('"c":null', None)
     wire, text = avro_cells(one, True)[value]
     assert text == avro_text

@@ -274,7 +274,6 @@ def test_what_is_not_told_is_where_the_options_say(tmp_path: Path) -> None:
         ("qlik-kafka", {"schema_kinds": " "}, "names none"),
         ("qlik-kafka", {"console_parts": "key,tpoic"}, "'tpoic' is not one of"),
         ("qlik-kafka", {"tables": 300}, "as many open files"),
-        ("qlik-kafka", {"form": "legacy", "naming": "headers"}, "always names its table"),
         ("qlik-kafka", {"start": "noon"}, "no ISO 8601 time"),
         ("qlik-kafka", {"update_share": 0.9, "delete_share": 0.9}, "more than 1"),
         ("qlik-change-table", {"form": "json"}, "unknown option 'form'"),
