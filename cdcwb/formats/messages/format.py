@@ -294,7 +294,11 @@ class MessageFormat(BaseFormat):
 
     def beginning(self, path: str, given: Mapping[str, Any]) -> tuple[Container, Messages | None]:
         """What a file is, and its first messages; a container of a kind that only this format reads is its own."""
-        return _beginning(path, info_of(path), tuple(sorted(given.items())))
+        try:
+            info = info_of(path)
+        except OSError as error:
+            raise CaptureError(f"cannot be read ({error.strerror or error})", path=path) from error
+        return _beginning(path, info, tuple(sorted(given.items())))
 
     def begins(self, plan: Any) -> Iterator[int]:
         """See :meth:`cdcwb.formats.dissector.Format.begins`."""
