@@ -388,7 +388,6 @@ _QLIK_KAFKA: Final = (
     _unknown_option("qlik-kafka", "registri", "registry"),
     _of_another("qlik-kafka", "delimiter"),
     _wrong_value("qlik-kafka", "container=box", "lines", "parquet"),
-    _wrong_value("qlik-kafka", "prefix=be5", "be4", "Did you mean 'be8'?"),
     _wrong_value("qlik-kafka", "encoding=rot13", "base64", "hex"),
     _wrong_value("qlik-kafka", "table_from=nowhere", "topic", "record_headers"),
     _wrong_value("qlik-kafka", "mask_order=up", "big", "little"),

@@ -70,7 +70,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of messages whose schemas are in the folder ``registry``: ``capture`` has those of
     some topics, and ``more`` the others."""
     folder = tmp_path_factory.mktemp("credentials") / "made"
-    generate("qlik-kafka", changes=60, seed=3, to=folder, form="confluent", container="prefixed")
+    generate("qlik-kafka", changes=60, seed=3, to=folder, form="confluent", container="kcat")
     (folder / "more").mkdir()
     files = sorted((folder / "capture").iterdir())
     for file in files[1::2]:

@@ -26,7 +26,7 @@ from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.uploads import delivered_to, names_below
 from cdcwb.xds.snapshot import read_table
 from tests.containers import encoded
-from tests.kafka import AFTER, BEFORE, STOCK, WRITTEN, avro_record, enveloped, framed, metadata, record
+from tests.kafka import AFTER, BEFORE, STOCK, avro_record, enveloped, framed, metadata, record
 from tests.local import read
 from tests.made import IN_DATA, generate
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
@@ -267,6 +267,7 @@ CODE     0  4  0 0 0 0 0  4  4  4 0 0 0 0 1 0 1 0
 End of definition
 """
 AVRO = avro_record(STOCK, AFTER, BEFORE)
+IN_LINES = {"container": "lines", "encoding": "base64"}
 SIDE_FILES = [
     ("qlik-kafka", "registry", "registry", "registry/42.avsc", STOCK, encoded(framed(42, AVRO))),
     ("qlik-kafka", "avro_schema", "stock.avsc", "stock.avsc", STOCK, encoded(AVRO)),
@@ -290,7 +291,7 @@ def test_options_that_name_files_and_folders_take_urls(
     local = str(tmp_path / "objects")
 
     def shown(root: str, **options: str) -> list[str]:
-        found = read(f"{root}/capture", format=format, **(WRITTEN if format == "qlik-kafka" else {}) | options)
+        found = read(f"{root}/capture", format=format, **(IN_LINES if format == "qlik-kafka" else {}) | options)
         return [repr(row).replace(root, "") for row in found.to_pylist()]
 
     found = shown(url, **{option: f"{url}/beside/{named}"})
