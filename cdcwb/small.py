@@ -25,7 +25,7 @@ from cdcwb.formats.old.clock import of_sequences
 from cdcwb.formats.old.findings import EVENTS, PROBLEMS, across, find, in_splits, sections
 from cdcwb.formats.old.halves import WHOLE
 from cdcwb.formats.old.headers import Patches
-from cdcwb.formats.old.protocols import Halved, Halving, Joining
+from cdcwb.formats.old.protocols import Halving, Joining
 from cdcwb.formats.old.sections import patches
 from cdcwb.formats.old.summaries import summarised
 from cdcwb.formats.requests import problem_rows, select
@@ -161,9 +161,9 @@ class Small:
     def _assembler(self) -> Assembler:
         """Changes and transactions of the events of all splits."""
         form, plan = self._format, self._plan
-        sources: list[tuple[Read, Halved]] = [(partial(form.read, plan, split), WHOLE) for split in self._splits]
-        if isinstance(form, Halving):
-            sources = [(partial(form.read_together, plan, split), form.halved(plan, split)) for split in self._splits]
+        halved = [form.halved(plan, split) if isinstance(form, Halving) else WHOLE for split in self._splits]
+        reads: list[Read] = [partial(form.read, plan, split) for split in self._splits]
+        sources = list(zip(reads, halved, strict=True))
         return Assembler(form, self._planned.keys, sources)
 
     def ends(self) -> pa.Table:
@@ -206,9 +206,8 @@ class Small:
         form, plan = self._format, self._plan
         found: dict[str, Any] = defaultdict(list)
         assembles, known = in_splits(form, plan), self._patches()
-        every = form.read_together if isinstance(form, Halving) else form.read
         for split in self._splits:
-            read, patch = partial(every, plan, split), known.patch(split, partial(form.read, plan))
+            read, patch = partial(form.read, plan, split), known.patch(split, partial(form.read, plan))
             for name, rows in find(form, plan, split if assembles else None, read, Wanted(), patch):
                 found[name].append(rows)
         events = [rows for name in EVENTS for rows in found.pop(name, [])]

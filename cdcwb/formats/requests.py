@@ -28,6 +28,7 @@ __all__ = [
     "problem_rows",
     "request_schema",
     "select",
+    "selected",
     "versions_of",
     "with_problems",
     "without",
@@ -128,8 +129,8 @@ def _severities() -> tuple[pa.Array, pa.Array]:
 # --- selecting --------------------------------------------------------------------------------------------------------
 
 
-def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The requested events, if any."""
+def selected(batch: pa.RecordBatch, wanted: Wanted) -> pa.Array | None:
+    """A mask of the requested events; None: all."""
     keep: pa.Array | None = None
     conditions = []
     if wanted.drop_malformed:
@@ -148,6 +149,12 @@ def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         conditions.append(pc.or_(pc.is_in(table, names), pc.fill_null(pc.is_in(full, names), False)))
     for condition in conditions:
         keep = condition if keep is None else pc.and_(keep, condition)
+    return keep
+
+
+def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The requested events, if any."""
+    keep = selected(batch, wanted)
     chosen = batch if keep is None else batch.filter(keep)
     if chosen.num_rows:
         yield chosen

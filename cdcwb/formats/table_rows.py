@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Final
@@ -44,7 +44,7 @@ from cdcwb.formats.dissector import (
 from cdcwb.formats.files import list_files
 from cdcwb.formats.moments import Zone, moments, to_utc
 from cdcwb.formats.old.protocols import Halved
-from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, versions_of
+from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.tabular.file import (
     BROKEN,
@@ -62,6 +62,7 @@ from cdcwb.formats.tabular.file import (
     stem_of,
     tokens_of,
 )  # fmt: skip
+from cdcwb.formats.tabular.file import EVERYTHING as WHOLE_FILE
 from cdcwb.formats.tabular.format import TabularFormat, gap_event, gap_events, inspect_gap, parts_of_rows, woven
 from cdcwb.formats.tabular.parts import Part, find_part, read_parts
 from cdcwb.formats.tabular.positions import RowScan, Split, row_kinds, splits_of
@@ -72,13 +73,15 @@ from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Kind, OffsetUnit, Operation, Problem
 from cdcwb.words import visible
 
-__all__ = ["Options", "RowBatch", "TableRows"]
+__all__ = ["Options", "Plan", "RowBatch", "TableFile", "TableRows", "arrow_type"]
 
 Bools = npt.NDArray[np.bool_]
 
 _FILES: Final = 8  # that are looked at to recognise a capture
 _SIBLINGS: Final = 16  # files of a folder that are looked at to inspect a row
 _SPLIT_SIZE: Final = 32 << 20
+_LONGEST: Final = 1000  # characters of a sentence
+_SHOWN: Final = 40  # digits of bytes in a sentence
 _SCANNED: Final = Wanted(images=False, columns=frozenset({"kind", "operation", "position", "problems"}))
 _OPTIONS: Final = {
     "table": "schema.table of all rows: auto (from the names of files), or the name",
@@ -89,13 +92,17 @@ _OPTIONS: Final = {
 }
 
 
+_WIDER: Final = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
+"""Types with all values of unsigned numbers of so many bits."""
+
+
 @dataclass
 class RowBatch:
-    """Some rows of one file. ``columns``: the data columns of the file, in order; ``wanted`` has the columns of events
-    that will be used; ``problems`` and ``is_malformed`` are by the number of the row."""
+    """Some rows of one file. ``wanted`` has the columns of events that will be used; ``problems`` and ``is_malformed``
+    are by the number of the row."""
 
     rows: Rows[Names]
-    columns: Sequence[str]
+    file: TableFile
     wanted: Wanted
     problems: dict[int, list[dict[str, str]]] = field(default_factory=dict)
     is_malformed: set[int] = field(default_factory=set)
@@ -107,6 +114,11 @@ class RowBatch:
     def names(self) -> tuple[str, ...]:
         """All columns of the rows."""
         return self.rows.layout.names
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The data columns of the file, in order."""
+        return self.file.columns
 
     def text(self, name: str) -> pa.StringArray:
         """A column as texts, bytes as hexadecimal digits; null for NULL, and if the rows lack the column."""
@@ -138,7 +150,7 @@ class RowBatch:
         """Adds a problem to rows that are not malformed; ``sentence`` gives that of a row."""
         for row in np.flatnonzero(rows).tolist():
             if row not in self.is_malformed:
-                found = {"code": str(code), "detail": visible(sentence(row), 300)}
+                found = {"code": str(code), "detail": visible(sentence(row), _LONGEST)}
                 self.problems.setdefault(row, []).append(found)
 
     def malformed(self, rows: Bools, sentence: Callable[[int], str]) -> None:
@@ -163,11 +175,26 @@ class Options:
 
 @dataclass(slots=True, kw_only=True)
 class TableFile(FileEntry):
-    """One file: its table, data columns in order, and the key of its table version (None: it is not a table)."""
+    """One file: its table, data columns in order, and the key of its table version (None: it is not a table).
+    ``options``: those of the format, given or detected; ``key``: its key columns; ``upper``: the indexes of
+    columns whose bytes are written in upper case."""
 
     table: TableName
     columns: tuple[str, ...] = ()
     version: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+    upper: frozenset[int] = frozenset()
+
+    @property
+    def paired(self) -> tuple[str, Any]:
+        """What is equal for files that may have the other halves of its updates."""
+        return self.path.rpartition("/")[0], self.version
+
+    def is_wanted(self, wanted: Wanted) -> bool:
+        """Whether it may have rows of the requested tables."""
+        tables = wanted.tables
+        return tables is None or self.version is None or not tables.isdisjoint((self.table.table, self.table.label))
 
 
 @dataclass(slots=True)
@@ -203,7 +230,8 @@ class TableRows(TabularFormat):
     """A format whose records are rows of a table of committed changes, with header columns and data columns.
 
     A format sets ``name``, ``meanings`` (of its header columns, by their names) and, with a description each,
-    ``own_options``; and it has the methods :meth:`claims` and :meth:`events`.
+    ``own_options``; and it has the methods :meth:`claims` and :meth:`events`. ``examines``: whether it detects settings
+    from the first rows of files (:meth:`examine`, :meth:`settle`); ``scanned``: what the first pass needs of events.
     """
 
     own_options: ClassVar[Mapping[str, str]] = {}
@@ -211,6 +239,8 @@ class TableRows(TabularFormat):
     counted: ClassVar[Mapping[str, str]] = {}
     pairing = Pairing.POSITION
     names_keys = False
+    examines = False
+    scanned = _SCANNED
     plan_type, options_type = Plan, Options
 
     # --- what a format gives ------------------------------------------------------------------------------------------
@@ -222,7 +252,7 @@ class TableRows(TabularFormat):
     def events(self, rows: RowBatch, options: Mapping[str, str]) -> Mapping[str, Any]:
         """The columns of :data:`cdcwb.model.EVENTS` that rows give, each as an array or as the value of all rows: at
         least ``kind`` and ``operation``. A row is the before image of a DELETE and of the kind BEFORE, else an after
-        image. Location, table, headers and images are added. ``options`` are the given ones among ``own_options``."""
+        image. Location, table, key, headers and images are added. ``options`` are those of the file."""
         raise NotImplementedError
 
     def header(self, columns: Sequence[str], options: Mapping[str, str]) -> list[str]:
@@ -244,12 +274,29 @@ class TableRows(TabularFormat):
         it."""
         return {}
 
+    def examine(self, known: Any, index: int, rows: RowBatch) -> tuple[Any, bool]:
+        """The evidence from the first rows of a file, with that from preceding rows (``known``, None without any); and
+        whether more rows are needed. ``index``: of the file in the capture."""
+        return known, False
+
+    def settle(self, plan: Plan, examined: Sequence[tuple[TableFile, Any]]) -> None:
+        """Completes a plan by the evidence from its files."""
+
+    def note(self, plan: Plan, entry: TableFile) -> str:
+        """A remark on a row of a file."""
+        return f"table version {entry.version}"
+
+    def row_meaning(self, entry: TableFile, event: Mapping[str, Any]) -> str:
+        """The meaning of a row."""
+        problems = event["problems"] or [{"detail": f"a row of {entry.table.label}"}]
+        return str(problems[0]["detail"])
+
     # --- the plan -----------------------------------------------------------------------------------------------------
 
     @property
     def options(self) -> Mapping[str, str]:  # type: ignore[override]
         """The description of every option."""
-        return {**_OPTIONS, **self.own_options}
+        return {**self.own_options, **{name: text for name, text in _OPTIONS.items() if name not in self.own_options}}
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
         """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
@@ -264,7 +311,7 @@ class TableRows(TabularFormat):
             given={name: str(value) for name, value in given.items() if name in {"table", *self.own_options}},
         )
 
-    def _probe(self, options: Options, path: str) -> FileProbe:
+    def probe(self, options: Options, path: str) -> Any:
         """The kind of a file; one without the format's columns is broken."""
         found = probe_file(path, dialect_options=options.tokens, charset=options.charset, limit=0)
         if found.kind == BROKEN or (found.names is not None and self.claims(found.names)):
@@ -278,7 +325,7 @@ class TableRows(TabularFormat):
         try:
             checked = self.parse_options({name: options[name] for name in options if name in ("charset", *TOKENS)})
             for path in paths[:_FILES]:
-                found = self._probe(checked, path)
+                found = self.probe(checked, path)
                 if found.kind != BROKEN:
                     return self._recognition(path, found.columns, found.kind)
         except CaptureError as reason:
@@ -295,12 +342,13 @@ class TableRows(TabularFormat):
         header = ", ".join(self.header(columns, {})[:8])
         return Recognition(0.98, [f"{what} ({shape}) has the header columns {header}"], shape)
 
-    def _draft(self, probes: Sequence[FileProbe], options: Options) -> Plan:
+    def draft(self, probes: Sequence[Any], options: Options) -> Plan:
         """A plan without splits. Files of a table with the same columns and types are of one version."""
         plan, known = Plan(options), dict[Any, str]()
         for index, probe in enumerate(probes):
             table, why = self.table(probe.path, [one.path for one in probes], options.given)
             entry = TableFile(probe=probe.without_rows(), size=probe.size, problem=probe.problem, table=table)
+            entry.options = options.given
             plan.files.append(entry)
             if probe.problem is not None:
                 code = Problem.MALFORMED if probe.kind == BROKEN else Problem.TRUNCATED
@@ -329,9 +377,9 @@ class TableRows(TabularFormat):
 
     def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
         """See :meth:`cdcwb.formats.dissector.Format.plan`."""
-        plan = self._draft(run(partial(self._probe, options), paths), options)
+        plan = self.draft(run(partial(self.probe, options), paths), options)
         stretches = cut(plan.files, options.split_size)
-        scans = scan_all(stretches, partial(self._scan, options.given), run)
+        scans = scan_all(stretches, self._scan, run)
         counts = Counter[str]()
         for stretch, scan in zip(stretches, scans, strict=True):
             entry = plan.files[stretch.index]
@@ -349,19 +397,23 @@ class TableRows(TabularFormat):
             counts.update(self.count(joined(one[2], two[1])) if one[0] == two[0] else {})
         for name, number in counts.items():
             plan.detected += [detected_row(name, str(number), self.counted[name], overridden=False)] if number else []
-        groups = [(entry.path.rpartition("/")[0], entry.version) for entry in plan.files]
-        plan.splits = splits_of(groups, stretches, scans)
+        plan.splits = splits_of([entry.paired for entry in plan.files], stretches, scans)
         plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
+        self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(stretches, scans, strict=True)])
         if options.mode == "FAILFAST":
             fail_fast(stretches, scans)
         return plan
 
-    def _scan(self, given: Mapping[str, str], stretch: Stretch) -> RowScan:
-        """The first pass over a stretch."""
+    def _scan(self, stretch: Stretch) -> RowScan:
+        """The first pass over a stretch. The same rows of a file are examined wherever it is split."""
         entry: Any = stretch.entry
-        found = RowScan(stretch.start, stretch.stop)
-        for part in read_stretch(stretch, found, Names(entry.probe.columns), Names):
-            for events in self._of_part(entry, stretch.index, given, part, _SCANNED):
+        found, examine = RowScan(stretch.start, stretch.stop), self.examines and stretch.start == 0
+        if examine and not stretch.alone:
+            found.evidence, examine = self._examined(entry, stretch.index), False
+        for part in read_stretch(stretch, found, Names(entry.probe.columns), Names, entry.upper):
+            if examine:
+                found.evidence, examine = self._examine_part(found.evidence, entry, stretch.index, part)
+            for events in self._of_part(entry, stretch.index, part, self.scanned):
                 found.take(events, self.count)
             found.rows += sum(len(indices) for indices, _ in part.rows)
             if part.unit is OffsetUnit.ROW:
@@ -371,49 +423,87 @@ class TableRows(TabularFormat):
 
     def make_row_plan(self, name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
         """See :meth:`cdcwb.formats.dissector.RowFormat.plan_rows`."""
-        columns = pa.schema([one for one in schema if one.name != ROW])
-        names = named(columns.names)
+        plan = self.draft([self.probe_rows(name, pa.schema([one for one in schema if one.name != ROW]))], options)
+        scans = list(map(pickle.loads, run(partial(self._scan_rows, plan.files[0]))))
+        plan.facts = {"records": sum(scan.rows for scan in scans)}
+        self.settle(plan, [(plan.files[0], scan.evidence) for scan in scans])
+        return plan
+
+    def probe_rows(self, name: str, schema: pa.Schema) -> Any:
+        """The facts of a table of rows. Raises CaptureError for one that is not of the format."""
+        names = named(schema.names)
         if not self.claims(names):
             raise CaptureError(f"expected the header columns of {self.name}, found {', '.join(names)}", path=name)
-        plan = self._draft([FileProbe(name, "rows", names, len(names), schema=columns)], options)
-        plan.facts = {"records": sum(map(pickle.loads, run(_count)))}
-        return plan
+        return FileProbe(name, "rows", names, len(names), schema=schema)
+
+    def _scan_rows(self, entry: TableFile, batches: Iterator[pa.RecordBatch]) -> bytes:
+        """The pickled result of the first pass over some rows of a table."""
+        found, examine, probe = RowScan(0, 0), self.examines, entry.probe
+        for batch in batches:
+            found.rows += batch.num_rows
+            parts = parts_of_rows(probe.path, [batch], Names(probe.columns), entry.upper) if examine else iter(())
+            while examine and (part := next(parts, None)) is not None:
+                found.evidence, examine = self._examine_part(found.evidence, entry, 0, part)
+        return pickle.dumps(found)
+
+    def _examined(self, entry: TableFile, index: int) -> Any:
+        """The evidence from the first rows of a file."""
+        evidence, examine, probe = None, True, entry.probe
+        parts = read_parts(
+            probe, Names(probe.columns), 0, len(probe.groups) or probe.size or WHOLE_FILE, Names, entry.upper
+        )
+        while examine and (part := next(parts, None)) is not None:
+            evidence, examine = self._examine_part(evidence, entry, index, part)
+        return evidence
+
+    def _examine_part(self, known: Any, entry: TableFile, index: int, part: Part[Names]) -> tuple[Any, bool]:
+        more = True
+        for _, rows in part.rows:
+            known, more = self.examine(known, index, RowBatch(rows, entry, EVERYTHING))
+        return known, more
 
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
         for split in plan.splits:
             entry = plan.files[split.file]
-            yield [Piece((entry.path,), repr((entry, split.start, split.stop, sorted(plan.options.given.items()))))]
+            yield [Piece((entry.path,), repr((entry, split.start, split.stop)))]
 
     def halved(self, plan: Plan, split: int) -> Halved:
         """See :class:`cdcwb.formats.old.protocols.Halving`."""
         return plan.splits[split].halved
 
-    def read_together(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """See :class:`cdcwb.formats.old.protocols.Halving`."""
-        return self.read(plan, split, wanted)
-
     # --- events -------------------------------------------------------------------------------------------------------
 
     def read_split(self, plan: Plan, split: Split, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of a split."""
-        return (events for part in _parts(plan, split) for events in self.events_of(plan, split.file, part, wanted))
+        if plan.files[split.file].is_wanted(wanted):
+            for part in _parts(plan, split):
+                yield from self.events_of(plan, split.file, part, wanted)
 
     def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part[Names]]:
         """The rows of numbered batches."""
-        probe = plan.files[0].probe
-        return parts_of_rows(probe.path, batches, Names(probe.columns))
+        entry = plan.files[0]
+        return parts_of_rows(entry.path, batches, Names(entry.probe.columns), entry.upper)
 
     def events_of(self, plan: Plan, file: int, part: Part[Names], wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The requested events of a part."""
-        for batch in self._of_part(plan.files[file], file, plan.options.given, part, wanted):
+        for batch in self._of_part(plan.files[file], file, part, wanted):
             yield from select(batch, wanted)
 
-    def _of_part(
-        self, entry: TableFile, file: int, given: Mapping[str, str], part: Part[Names], wanted: Wanted
-    ) -> Iterator[pa.RecordBatch]:
-        batches = [self._of_rows(entry, file, given, rows, part.unit, wanted) for _, rows in part.rows]
-        order = [indices for indices, _ in part.rows]
+    def _of_part(self, entry: TableFile, file: int, part: Part[Names], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        given = {"kind": wanted.kinds, "transaction_id": wanted.transactions, "changed_at": wanted.timed or None}
+        conditions = [name for name, condition in given.items() if condition is not None]
+        batches, order = [], []
+        for indices, rows in part.rows:
+            if conditions:
+                narrow = replace(wanted, images=False, columns=frozenset({"kind", *conditions}))
+                keep = selected(self._of_rows(entry, file, rows, part.unit, narrow), wanted)
+                at = np.flatnonzero(as_array(pc.fill_null(keep, False)))
+                if not len(at):
+                    continue
+                indices, rows = indices[at], rows.take(at)
+            batches.append(self._of_rows(entry, file, rows, part.unit, wanted))
+            order.append(indices)
         if part.gaps:
             batches.append(gap_events(part, part.gaps, wanted, **self._common(entry, file)))
             order.append(np.array([gap.index for gap in part.gaps], np.int64))
@@ -424,17 +514,19 @@ class TableRows(TabularFormat):
         return {"format": self.name, "file": entry.path, "file_index": file, **names}
 
     def _of_rows(
-        self, entry: TableFile, file: int, given: Mapping[str, str], rows: Rows[Names], unit: OffsetUnit, wanted: Wanted
+        self, entry: TableFile, file: int, rows: Rows[Names], unit: OffsetUnit, wanted: Wanted
     ) -> pa.RecordBatch:
         """The events of rows."""
-        batch = RowBatch(rows, entry.columns, wanted)
+        batch = RowBatch(rows, entry, wanted)
         count, names = len(batch), batch.names
-        columns = {**self._common(entry, file), "table_version": entry.version, **self.events(batch, given)}
+        columns = {**self._common(entry, file), "table_version": entry.version, **self.events(batch, entry.options)}
         columns |= {"offset": pa.array(rows.offset), "length": pa.array(rows.length), "offset_unit": str(unit)}
-        for place, name in enumerate(names):
-            garbled = np.zeros(count, np.bool_)
-            garbled[rows.garbled(place)] = True
-            batch.problem(garbled, Problem.CHARSET, partial(_garbled, name))
+        for place in range(len(names)):
+            at = rows.garbled(place)
+            if len(at):
+                garbled = np.zeros(count, np.bool_)
+                garbled[at] = True
+                batch.problem(garbled, Problem.CHARSET, partial(_garbled, rows, place, entry.probe.charset))
         if batch.is_malformed:
             is_row = ~np.isin(np.arange(count), list(batch.is_malformed))
             columns["kind"] = pc.if_else(is_row, _array(columns["kind"], pa.string(), count), str(Kind.MALFORMED))
@@ -442,13 +534,18 @@ class TableRows(TabularFormat):
                 texts = _array(columns.get(name), pa.string(), count)
                 columns[name] = pc.if_else(is_row, texts, pa.scalar(None, pa.string()))
         kind, operation = (_array(columns[name], pa.string(), count) for name in ("kind", "operation"))
-        header = set(self.header(names, given))
+        header = set(self.header(names, entry.options))
         data = [place for place, name in enumerate(names) if name not in header]
-        for image, chosen in _images(kind, operation).items():
+        images = _images(kind, operation)
+        if entry.key and wanted.needs("key"):
+            places, chosen = [names.index(name) for name in entry.key if name in names], np.logical_or(*images.values())
+            texts = rows.texts(places, np.flatnonzero(chosen))
+            columns["key"] = maps_of([names[place] for place in places], texts, chosen & bool(places))
+        for image, chosen in images.items():
             if wanted.images and wanted.needs(image):
                 texts = rows.texts(data, np.flatnonzero(chosen))
                 columns[image] = maps_of([names[place] for place in data], texts, chosen)
-        if header and wanted.needs("headers"):
+        if header and "headers" not in columns and wanted.needs("headers"):
             places = [place for place, name in enumerate(names) if name in header]
             columns["headers"] = maps_of([names[at] for at in places], rows.texts(places), np.ones(count, np.bool_))
         columns["raw"] = rows.raw() if wanted.raw else None
@@ -464,7 +561,7 @@ class TableRows(TabularFormat):
         if not found:
             raise no_table(request, (one.table.label for one in plan.versions))
         columns = (
-            (name, pa.string() if source is None else _arrow_type(source))
+            (name, pa.string() if source is None else arrow_type(source))
             for version in versions_of(found, request)
             for name, source in version.types.items()
         )
@@ -472,7 +569,9 @@ class TableRows(TabularFormat):
 
     def read_typed(self, plan: Plan, split: Split, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a split as typed columns."""
-        return (rows for part in _parts(plan, split) for rows in self.typed_part(plan, split.file, part, request))
+        if plan.files[split.file].is_wanted(Wanted(tables=frozenset({request.name}))):
+            for part in _parts(plan, split):
+                yield from self.typed_part(plan, split.file, part, request)
 
     def typed_part(self, plan: Plan, file: int, part: Part[Names], request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as typed columns."""
@@ -483,7 +582,7 @@ class TableRows(TabularFormat):
         types = list(schema.field(images[0]).type)
         made, order = [], []
         for indices, rows in part.rows:
-            events = self._of_rows(entry, file, plan.options.given, rows, part.unit, wanted)
+            events = self._of_rows(entry, file, rows, part.unit, wanted)
             columns = [_typed(rows, one) for one in types]
             arrays = [events[name] for name in schema.names if name not in images]
             for image, chosen in _images(events["kind"], events["operation"]).items():
@@ -499,30 +598,41 @@ class TableRows(TabularFormat):
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """See :meth:`cdcwb.formats.dissector.Format.inspect`. Versions are numbered by the files of the folder."""
         checked = self.parse_options(options)
-        paths = list_files(folders_of(path)[0])[:_SIBLINGS]
-        probes = [self._probe(checked, one) for one in (paths if path in paths else [path, *paths])]
-        plan = self._draft([one for one in probes if one.kind != BROKEN or one.path == path], checked)
+        paths = [
+            one for one in list_files(folders_of(path)[0]) if self.side_file is None or not self.side_file.search(one)
+        ]
+        paths = paths[:_SIBLINGS]
+        plan = self.draft(
+            [self.probe(checked, one) for one in (paths if path in paths else [path, *paths])],
+            checked,
+        )
         entry = next(one for one in plan.files if one.path == path)
         is_parquet = entry.probe.kind == PARQUET
         count = sum(number for number, _ in entry.probe.groups) if is_parquet else entry.size
         if offset < 0 or (count and offset >= count):
             raise CaptureError(f"the file has {count} {'rows' if is_parquet else 'bytes'}", path=path, offset=offset)
-        part, index = find_part(entry.probe, Names(entry.probe.columns), offset, Names)
-        gap = inspect_gap(path, part, index, lambda gap: gap_event(part, gap, EVERYTHING, **self._common(entry, 0)))
+        if self.examines:
+            self.settle(plan, [(one, self._examined(one, at)) for at, one in enumerate(plan.files)])
+        part, segment = find_part(entry.probe, Names(entry.probe.columns), offset, Names, entry.upper)
+        gap = inspect_gap(path, part, segment, lambda gap: gap_event(part, gap, EVERYTHING, **self._common(entry, 0)))
         if gap is not None:
             return gap
-        indices, rows = next((indices, rows) for indices, rows in part.rows if index in indices)
-        rows = rows.take(np.flatnonzero(indices == index))
-        (row,) = self._of_rows(entry, 0, checked.given, rows, part.unit, EVERYTHING).to_pylist()
-        record = row["raw"] or b""
-        fields = tuple(self._field(entry, record, cell) for cell in _cells(entry, rows, record))
-        code, meaning = (row["problems"] or [{"code": None, "detail": f"a row of {entry.table.label}"}])[0].values()
-        tree = Field("row", 0, len(record), record, None, meaning, fields, code)
+        indices, rows = next((indices, rows) for indices, rows in part.rows if segment in indices)
+        rows = rows.take(np.flatnonzero(indices == segment))
+        (row,) = self._of_rows(entry, 0, rows, part.unit, EVERYTHING).to_pylist()
+        tree = self.tree(entry, rows, row)
         event = {name: value for name, value in row.items() if value is not None}
-        note = f"table version {entry.version}"
-        return Inspection(path, row["offset"], row["length"], record, tree, event, note)
+        return Inspection(path, row["offset"], row["length"], tree.raw, tree, event, self.note(plan, entry))
 
-    def _field(self, entry: TableFile, record: bytes, cell: Cell) -> Field:
+    def tree(self, entry: TableFile, rows: Rows[Names], event: Mapping[str, Any]) -> Field:
+        """The field tree of one row."""
+        record = event["raw"] or b""
+        fields = tuple(self.field(entry, record, cell) for cell in _cells(entry, rows, record))
+        code = event["problems"][0]["code"] if event["problems"] else None
+        return Field("row", 0, len(record), record, None, self.row_meaning(entry, event), fields, code)
+
+    def field(self, entry: TableFile, record: bytes, cell: Cell) -> Field:
+        """One field of a row."""
         if cell.name in entry.columns:
             meaning = f"column {entry.columns.index(cell.name) + 1} of the table"
         else:
@@ -555,28 +665,30 @@ def _cells(entry: TableFile, rows: Rows[Names], record: bytes) -> list[Cell]:
     return [] if isinstance(cells, str) else cells
 
 
-def _garbled(name: str, row: int) -> str:
-    return f"{name}: expected text in the character set, found other bytes"
+def _garbled(rows: Rows[Names], place: int, charset: str, row: int) -> str:
+    digits = rows.text(place)[row].as_py()
+    shown = digits if len(digits) <= _SHOWN else f"{digits[:_SHOWN]}…"
+    return f"column {visible(rows.layout.names[place], 60)}: expected text in {charset}, found bytes {shown}"
 
 
 def _parts(plan: Plan, split: Split) -> Iterator[Part[Names]]:
-    probe = plan.files[split.file].probe
-    return read_parts(probe, Names(probe.columns), split.start, split.stop, Names)
-
-
-def _count(batches: Iterator[pa.RecordBatch]) -> bytes:
-    return pickle.dumps(sum(batch.num_rows for batch in batches))
+    entry = plan.files[split.file]
+    return read_parts(entry.probe, Names(entry.probe.columns), split.start, split.stop, Names, entry.upper)
 
 
 def _array(value: Any, kind: pa.DataType, count: int) -> pa.Array:
     """A column of events from an array, a list, or the value of all rows."""
     if isinstance(value, pa.Array):
         return value if value.type == kind else value.cast(kind)
+    if value is None:
+        return pa.nulls(count, kind)
     return pa.array(value, kind) if isinstance(value, list) else pa.repeat(pa.scalar(value, kind), count)
 
 
-def _arrow_type(kind: pa.DataType) -> pa.DataType:
+def arrow_type(kind: pa.DataType) -> pa.DataType:
     """The type of a column as Spark has it; text for others."""
+    if pa.types.is_unsigned_integer(kind):
+        return _WIDER[kind.bit_width]
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
     if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
@@ -593,4 +705,9 @@ def _typed(rows: Rows[Names], one: pa.Field) -> pa.Array:
     place = rows.layout.names.index(one.name)
     content = plain(rows.content(place))
     found = None if pa.types.is_string(content.type) or pa.types.is_string(one.type) else cast(content, one.type)
-    return parsed(rows.text(place), one.type) if found is None else found
+    if found is not None:
+        return found
+    texts, garbled = rows.text(place), rows.garbled(place)
+    if len(garbled) and not pa.types.is_string(one.type):  # digits of bytes that are not text
+        texts = pc.if_else(np.isin(np.arange(len(texts)), garbled), pa.scalar(None, pa.string()), texts)
+    return parsed(texts, one.type)

@@ -202,8 +202,6 @@ class Reader(DataSourceReader):
         part = self.options.get("part", "")
         read = partial(self._read, events)
         if part in ("findings", "unassembled"):
-            if isinstance(fmt, Halving) and split is not None:
-                read = partial(self._read, partial(fmt.read_together, plan, split))
             of = split if part == "findings" else None
             return find(fmt, plan, of, events if isinstance(fmt, Joining) else read, self.wanted, patch)
         split = split or 0
@@ -220,7 +218,7 @@ class Reader(DataSourceReader):
         part = self.options.get("part")
         halved = WHOLE
         if isinstance(fmt, Halving) and part in _DELIVERED:
-            events, halved = partial(fmt.read_together, plan, split), fmt.halved(plan, split)
+            halved = fmt.halved(plan, split)
         read = partial(self._read, events)
         if part == "joined" and isinstance(fmt, Joining):
             return fmt.read_changes(plan, split, self.wanted)

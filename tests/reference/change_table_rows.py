@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
 
-from cdcwb.formats.qlik_change_table import decode as sentences
-from cdcwb.formats.qlik_change_table.events import Context
-from cdcwb.formats.qlik_change_table.layout import CONTROL, HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
-from cdcwb.formats.qlik_change_table.plan import MaskSettings
-from cdcwb.formats.qlik_change_table.versions import control_row
+from cdcwb.formats.qlik_change_table.layout import HEADERS, LETTERS, LOAD, OPERATIONS
+from cdcwb.formats.qlik_change_table.masks import MaskSettings
 from cdcwb.formats.tabular.rows import Cell
 from cdcwb.model import Kind, Operation, Problem
+from cdcwb.words import visible
 
 Texts = Sequence[str | None]
 _Problems = list[tuple[Problem, str]]
@@ -29,6 +27,34 @@ _TIME: Final = re.compile(
 _SEQUENCE: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{19})", re.ASCII)
 _PARTITION: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)", re.ASCII)
 _KNOWN_SINCE: Final = datetime(1970, 1, 2, tzinfo=UTC)  # before that is what PostgreSQL says of the unknown (§2.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of a row's file. ``names``: the columns of the row; ``prefix``: that of its header columns, None
+    without any; ``columns``: the data columns of the file, in the order of the mask's bits."""
+
+    names: Sequence[str]
+    role: str
+    prefix: str | None
+    charset: str
+    columns: Sequence[str]
+    masks: MaskSettings | None
+    key: Sequence[str]
+
+    def is_header(self, name: str) -> bool:
+        """Is it a header column?"""
+        return self.prefix is not None and name.casefold().startswith(self.prefix.casefold())
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """The header columns that are documented, by what they are called there."""
+        found: dict[str, str] = {}
+        for name in self.names:
+            rest = name.casefold()[len(self.prefix or "") :]
+            if self.is_header(name) and rest in HEADERS:
+                found.setdefault(rest, name)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +73,28 @@ def event(texts: Texts, garbled: Sequence[int], context: Context) -> dict[str, A
     ``change_mask``, ``changed_columns``, ``key``, ``before``, ``after``, ``headers`` and ``problems``; None where the
     row says nothing. Never raises.
     """
-    names = context.layout.names
-    odd = [sentences.not_in_charset(names[place], context.charset, texts[place] or "") for place in garbled]
-    if context.role == CONTROL:
-        return _control(texts, odd, context)
+    names = context.names
+    odd = [(Problem.CHARSET, _charset(names[place], context.charset, texts[place] or "")) for place in garbled]
     problems: _Problems = []
-    known = {name: texts[place] for name, place in context.layout.known.items()}
+    by_name = dict(zip(names, texts, strict=True))
+    known = {name: by_name[column] for name, column in context.known.items()}
     for name in HEADERS:
         size = len((known.get(name) or "").encode())
-        if name in WIDTHS and name != "change_mask" and size > WIDTHS[name]:
-            problems.append(sentences.too_wide(name, WIDTHS[name], size))
+        if name != "change_mask" and size > (HEADERS[name].width or size):
+            problems.append(_too_wide(name, size))
     position = known.get("change_seq") or None
     if position is not None and sequence_time(position) is None:
-        problems.append(sentences.no_sequence(position))
+        expected = "35 digits, YYYYMMDDHHmmSShh and a number of 19"
+        problems.append((Problem.VALUE, f"change_seq: expected {expected}, found {visible(position, 60)!r}"))
     record_type, kind, operation = _operation(known, context, problems)
-    changed_at = _changed_at(known.get("timestamp"), problems)
-    headers = {names[place]: texts[place] for place in context.layout.header}
+    changed_at = _changed_at(context.known.get("timestamp", ""), known.get("timestamp"), problems)
+    headers = {name: by_name[name] for name in names if context.is_header(name)}
     if "partition_name" in known:
         begin, end = _partition(known["partition_name"] or None, position, problems)
         headers.setdefault("partition_begin", begin)
         headers.setdefault("partition_end", end)
     changed = _changed_columns(known.get("change_mask"), context, problems)
-    image = {names[place]: texts[place] for place in context.layout.data}
+    image = {name: text for name, text in by_name.items() if not context.is_header(name)}
     is_before = operation == Operation.DELETE or kind == Kind.BEFORE
     empty = operation == Operation.TRUNCATE
     key = {name: image[name] for name in context.key if name in image}
@@ -92,7 +118,7 @@ def event(texts: Texts, garbled: Sequence[int], context: Context) -> dict[str, A
 def said_by(cells: Sequence[Cell], context: Context) -> dict[str, Any]:
     """The event of a row that was cut into its fields; of fields of one name (in JSON) the last counts."""
     last = {cell.name: cell for cell in cells}
-    named = [last[name] for name in context.layout.names]
+    named = [last[name] for name in context.names]
     return event([cell.text for cell in named], [place for place, cell in enumerate(named) if cell.garbled], context)
 
 
@@ -100,19 +126,17 @@ def _listed(problems: _Problems) -> list[dict[str, str]] | None:
     return [{"code": str(code), "detail": detail} for code, detail in problems] or None
 
 
-def _control(texts: Texts, odd: _Problems, context: Context) -> dict[str, Any]:
-    names = context.layout.names
-    said = control_row(context.control or "", {name.casefold(): text for name, text in zip(names, texts, strict=True)})
-    time = time_of(said.time)
-    return {
-        "record_type": context.control,
-        "kind": str(Kind.CONTROL),
-        "operation": said.operation,
-        "position": said.position,
-        "changed_at": time,
-        "headers": dict(zip(names, texts, strict=True)),
-        "problems": _listed(([] if said.problem is None else [said.problem]) + odd),
-    }
+def _too_wide(name: str, size: int) -> tuple[Problem, str]:
+    most = HEADERS[name].width
+    return Problem.WIDTH, f"{name}: expected at most {most} byte{'s' if most != 1 else ''}, found {size}"
+
+
+def _charset(column: str, charset: str, digits: str) -> str:
+    return f"column {visible(column, 60)}: expected text in {charset}, found bytes {_short(digits)}"
+
+
+def _short(digits: str) -> str:
+    return digits if len(digits) <= 40 else f"{digits[:40]}…"
 
 
 def _operation(known: Mapping[str, str | None], context: Context, problems: _Problems) -> tuple[str | None, Kind, str]:
@@ -121,11 +145,19 @@ def _operation(known: Mapping[str, str | None], context: Context, problems: _Pro
         return "LOAD", Kind.CHANGE, str(Operation.REFRESH)
     letter, name = known.get("change_oper") or None, known.get("operation") or None
     by_letter, by_name = LETTERS.get(letter or ""), OPERATIONS.get(name or "")
+    found: _Problems = []
     if letter is not None and name is not None and by_letter is not by_name and by_name is not LETTERS["T"]:
-        odd_letter = by_letter is None and by_name is not None
-        problems.append((sentences.unknown_letter if odd_letter else sentences.contradiction)(letter, name))
+        one, two = repr(visible(letter, 20)), repr(visible(name, 20))
+        same = f"change_oper and operation: expected the same in both, found {one} and {two}"
+        listed = f"change_oper: expected I, U, D or B, found {one}; operation is {name}"
+        found.append((Problem.VALUE, listed if by_letter is None and by_name is not None else same))
     if by_letter is None and by_name is None and known.keys() & {"change_oper", "operation"}:
-        problems.append(sentences.unknown_operation(letter or name))
+        what = "an operation (I, U, D or B in change_oper, or its name in operation)"
+        none = letter is None and name is None
+        problems.append(
+            (Problem.VALUE, f"expected {what}, found {'none' if none else repr(visible(letter or name, 20))}")
+        )
+    problems += found
     meaning = by_name if by_letter is None or by_name is LETTERS["T"] else by_letter
     record_type = letter or name
     if meaning is None:
@@ -155,12 +187,12 @@ def time_of(text: str | None) -> datetime | None:
         return None
 
 
-def _changed_at(text: str | None, problems: _Problems) -> datetime | None:
+def _changed_at(column: str, text: str | None, problems: _Problems) -> datetime | None:
     if not text:
         return None
     time = time_of(text)
     if time is None:
-        problems.append(sentences.no_time(text))
+        problems.append((Problem.TIME_RANGE, f"{column}: expected a time, found {text!r}"))
         return None
     return None if time < _KNOWN_SINCE else time
 
@@ -196,11 +228,13 @@ def _partition(name: str | None, position: str | None, problems: _Problems) -> t
         return None, None
     span = partition_times(name)
     if span is None:
-        problems.append(sentences.no_partition(name))
+        expected = "YYYYMMDDTHHMMSS_YYYYMMDDTHHMMSS"
+        problems.append((Problem.VALUE, f"partition_name: expected {expected}, found {visible(name, 60)!r}"))
         return None, None
     time = None if position is None else sequence_time(position)
     if position is not None and time is not None and not span[0] <= time < span[1]:
-        problems.append(sentences.outside_partition(position, name))
+        found = f"expected a change_seq of partition {visible(name, 60)}, found {visible(position, 60)}"
+        problems.append((Problem.PARTITION, found))
     return span[0].replace(tzinfo=None).isoformat(), span[1].replace(tzinfo=None).isoformat()
 
 
@@ -240,14 +274,17 @@ def _changed_columns(text: str | None, context: Context, problems: _Problems) ->
         return None
     mask = mask_of(text, settings)
     if mask is None:
-        problems.append(sentences.no_mask(text))
+        expected = "hexadecimal digits or base64"
+        problems.append((Problem.MASK, f"change_mask: expected {expected}, found {visible(text, 60)!r}"))
         return None
-    if len(mask.data) > WIDTHS["change_mask"]:
-        problems.append(sentences.too_wide("change_mask", WIDTHS["change_mask"], len(mask.data)))
+    if len(mask.data) > 128:
+        problems.append((Problem.WIDTH, f"change_mask: expected at most 128 bytes, found {len(mask.data)}"))
     width = settings.offset + len(context.columns)
     marked = [bit for bit in range(settings.offset) if mask.bits >> bit & 1]
     if marked:
-        problems.append(sentences.header_bits(text, marked, settings.offset))
+        bits = f"bit{'s' if len(marked) != 1 else ''} {', '.join(map(str, marked))}"
+        expected = f"none of the bits of {settings.offset} header columns"
+        problems.append((Problem.MASK, f"change_mask {_short(text)}: expected {expected}, found {bits}"))
     if mask.bits >> width:
-        problems.append(sentences.beyond_bits(text, width))
+        problems.append((Problem.MASK, f"change_mask {_short(text)}: expected bits below {width}, found others"))
     return [name for at, name in enumerate(context.columns) if mask.bits >> (settings.offset + at) & 1]

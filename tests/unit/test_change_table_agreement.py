@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, Field, Wanted
-from cdcwb.formats.qlik_change_table.decode import iter_parts
-from cdcwb.formats.qlik_change_table.events import context_of, dissect
-from cdcwb.formats.qlik_change_table.plan import Plan
-from cdcwb.formats.tabular.file import DEFAULT, Dialect
+from cdcwb.formats.qlik_change_table.masks import MaskSettings
+from cdcwb.formats.table_rows import Plan
+from cdcwb.formats.tabular.file import DEFAULT, Dialect, Names
+from cdcwb.formats.tabular.parts import read_parts
 from cdcwb.formats.tabular.rows import CsvRows, cut_json
 from tests.local import ledger, plan_of
-from tests.reference.change_table_rows import event, said_by
+from tests.reference.change_table_rows import Context, event, said_by
 from tests.reference.delimited import cut
 
 FORMAT = "qlik-change-table"
@@ -71,6 +71,7 @@ def check_tree(field: Field, record: bytes) -> None:
 
 def check(where: Path, **options: Any) -> list[dict[str, Any]]:
     """Compares every event of a capture with the reference and its bytes with the ledger; returns the events."""
+    form: Any = get_format(FORMAT)
     plan: Plan = plan_of(where, FORMAT, **options)
     table = events(plan)
     closed = ledger(table)
@@ -82,9 +83,18 @@ def check(where: Path, **options: Any) -> list[dict[str, Any]]:
     compared = 0
     for index, entry in enumerate(plan.files):
         for split in (one for one in plan.splits if one.file == index):
-            for part in iter_parts(entry, split.start, split.stop):
+            layout = Names(entry.probe.columns)
+            for part in read_parts(entry.probe, layout, split.start, split.stop, Names, entry.upper):
                 for _, some in part.rows:
-                    context = context_of(plan, index, some)
+                    context = Context(
+                        some.layout.names,
+                        entry.options["role"],
+                        entry.options.get("prefix"),
+                        entry.probe.charset,
+                        entry.columns,
+                        MaskSettings.of(entry.options),
+                        entry.key,
+                    )
                     for number in range(len(some.offset)):
                         row = found[index, int(some.offset[number])]
                         record = row["raw"]
@@ -92,16 +102,16 @@ def check(where: Path, **options: Any) -> list[dict[str, Any]]:
                             names = range(len(some.layout.names))
                             said = event([some.text(place)[number].as_py() for place in names], [], context)
                         else:
-                            layout = some.layout
                             is_csv = isinstance(some, CsvRows)
                             cells = (
-                                cut(record, entry.probe.dialect or DEFAULT, layout.names, plan.charset)
+                                cut(record, entry.probe.dialect or DEFAULT, some.layout.names, entry.probe.charset)
                                 if is_csv
                                 else cut_json(record)
                             )
                             assert not isinstance(cells, str), (cells, record)
                             said = said_by(cells, context)
-                            check_tree(dissect(record, cells, row, context), record)
+                            one = some.take(np.array([number]))
+                            check_tree(form.tree(entry, one, row), record)
                         for name, expected in said.items():
                             value = row[name]
                             if name in _MAPS and value is not None:

@@ -13,7 +13,7 @@ import pytest
 from cdcwb.errors import OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.files import list_files
-from cdcwb.formats.qlik_change_table.layout import OPTIONS, Options, from_path, side_file, without_suffix
+from cdcwb.formats.qlik_change_table.layout import from_path, side_file, without_suffix
 from cdcwb.formats.qlik_change_table.probing import read_side_file
 from tests.local import plan_of, read
 
@@ -59,26 +59,26 @@ def problems(folder: Path, **options: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("path", "label", "suffixed", "load"),
+    ("path", "label", "suffixed"),
     [
-        ("/x/SHOP.STOCK__ct/20260203-040506789.csv.gz", "SHOP.STOCK", True, False),
-        ("/x/SHOP.STOCK__CT/20260203-040506789.csv", "SHOP.STOCK", True, False),
-        ("/x/SHOP.STOCK__ct/20260203T040000_20260203T050000/1.csv", "SHOP.STOCK", True, False),
-        ("/x/SHOP.STOCK__ct_20260203-040506789.csv", "SHOP.STOCK", True, False),
-        ("/x/stock__ct.parquet", "stock", True, False),
-        ("/x/shop.stock__ct.parquet/part-00000-ab-c000.snappy.parquet", "shop.stock", True, False),
-        ("/x/SHOP.STOCK/LOAD1.csv.gz", "SHOP.STOCK", False, True),
-        ("/x/SHOP.STOCK/LOAD00000001.csv", "SHOP.STOCK", False, True),
-        ("/x/SHOP.STOCK_LOAD1.csv", "SHOP.STOCK", False, True),
-        ("/x/SHOP.STOCK/20260203-040506789.csv", "SHOP.STOCK", False, False),
-        ("/x/attrep_ddl_history/part-00000-x.parquet", "attrep_ddl_history", False, False),
-        ("/x/UNLOADED.csv", "UNLOADED", False, False),
-        ("/x/a.b.c__ct.csv", "a.b.c", True, False),
+        ("/x/SHOP.STOCK__ct/20260203-040506789.csv.gz", "SHOP.STOCK", True),
+        ("/x/SHOP.STOCK__CT/20260203-040506789.csv", "SHOP.STOCK", True),
+        ("/x/SHOP.STOCK__ct/20260203T040000_20260203T050000/1.csv", "SHOP.STOCK", True),
+        ("/x/SHOP.STOCK__ct_20260203-040506789.csv", "SHOP.STOCK", True),
+        ("/x/stock__ct.parquet", "stock", True),
+        ("/x/shop.stock__ct.parquet/part-00000-ab-c000.snappy.parquet", "shop.stock", True),
+        ("/x/SHOP.STOCK/LOAD1.csv.gz", "SHOP.STOCK", False),
+        ("/x/SHOP.STOCK/LOAD00000001.csv", "SHOP.STOCK", False),
+        ("/x/SHOP.STOCK_LOAD1.csv", "SHOP.STOCK", False),
+        ("/x/SHOP.STOCK/20260203-040506789.csv", "SHOP.STOCK", False),
+        ("/x/attrep_ddl_history/part-00000-x.parquet", "attrep_ddl_history", False),
+        ("/x/UNLOADED.csv", "UNLOADED", False),
+        ("/x/a.b.c__ct.csv", "a.b.c", True),
     ],
 )
-def test_tables_are_named_by_file_or_folder(path: str, label: str, suffixed: bool, load: bool) -> None:
+def test_tables_are_named_by_file_or_folder(path: str, label: str, suffixed: bool) -> None:
     place = from_path(path, "__ct")
-    assert (place.name.label, place.suffixed, place.load) == (label, suffixed, load)
+    assert (place.name.label, place.suffixed) == (label, suffixed)
 
 
 def test_the_suffix_is_an_option(tmp_path: Path) -> None:
@@ -257,9 +257,7 @@ def test_another_number_of_rows_than_the_side_file_says_is_told(tmp_path: Path) 
         side = describe(FIRST, fileInfo={"recordCount": count})
         write(where, {"t__ct/1.csv": "header__change_oper,ID,NAME\nI,1,a\nI,2,b\n", "t__ct/1.dfm": side})
         found = problems(where)
-        assert found == (
-            [] if code is None else [(code, f"expected {count} row{'s' * (count != 0)} by the side file, found 2")]
-        )
+        assert found == ([] if code is None else [(code, f"expected {count} rows by the side file, found 2")])
 
 
 # --- DDL history ------------------------------------------------------------------------------------------------------
@@ -358,12 +356,10 @@ def test_details_that_are_not_understood_are_told(tmp_path: Path, details: str) 
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_option_is_described_and_checked() -> None:
-    assert set(get_format(FORMAT).options) == set(OPTIONS)
-    assert Options.parse(
-        {"mask_order": "auto", "mask_offset": "auto", "header": "auto", "delimiter": "auto"}
-    ) == Options.parse({})
-    assert Options.parse({"delimiter": "0x01", "quote": "none", "escape": "\\", "null": "empty"}).tokens == {
+def test_options_are_to_be_detected_or_given() -> None:
+    parse = get_format(FORMAT).parse_options  # type: ignore[attr-defined]
+    assert parse({"mask_order": "auto", "mask_offset": "auto", "header": "auto", "delimiter": "auto"}) == parse({})
+    assert parse({"delimiter": "0x01", "quote": "none", "escape": "\\", "null": "empty"}).tokens == {
         "delimiter": b"\x01",
         "quote": b"",
         "escape": b"\\",
@@ -391,7 +387,7 @@ def test_every_option_is_described_and_checked() -> None:
 )
 def test_wrong_options_say_what_is_wrong(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        Options.parse(options)
+        get_format(FORMAT).check_options(options)
 
 
 def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
@@ -453,3 +449,14 @@ def test_recognition_passes_over_options_of_other_formats(tmp_path: Path) -> Non
     form = get_format(FORMAT)
     assert form.recognise([str(tmp_path / "t.csv")], {"byte_order": "little"}).confidence > 0.9
     assert form.recognise([str(tmp_path / "t.csv")], {"charset": "utf-16"}).confidence == 0
+
+
+# --- halves of updates ------------------------------------------------------------------------------------------------
+
+
+def test_halves_in_two_files_are_shared_even_if_the_table_changed_between_them(tmp_path: Path) -> None:
+    names, sequence = "header__change_seq,header__change_oper,A", SEQUENCE.format(7)
+    files = {"t__ct/1.csv": f"{names}\n{sequence},B,1\n", "t__ct/2.csv": f"{names},B\n{sequence},U,2,3\n"}
+    plan = plan_of(write(tmp_path, files), FORMAT)
+    form: Any = get_format(FORMAT)
+    assert [form.halved(plan, split).shared for split in range(2)] == [((sequence, sequence),)] * 2

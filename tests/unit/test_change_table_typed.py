@@ -17,8 +17,11 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, inspect
 from cdcwb.formats.dissector import EVERYTHING, Field, RowFormat, TableRequest, Wanted
+from cdcwb.formats.qlik.types import common_type
 from cdcwb.formats.qlik_change_table.probing import Column
-from cdcwb.formats.qlik_change_table.table import arrow_type, common_type, typed
+from cdcwb.formats.qlik_change_table.versions import type_of
+from cdcwb.formats.table_rows import arrow_type
+from cdcwb.formats.text_values import parsed
 from tests.local import plan_of, read
 
 FORMAT = "qlik-change-table"
@@ -56,15 +59,26 @@ def table_of(folder: Path, request: TableRequest, **options: Any) -> pa.Table:
         ("int4", None, None, pa.int32()),
         ("GEOMETRY", None, None, pa.string()),
         (None, None, None, pa.string()),
-        ("uint64", None, None, pa.decimal128(20, 0)),
-        ("timestamp[ns, tz=UTC]", None, None, pa.timestamp("us", tz="UTC")),
-        ("decimal128(9, 2)", 9, 2, pa.decimal128(9, 2)),
-        ("fixed_size_binary[16]", None, None, pa.binary()),
-        ("list<item: int64>", None, None, pa.string()),
     ],
 )
-def test_types_of_side_files_and_parquet(name: str | None, precision: Any, scale: Any, kind: pa.DataType) -> None:
-    assert arrow_type(Column(1, "A", name, None, precision, scale)) == kind
+def test_types_of_side_files(name: str | None, precision: Any, scale: Any, kind: pa.DataType) -> None:
+    assert type_of(Column(1, "A", name, None, precision, scale)) == kind
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (pa.uint8(), pa.int16()),
+        (pa.uint32(), pa.int64()),
+        (pa.uint64(), pa.decimal128(20, 0)),
+        (pa.timestamp("ns", tz="UTC"), pa.timestamp("us", tz="UTC")),
+        (pa.decimal128(9, 2), pa.decimal128(9, 2)),
+        (pa.binary(16), pa.binary()),
+        (pa.list_(pa.int64()), pa.string()),
+    ],
+)
+def test_types_of_parquet(source: pa.DataType, kind: pa.DataType) -> None:
+    assert arrow_type(source) == kind
 
 
 @pytest.mark.parametrize(
@@ -93,8 +107,7 @@ def test_types_of_side_files_and_parquet(name: str | None, precision: Any, scale
     ],
 )
 def test_texts_become_values_or_null(kind: pa.DataType, texts: list[str | None], values: list[Any]) -> None:
-    array = pa.array(texts, pa.string())
-    found = typed(array, array, kind)
+    found = parsed(pa.array(texts, pa.string()), kind)
     assert found.type == kind
     assert found.to_pylist() == values
 

@@ -15,7 +15,6 @@ from cdcwb.formats.old.protocols import Halved
 from cdcwb.model import Kind
 
 __all__ = [
-    "GREATEST",
     "HALVES",
     "WHOLE",
     "elsewhere",
@@ -32,9 +31,6 @@ HALVES: Final = (str(Kind.BEFORE), str(Kind.AFTER))
 
 WHOLE: Final = Halved(befores=False)
 """A split without halves of updates."""
-
-GREATEST: Final = "\U0010ffff"
-"""A text that is not less than any position."""
 
 
 def overlaps(ranges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

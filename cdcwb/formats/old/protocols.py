@@ -56,11 +56,6 @@ class Halving(Protocol):
         """The locations of the halves of a split."""
         ...
 
-    def read_together(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of a split, with both halves of an update at a border in one of its splits. All splits together
-        have the same events as those of ``read``."""
-        ...
-
 
 @runtime_checkable
 class Joining(Protocol):

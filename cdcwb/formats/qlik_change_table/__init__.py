@@ -1,83 +1,506 @@
-"""The format ``qlik-change-table`` (docs/formats/qlik-change-table.md)."""
+"""The format ``qlik-change-table``: change tables of Qlik Replicate, with full loads and control tables
+(docs/formats/qlik-change-table.md)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
 
-from cdcwb import model
-from cdcwb.formats.dissector import Pairing, Portion
-from cdcwb.formats.old.protocols import Halved
-from cdcwb.formats.qlik_change_table.decode import parts_of_batches
-from cdcwb.formats.qlik_change_table.events import events_of, inspect_row, pieces_of, read_events, read_together
-from cdcwb.formats.qlik_change_table.layout import FORMAT, OPTIONS, Options, Part, side_file
-from cdcwb.formats.qlik_change_table.plan import Plan
-from cdcwb.formats.qlik_change_table.planning import make_plan, make_row_plan
-from cdcwb.formats.qlik_change_table.probing import is_side_file, recognise, recognise_rows
-from cdcwb.formats.qlik_change_table.table import read_table, typed_part, typed_schema
-from cdcwb.formats.qlik_change_table.versions import version_rows
-from cdcwb.formats.tabular.format import TabularFormat
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import bitmask
+from cdcwb.formats import options as opt
+from cdcwb.formats.dissector import Field, Inspection, Recognition, Run, TableRequest, Wanted, detected_row, problem_row
+from cdcwb.formats.qlik.types import common_type
+from cdcwb.formats.qlik_change_table import layout
+from cdcwb.formats.qlik_change_table.decode import control_events, loaded_events, operations, row_events
+from cdcwb.formats.qlik_change_table.layout import (
+    CONTROL,
+    LOAD,
+    ROWS,
+    SUFFIX,
+    Place,
+    from_path,
+    known_columns,
+    side_file,
+)
+from cdcwb.formats.qlik_change_table.masks import SAMPLE, Evidence, MaskSettings, decide, evidence_of, key_of
+from cdcwb.formats.qlik_change_table.probing import Probe, of_table, probe
+from cdcwb.formats.qlik_change_table.tree import field_of, row_meaning
+from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, ddl_in_order, ddl_of
+from cdcwb.formats.requests import chosen_columns, no_table, request_schema, versions_of
+from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows
+from cdcwb.formats.tabular.file import BROKEN, TOKENS, FileProbe, TableName
+from cdcwb.formats.tabular.rows import Cell
+from cdcwb.model import Problem
+from cdcwb.words import joined, plural, unique_names
 
 __all__ = ["QlikChangeTable"]
 
+_FILES: Final = 8  # that are looked at to recognise a capture
+_NAMED: Final = 3  # files in a row of detected
+_MOST_DDL: Final = 100_000  # rows of DDL history that are examined
+_SCANNED: Final = Wanted(images=False, columns=frozenset({"kind", "operation", "position"}))
+_GIVEN: Final = "given as an option"
 
-class QlikChangeTable(TabularFormat):
+
+@dataclass(frozen=True, slots=True)
+class ChangeTableOptions(Options):
+    """The checked options of a capture. None: to be detected."""
+
+    prefix: str | None = None
+    suffix: str = SUFFIX
+    table: str | None = None
+    mask_order: str | None = None
+    mask_offset: int | None = None
+    mask_text: str | None = None
+    header: bool | None = None
+    keys: Mapping[str, list[str]] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()  # of the given options
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeTableFile(TableFile):
+    """A file of changes, of a full load or of a control table (``role``); ``expected``: the number of rows that its
+    side file has; ``is_keyed``: its key is given as an option."""
+
+    role: str = ROWS
+    expected: int | None = None
+    is_keyed: bool = False
+
+    @property
+    def paired(self) -> tuple[str, Any]:
+        """Halves of updates are paired by table, in files of one folder (§3.2)."""
+        return self.path.rpartition("/")[0], self.table
+
+    @property
+    def mask(self) -> str | None:
+        """Its column of masks."""
+        return known_columns(self.probe.columns, self.options.get("prefix")).get("change_mask")
+
+
+class QlikChangeTable(TableRows):
     """Reads Qlik change tables from files and tables of rows (docs/formats/qlik-change-table.md)."""
 
-    name = FORMAT
+    name = "qlik-change-table"
     side_file = re.compile(r"\.dfm$", re.IGNORECASE)
-    options: Mapping[str, str] = OPTIONS
-    pairing = Pairing.POSITION
-    plan_type, options_type = Plan, Options
+    names_keys = True
+    examines = True
+    scanned = _SCANNED
+    options_type = ChangeTableOptions
+    own_options: ClassVar = {
+        "prefix": "prefix of the names of header columns: auto, or the text (header__)",
+        "suffix": f"suffix of the names of change tables ({SUFFIX})",
+        "table": "schema.table of all rows: auto (from side files, else from the names of files and folders), or the "
+        "name",
+        "mask_order": f"byte order of change masks: auto, {', '.join(bitmask.ORDERS)}",
+        "mask_offset": "bit of the first data column in change masks: auto, or a number",
+        "mask_text": f"text form of change masks: auto, {bitmask.HEX}, {bitmask.BASE64}",
+        "header": "delimited files begin with a line of column names: auto, true, false",
+    }
 
-    recognise = staticmethod(recognise)
-    recognise_rows = staticmethod(recognise_rows)
-    pieces = staticmethod(pieces_of)
-    make_plan = staticmethod(make_plan)
-    inspect_record = staticmethod(inspect_row)
-    table_schema = staticmethod(typed_schema)
-    read_together = staticmethod(read_together)
-    make_row_plan = staticmethod(make_row_plan)
-    read_split = staticmethod(read_events)
-    read_typed = staticmethod(read_table)
-    events_of = staticmethod(events_of)
-    typed_part = staticmethod(typed_part)
+    def parse_options(self, options: Mapping[str, Any]) -> ChangeTableOptions:
+        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        common, given = super().parse_options(options), opt.given_of(options)
+        return ChangeTableOptions(
+            **{one.name: getattr(common, one.name) for one in fields(Options)},
+            prefix=opt.optional("prefix", given, opt.as_text),
+            suffix=str(given.get("suffix", SUFFIX)),
+            table=opt.optional("table", given, opt.as_text),
+            mask_order=opt.optional("mask_order", given, opt.as_choice, ("auto", *bitmask.ORDERS)),
+            mask_offset=opt.optional("mask_offset", given, opt.as_whole, 0),
+            mask_text=opt.optional("mask_text", given, opt.as_choice, ("auto", bitmask.HEX, bitmask.BASE64)),
+            header=opt.optional("header", given, opt.as_bool),
+            keys=opt.parse_keys(given.get("keys")),
+            names=frozenset(given),
+        )
 
-    def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part]:
-        """The rows of numbered batches."""
-        return parts_of_batches(plan.files[0].path, batches, plan.files[0].layout)
+    # --- files --------------------------------------------------------------------------------------------------------
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
         """The ``.dfm`` files among the files and next to them."""
-        among = [path for path in paths if is_side_file(path)]
+        among = [path for path in paths if self.side_file.search(path)]
         beside = [found for path in paths if (found := side_file(path)) is not None]
         return list(dict.fromkeys(among + beside))
 
-    def files(self, plan: Plan) -> list[dict[str, Any]]:
+    def files(self, plan: Any) -> list[dict[str, Any]]:
         """Adds the ``role`` of each: changes, load or control."""
         return [row | {"role": entry.role} for row, entry in zip(super().files(plan), plan.files, strict=True)]
 
-    def halved(self, plan: Plan, split: int) -> Halved:
-        """The locations of the halves of a split (§6)."""
-        entry = plan.splits[split]
-        return Halved(entry.befores, plan.borders[1].get(plan.place_of(entry), ()))
+    def probe(self, options: Any, path: str) -> Probe:
+        """The kind of a file, and its columns."""
+        return probe(path, tokens=options.tokens, header=options.header, charset=options.charset)
 
-    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """The splits, and the locations of the other halves of their updates."""
-        moved, shared = plan.borders
-        found = []
-        for numbers in ranges:
-            locations = {plan.place_of(plan.splits[number]) for number in numbers}
-            borders = (
-                {number: moved[number] for number in numbers if number in moved},
-                {location: shared[location] for location in locations if location in shared},
-            )
-            found.append({"splits": Portion(plan.splits, numbers), "borders": borders})
-        return found
+    def probe_rows(self, name: str, schema: pa.Schema) -> Probe:
+        """The columns of a table of rows. Raises CaptureError for one without columns."""
+        if not len(schema):
+            raise CaptureError("a table without columns is not a change table", path=name)
+        text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
+        names = unique_names(schema.names)
+        return of_table(FileProbe(name, "rows", names, len(names), heading=text, schema=schema))
 
-    def table_versions(self, plan: Plan) -> pa.Table:
-        """The versions from files and from DDL history; ``first_position`` is null."""
-        return pa.Table.from_pylist(version_rows(plan), schema=model.TABLE_VERSIONS)
+    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+        """Looks for header columns, side files and control tables in the first files; 0 without any. Options of other
+        formats are ignored."""
+        try:
+            given = self.parse_options({name: value for name, value in options.items() if name in self.options})
+        except OptionError as reason:
+            return Recognition(0.0, [reason.message])
+        data = [path for path in paths if not self.side_file.search(path)]
+        data.sort(key=lambda path: not from_path(path, given.suffix).suffixed)  # change tables before full loads
+        found = [self._recognise_file(path, given) for path in data[:_FILES]]
+        return max(found, key=lambda one: one.confidence, default=self._by_columns("", "", "", []))
+
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """Looks for header columns and control tables among the columns of a table."""
+        return self._by_columns("the table", "rows", "", schema.names)
+
+    def _recognise_file(self, path: str, options: ChangeTableOptions) -> Recognition:
+        try:
+            found = self.probe(options, path)
+        except (CaptureError, OSError) as reason:
+            return Recognition(0.0, [str(reason)])
+        name = Path(path).name
+        if found.side is not None and found.side.columns:
+            beside = Path(found.side.path).name
+            return Recognition(0.99, [f"{name} has a side file {beside} that describes its columns"], found.file.kind)
+        table = from_path(path, options.suffix).name.table
+        names = [] if found.file.kind == BROKEN else found.names
+        return self._by_columns(name, found.file.kind, table, names, options.prefix)
+
+    def _by_columns(
+        self, what: str, kind: str, table: str, names: Sequence[str], given: str | None = None
+    ) -> Recognition:
+        prefix = layout.find_prefix(names, given)
+        known = {} if prefix is None else known_columns(names, prefix.text)
+        if prefix is not None and known.keys() & {"change_seq", "change_oper", "change_mask"}:
+            return Recognition(0.98, [f"{what} ({kind}) has header columns: {prefix.evidence}"], kind)
+        control = layout.control_table(table, names)
+        if control is not None and len(names) > 1:
+            sentence = f"{what} ({kind}) has the columns of the control table {control}: {joined(names[:8])}"
+            return Recognition(0.9, [sentence], kind)
+        return Recognition(0.0, [f"no header columns of {self.name}, no side file and no control table were found"])
+
+    # --- the plan -----------------------------------------------------------------------------------------------------
+
+    def make_plan(self, paths: Sequence[str], options: Any, run: Run) -> Plan:
+        """See :meth:`cdcwb.formats.dissector.Format.plan`. Side files among the files describe others."""
+        data = [path for path in paths if not self.side_file.search(path)]
+        if not data:
+            raise CaptureError("there are only side files, without the data files that they describe", path=paths[0])
+        return super().make_plan(data, options, run)
+
+    def draft(self, probes: Sequence[Probe], options: Any) -> Plan:
+        """A plan without splits, masks and DDL history."""
+        plan = Plan(options)
+        draft = _Draft(plan, options, plan.files)
+        for found in probes:
+            draft.add_file(found)
+        draft.add_versions(probes)
+        draft.detect()
+        for entry in draft.files:
+            if entry.problem:
+                code = Problem.MALFORMED if entry.probe.kind == BROKEN else Problem.TRUNCATED
+                plan.problems.append(problem_row(code, entry.problem, file=entry.path))
+        return plan
+
+    def examine(self, known: Any, index: int, rows: RowBatch) -> tuple[Any, bool]:
+        """The evidence about masks and key, or the rows of DDL history."""
+        entry: Any = rows.file
+        if entry.options.get("control") == layout.DDL_HISTORY:
+            found = [*(known or []), *_ddl_rows(rows, index)]
+            return found, len(found) < _MOST_DDL
+        if entry.role != ROWS or entry.mask is None:
+            return known, False
+        count = len(rows)
+        some = rows if count <= SAMPLE else RowBatch(rows.rows.take(np.arange(SAMPLE)), entry, rows.wanted)
+        columns = known_columns(some.names, entry.options.get("prefix"))
+        evidence: Evidence = known or Evidence()
+        if "change_mask" in columns:
+            spelling = entry.options.get("mask_text")
+            evidence += evidence_of(some, columns, operations(some, columns), spelling=spelling)
+        evidence.rows += count - len(some)
+        return evidence, evidence.rows < SAMPLE
+
+    def settle(self, plan: Plan, examined: Sequence[tuple[TableFile, Any]]) -> None:
+        """Adds mask settings, keys, the versions of DDL history, and problems of numbers of rows."""
+        evidence: dict[TableName, Evidence] = {}
+        ddl: list[Ddl] = []
+        for entry, found in examined:
+            if isinstance(found, Evidence):
+                evidence[entry.table] = evidence.get(entry.table, Evidence()) + found
+            elif found is not None:
+                ddl += found
+        for entry in plan.files:
+            expected = getattr(entry, "expected", None)
+            if expected is not None and entry.rows is not None and not entry.problem and entry.rows != expected:
+                code = Problem.TRUNCATED if entry.rows < expected else Problem.SCHEMA_MISMATCH
+                sentence = f"expected {expected} rows by the side file, found {entry.rows}"
+                plan.problems.append(problem_row(code, sentence, file=entry.path))
+        _settle_tables(plan, evidence)
+        _add_ddl(plan, ddl)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def header(self, columns: Sequence[str], options: Mapping[str, str]) -> list[str]:
+        """The columns with the prefix; all of a control table."""
+        return (
+            list(columns) if options.get("role") == CONTROL else layout.header_columns(columns, options.get("prefix"))
+        )
+
+    def events(self, rows: RowBatch, options: Mapping[str, str]) -> Mapping[str, Any]:
+        """The columns of events (§2, §3, §4, §6)."""
+        if options["role"] == CONTROL:
+            return control_events(rows, options["control"])
+        return loaded_events(rows) if options["role"] == LOAD else row_events(rows, options)
+
+    def table_schema(self, plan: Any, request: TableRequest) -> pa.Schema:
+        """See :meth:`cdcwb.formats.dissector.Format.table_schema`. A type that holds those of all versions; versions of
+        DDL history that no file has count only if there are no others."""
+        named = [one for one in plan.versions if request.name in (one.table.table, one.table.label)]
+        if not named:
+            raise no_table(request, (one.table.label for one in plan.versions))
+        used = {entry.version for entry in plan.files}
+        mine = [one for one in named if one.key in used or one.origin != "DDL"] or named
+        types: dict[str, pa.DataType] = {}
+        for version in versions_of(mine, request):
+            for name, kind in version.types.items():
+                types[name] = common_type(types.setdefault(name, kind), kind)
+        return request_schema(chosen_columns(types, request), request)
+
+    # --- one row ------------------------------------------------------------------------------------------------------
+
+    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
+        """See :meth:`cdcwb.formats.dissector.Format.inspect`."""
+        if self.side_file.search(path):
+            raise CaptureError("this is a side file that describes another file; inspect that one", path=path)
+        return super().inspect(path, offset, options)
+
+    def row_meaning(self, entry: Any, event: Mapping[str, Any]) -> str:
+        """The meaning of a row."""
+        return row_meaning(entry, event)
+
+    def field(self, entry: Any, record: bytes, cell: Cell) -> Field:
+        """One field of a row."""
+        return field_of(entry, record, cell)
+
+    def note(self, plan: Any, entry: Any) -> str:
+        """The table version and the mask settings of a row."""
+        if entry.role == CONTROL:
+            return f"a row of the control table {entry.options['control']}"
+        version = next((one for one in plan.versions if one.key == entry.version), None)
+        note = f"table {entry.table.label}" if version is None else f"table version {version.key} ({version.origin})"
+        masks = MaskSettings.of(entry.options) if entry.mask is not None else None
+        return (
+            note
+            if masks is None
+            else f"{note}; masks are {masks.order}-endian, data columns from bit {masks.offset} on"
+        )
+
+
+# --- a plan in the making ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Adds files and their versions to a plan, and collects its rows of ``detected``."""
+
+    plan: Plan
+    options: ChangeTableOptions
+    files: list[Any]
+    tables: dict[tuple[str, str | None], TableName] = field(default_factory=dict)  # by name, and control table
+    prefixes: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # prefix and evidence -> tables
+    places: dict[tuple[str, str | None], dict[str, list[str]]] = field(default_factory=dict)  # evidence -> files
+    dialects: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def add_file(self, found: Probe) -> None:
+        """Adds a file, and its table. Names of tables are case-insensitive."""
+        options, file, names = self.options, found.file, found.file.columns
+        place = _place(found, options)
+        control = layout.control_table(place.name.table, names)
+        known = (place.name.label.casefold(), control)
+        table = self.tables.setdefault(known, place.name)
+        self.places.setdefault(known, {}).setdefault(place.evidence, []).append(file.path)
+        prefix = None if control else layout.find_prefix(names, options.prefix)
+        role = CONTROL if control else ROWS if prefix is not None or place.suffixed else LOAD
+        settings = {"role": role} | ({"control": control} if control else {})
+        if prefix is not None:
+            settings["prefix"] = prefix.text
+            labels = self.prefixes.setdefault((prefix.text, prefix.evidence), [])
+            labels += [] if table.label in labels else [table.label]
+        settings |= {} if options.mask_text is None else {"mask_text": options.mask_text}
+        if file.dialect is not None:
+            self.dialects.setdefault((file.dialect.sentence(), file.delimiter_from), []).append(file.path)
+        columns = known_columns(names, settings.get("prefix"))
+        entry = ChangeTableFile(probe=file.without_rows(), size=file.size, problem=file.problem, table=table)
+        entry.role, entry.options = role, settings
+        entry.expected = None if found.side is None else found.side.records
+        entry.upper = frozenset({names.index(columns["change_mask"])} if "change_mask" in columns else ())
+        header = set(names if control else layout.header_columns(names, settings.get("prefix")))
+        entry.columns = tuple(name for name in names if name not in header)
+        self.files.append(entry)
+        if role == ROWS and not columns.keys() & {"change_oper", "operation"}:
+            sentence = "expected a column change_oper or operation; without one the operations of its rows are unknown"
+            self._problem(Problem.SCHEMA_MISMATCH, sentence, entry)
+        for is_schema, sentence in found.problems:
+            self._problem(Problem.SCHEMA_TEXT if is_schema else Problem.SCHEMA_MISMATCH, sentence, entry)
+
+    def _problem(self, code: Problem, sentence: str, entry: TableFile) -> None:
+        self.plan.problems.append(problem_row(code, sentence, file=entry.path, table=entry.table.label))
+
+    def add_versions(self, probes: Sequence[Probe]) -> None:
+        """The versions from files, and their keys; a file without types has those of another file with the same
+        columns."""
+        typed: dict[Any, Probe] = {}
+        for entry, found in zip(self.files, probes, strict=True):
+            if found.typed:
+                typed.setdefault((entry.table, entry.columns), found)
+        given = {table.casefold(): columns for table, columns in self.options.keys.items()}
+        versions = Versions.of_plan(self.plan.versions)
+        for index, (entry, found) in enumerate(zip(self.files, probes, strict=True)):
+            if entry.role == CONTROL or not found.columns:
+                continue
+            other = typed.get((entry.table, entry.columns))
+            if not found.typed and other is not None and other.names == found.names:
+                file = replace(found.file, schema=other.file.schema, heading=other.file.heading)
+                found = replace(other, file=file)
+            data = [at for at, name in enumerate(found.file.columns) if name in set(entry.columns)]
+            version = versions.of_file(entry.table, found, data, index)
+            label = entry.table.label.casefold()
+            key = given.get(label, given.get(entry.table.table.casefold()))
+            entry.version, entry.is_keyed = version.key, key is not None
+            entry.key = version.primary_key if key is None else tuple(key)
+
+    def detect(self) -> None:
+        """Adds the rows of ``detected`` about tables, prefixes and text."""
+        options, named = self.options, self.options.names
+        for known, places in self.places.items():
+            label = self.tables[known].label
+            shown = joined([f"{place} ({_files(paths)})" for place, paths in places.items()][:_NAMED])
+            self._row("table", label, _GIVEN if options.table else shown, "table" in named, label)
+        for (prefix, why), tables in self.prefixes.items():
+            scope = tables[0] if len(tables) == 1 else "capture"
+            self._row("prefix", prefix or "none", _GIVEN if "prefix" in named else why, "prefix" in named, scope)
+        if not self.prefixes:
+            self._row("prefix", options.prefix or layout.PREFIX, "no file has header columns", overridden=False)
+        why = _GIVEN if "charset" in named else "the files do not give it; assumed"
+        self._row("charset", options.charset, why, "charset" in named)
+        tokens = [name for name, token in TOKENS.items() if token in options.tokens]
+        for (dialect, why), paths in self.dialects.items():
+            source = f"{why}, and options {joined(tokens)}" if tokens else why
+            self._row("delimiter", dialect, f"{source}, for {_files(paths)}", bool(tokens))
+
+    def _row(self, setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> None:
+        self.plan.detected.append(detected_row(setting, value, evidence, overridden, scope))
+
+
+def _files(paths: Sequence[str]) -> str:
+    names = joined([Path(path).name for path in paths[:_NAMED]])
+    return names if len(paths) <= _NAMED else f"{names} and {plural(len(paths) - _NAMED, 'more file')}"
+
+
+def _place(found: Probe, options: ChangeTableOptions) -> Place:
+    """The table of a file: that of the option, else of the side file, else of its path
+    (docs/formats/qlik-change-table.md §1.1)."""
+    path = from_path(found.file.path, options.suffix)
+    if options.table is not None:
+        return Place(TableName.of(options.table), path.suffixed, _GIVEN)
+    target = None if found.side is None else found.side.table
+    if target is None:
+        return path
+    bare = layout.without_suffix(target.table, options.suffix)
+    name = TableName(target.schema, bare or target.table)
+    return Place(name, bare is not None, f"the side file's table {target.table!r}")
+
+
+def _ddl_rows(rows: RowBatch, index: int) -> Iterable[Ddl]:
+    """The rows of DDL history."""
+    texts = {name.casefold(): rows.text(name).to_pylist() for name in rows.names}
+    for row, (offset, length) in enumerate(zip(rows.rows.offset.tolist(), rows.rows.length.tolist(), strict=True)):
+        event = {"file_index": index, "offset": offset, "length": length}
+        found = ddl_of({name: column[row] for name, column in texts.items()}, event)
+        if found is not None:
+            yield found
+
+
+# --- masks, keys and DDL history --------------------------------------------------------------------------------------
+
+
+def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
+    """Order and offset of the masks of each table, and its key. If the masks of a table do not show the order, it has
+    that of the others."""
+    options: Any = plan.options
+    tables: dict[TableName, list[Any]] = {}
+    for entry in plan.files:
+        if entry.options["role"] != CONTROL:
+            tables.setdefault(entry.table, []).append(entry)
+    detect: Callable[..., None] = lambda *row: plan.detected.append(detected_row(*row))  # noqa: E731
+    headers = {
+        table: max(len(one.probe.columns) - len(one.columns) for one in entries if one.mask is not None)
+        for table, entries in tables.items()
+        if any(one.mask is not None for one in entries)
+    }
+    empty = Evidence()
+    decided = {
+        table: decide(evidence.get(table, empty), header, options.mask_order, options.mask_offset)
+        for table, header in headers.items()
+    }
+    shown = [one.settings.order for one in decided.values() if one.is_shown]
+    usual = max(sorted(set(shown)), key=shown.count) if shown and options.mask_order is None else None
+    versions = Versions.of_plan(plan.versions)
+    for table, decision in decided.items():
+        found = evidence.get(table, empty)
+        if not decision.is_shown and usual not in (None, decision.settings.order):
+            why = f"its masks are ambiguous; those of {plural(shown.count(usual or ''), 'other table')} decide it"
+            decision = replace(decide(found, headers[table], usual, options.mask_offset), order_evidence=why)
+        settings = replace(decision.settings, spelling=options.mask_text or decision.settings.spelling)
+        detect("mask_order", settings.order, decision.order_evidence, options.mask_order is not None, table.label)
+        at = options.mask_offset is not None
+        detect("mask_offset", str(settings.offset), decision.offset_evidence, at, table.label)
+        if settings.spelling is not None:
+            why = f"{found.only_base64} masks can only be base64, {found.only_hex} only hexadecimal"
+            why = why if options.mask_text is None else _GIVEN
+            detect("mask_text", settings.spelling, why, options.mask_text is not None, table.label)
+        for entry in tables[table]:
+            entry.options = entry.options | settings.options()
+        mine = versions.of(table)
+        if mine and not any(one.is_keyed for one in tables[table]) and not any(one.primary_key for one in mine):
+            key, why = key_of(found, settings, [one.name for one in mine[-1].columns])
+            for entry in tables[table] if key else ():
+                entry.key = tuple(key)
+            if key:
+                detect("keys", "+".join(key), why, False, table.label)
+    for table, entries in tables.items():
+        given = next((one for one in entries if one.is_keyed), None)
+        named = next((one for one in reversed(versions.of(table)) if one.primary_key), None)
+        if given is not None:
+            detect("keys", "+".join(given.key), _GIVEN, True, table.label)
+        elif named is not None:
+            why = f"key positions of table version {named.key}"
+            detect("keys", "+".join(named.primary_key), why, False, table.label)
+
+
+def _add_ddl(plan: Plan, rows: Sequence[Ddl]) -> None:
+    """The versions of DDL history. A renamed table continues with the last version of the old one."""
+    options: Any = plan.options
+    versions = Versions.of_plan(plan.versions)
+    tables = {one.table.label.casefold(): one.table for one in plan.files if one.options["role"] != CONTROL}
+    for ddl in ddl_in_order(rows, options.suffix):
+        name = ddl.name if ddl.new_name is None else TableName(ddl.name.schema, ddl.new_name)
+        if ddl.problem is not None:
+            location = {"file": plan.files[ddl.event["file_index"]].path} | ddl.event
+            del location["file_index"]
+            plan.problems.append(problem_row(Problem.SCHEMA_TEXT, ddl.problem, table=name.label, **location))
+        if ddl.kind in ("DROP_TABLE", "TRUNCATE_TABLE") or not (ddl.changes or ddl.new_name):
+            continue
+        before = tables.setdefault(ddl.name.label.casefold(), ddl.name)
+        table = tables.setdefault(name.label.casefold(), name)
+        if table != before and not versions.of(table) and versions.of(before):
+            versions.carried[table] = versions.of(before)[-1]
+        problem = versions.of_ddl(table, ddl, name)
+        plan.problems += [] if problem is None else [problem]

@@ -1,72 +1,161 @@
-"""Control tables, and the table versions of a capture: those from files and from DDL history
-(docs/formats/qlik-change-table.md §1.3, §6)."""
+"""The table versions of a capture: those of files, and those of DDL history (docs/formats/qlik-change-table.md §1.3,
+§6.1)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
+
+import pyarrow as pa
 
 from cdcwb.formats.dissector import problem_row
 from cdcwb.formats.json_values import parse_json
-from cdcwb.formats.qlik_change_table import decode as sentences
-from cdcwb.formats.qlik_change_table.layout import (
-    CONTROL_TIMES,
-    DDL_HISTORY,
-    DDL_TRUNCATE,
-    EXCEPTIONS,
-    Layout,
-    TableName,
-    without_suffix,
-)
-from cdcwb.formats.qlik_change_table.plan import Plan, TableEntry, TableFile, Version
+from cdcwb.formats.qlik.types import decimal_type, replicate_type
+from cdcwb.formats.qlik_change_table.layout import without_suffix
 from cdcwb.formats.qlik_change_table.probing import Column, Probe, column, text_of
-from cdcwb.model import Operation, Problem
+from cdcwb.formats.table_rows import arrow_type
+from cdcwb.formats.tabular.file import TableName
+from cdcwb.model import Problem
 
-__all__ = [
-    "SIDE_FILE",
-    "ControlRow",
-    "Ddl",
-    "Versions",
-    "apply_ddl",
-    "by_name",
-    "control_row",
-    "ddl_of",
-    "version_rows",
-]
+__all__ = ["Ddl", "TableVersion", "Versions", "ddl_in_order", "ddl_of", "type_of"]
 
-# === control tables ===================================================================================================
+SIDE_FILE = "side file"
+INFERRED = "inferred"
+DDL = "DDL"
 
 _MOST_COLUMNS: Final = 1 << 16
 _MOST_LISTED: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRow:
-    """The facts of a row of a control table: its table and its time (as text)."""
-
-    name: TableName | None
-    operation: str | None
-    position: str | None
-    time: str | None
-    problem: tuple[Problem, str] | None
+# --- versions ---------------------------------------------------------------------------------------------------------
 
 
-def control_row(control: str, row: Mapping[str, str | None]) -> ControlRow:
-    """Reads a row; ``row`` maps its columns in lower case to their texts."""
-    table, owner = row.get("table_name"), row.get("table_owner")
-    name = TableName(owner or None, table) if table else None
-    operation = position = problem = None
-    if control == DDL_HISTORY:
-        kind = (row.get("ddl_type") or "").upper()
-        operation = str(Operation.TRUNCATE if kind == DDL_TRUNCATE else Operation.DDL)
-        position = row.get("change_seq") or None
-    elif control == EXCEPTIONS:
-        label = name.label if name else "a table without a name"
-        problem = sentences.refused(label, row.get("statement"), row.get("error"))
-    return ControlRow(name, operation, position, row.get(CONTROL_TIMES.get(control, "")) or None, problem)
+@dataclass(slots=True)
+class TableVersion:
+    """One version of a table. ``key`` is its table_version, ``types`` the Arrow types of its columns, ``event`` the
+    location of its event, ``position`` the change sequence of a DDL."""
+
+    table: TableName
+    key: str
+    columns: list[Column]
+    types: dict[str, pa.DataType]
+    origin: str
+    text: str
+    lineage: dict[str, str]
+    event: dict[str, int] | None = None
+    position: str | None = None
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The names of its key columns in their order, as far as the source gives them."""
+        keyed = sorted((one.key_position, one.name) for one in self.columns if one.key_position is not None)
+        return tuple(name for _, name in keyed)
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        position = {} if self.position is None else {"change_seq": self.position}
+        return {
+            "table_version": self.key,
+            "schema_name": self.table.schema,
+            "table_name": self.table.table,
+            "first_event": self.event,
+            "columns": list(map(asdict, self.columns)),
+            "origin": self.origin,
+            "schema_text": self.text,
+            "lineage": list((self.lineage | position).items()) or None,
+        }
+
+
+def type_of(one: Column) -> pa.DataType:
+    """The Arrow type of a column by Replicate's name of its type; text if that is unknown or exceeds Spark's types."""
+    name = (one.type or "").strip()
+    if name.upper() in ("NUMERIC", "DECIMAL"):
+        return decimal_type(one.precision, one.scale)
+    return replicate_type(name) or pa.string()
+
+
+@dataclass(slots=True)
+class Versions:
+    """Collects the versions of all tables; each is numbered by its table in the order of the files."""
+
+    found: list[TableVersion] = field(default_factory=list)
+    by_table: dict[TableName, list[TableVersion]] = field(default_factory=dict)
+    listed: int = 0  # columns of all versions
+    carried: dict[TableName, TableVersion] = field(default_factory=dict)  # of a renamed table, before the rename
+
+    @classmethod
+    def of_plan(cls, found: list[Any]) -> Versions:
+        """Those of a plan, to which others are added."""
+        versions = cls(found, listed=sum(len(one.columns) for one in found))
+        for one in found:
+            versions.by_table.setdefault(one.table, []).append(one)
+        return versions
+
+    def of(self, table: TableName) -> list[TableVersion]:
+        """The versions of a table, in order."""
+        return self.by_table.get(table, [])
+
+    def of_file(self, table: TableName, probe: Probe, data: Sequence[int], index: int) -> TableVersion:
+        """The version of the rows of a file. A version without types equals one with the same names; versions with
+        different numbers in the source are different, even with the same columns. ``data``: the indexes of its data
+        columns; ``index``: that of the file."""
+        names = probe.file.columns
+        columns = [replace(probe.columns[at], ordinal=place, name=names[at]) for place, at in enumerate(data, 1)]
+        side = probe.side
+        number = None if side is None or side.version is None else str(side.version)
+        mine = [one for one in self.of(table) if number is None or one.lineage.get("version", number) == number]
+        same = [one for one in mine if one.columns == columns]
+        if not probe.typed:
+            same = same or [one for one in mine if [c.name for c in one.columns] == [c.name for c in columns]]
+        if same:
+            return same[-1]
+        schema, lineage = probe.file.schema, {} if number is None else {"version": number}
+        kinds = {} if schema is None else {names[at]: arrow_type(schema.field(at).type) for at in data}
+        if side is not None and side.columns:
+            return self._add(
+                table, table, columns, kinds, origin=SIDE_FILE, text=side.text, lineage={**side.lineage, **lineage}
+            )
+        version = self._add(table, table, columns, kinds, origin=INFERRED, text=probe.file.heading, lineage={})
+        if probe.file.header:
+            version.event = {"file_index": index, "offset": 0, "length": probe.file.first}
+        return version
+
+    def of_ddl(self, table: TableName, ddl: Ddl, name: TableName) -> dict[str, Any] | None:
+        """The version after a DDL, based on the previous one; reports a problem if that is unknown."""
+        mine = self.of(table)
+        same = [one for one in mine if ddl.version is not None and one.lineage.get("version") == str(ddl.version)]
+        if same:
+            for one in same:
+                one.position = one.position or ddl.position
+            return None
+        if self.listed > _MOST_LISTED:
+            sentence = f"the table versions before it have {self.listed} columns; this and later DDL is not followed"
+            return problem_row(Problem.NO_SCHEMA, sentence, table=name.label)
+        before = _before(mine, ddl) or self.carried.get(table)
+        columns = apply_ddl([] if before is None else before.columns, ddl)
+        if before is not None and before in mine and (columns, DDL) == (before.columns, before.origin):
+            return None
+        lineage = {} if ddl.version is None else {"version": str(ddl.version)}
+        version = self._add(table, name, columns, {}, origin=DDL, text=ddl.text, lineage=lineage)
+        version.event, version.position = ddl.event, ddl.position
+        if before is None and ddl.kind != "CREATE_TABLE":
+            sentence = f"table version {version.key}: the preceding version is unknown; only the changes are listed"
+            return problem_row(Problem.NO_SCHEMA, sentence, table=name.label)
+        return None
+
+    def _add(
+        self, table: TableName, name: TableName, columns: list[Column], types: dict[str, pa.DataType], **facts: Any
+    ) -> TableVersion:
+        """Adds a version. ``types``: the Arrow types that the source itself gives."""
+        mine = self.by_table.setdefault(table, [])
+        types = {one.name: type_of(one) for one in columns} | types
+        version = TableVersion(table, f"{name.label}@{len(mine) + 1}", columns, types, **facts)
+        mine.append(version)
+        self.found.append(version)
+        self.listed += len(columns)
+        return version
 
 
 # --- DDL history ------------------------------------------------------------------------------------------------------
@@ -83,30 +172,27 @@ class Ddl:
     kind: str
     changes: tuple[tuple[str, str, str | None, Column], ...]  # old name, action, new name, new column
     text: str
-    file_index: int
-    offset: int
-    length: int
+    event: dict[str, int]
     problem: str | None = None
 
 
-def ddl_of(row: Mapping[str, str | None], place: tuple[int, int, int]) -> Ddl | None:
-    """A row of DDL history, or None for one without a table. Never raises: errors in ``DETAILS`` are in ``problem``."""
-    name = control_row(DDL_HISTORY, row).name
-    if name is None:
+def ddl_of(row: Mapping[str, str | None], event: dict[str, int]) -> Ddl | None:
+    """A row of DDL history, its columns in lower case, or None for one without a table. Never raises: errors in
+    ``DETAILS`` are in ``problem``."""
+    table, text, version = row.get("table_name"), row.get("details") or "", row.get("table_version") or ""
+    if not table:
         return None
-    text = row.get("details") or ""
     details, problem = _details(text)
     changes, wrong = _changes(details.get("columns"))
-    version = row.get("table_version") or ""
     return Ddl(
-        name,
+        TableName(row.get("table_owner") or None, table),
         text_of(details.get("tableNewName")),
         int(version) if version.isdecimal() and len(version) < 10 else None,
         row.get("change_seq") or None,
         (row.get("ddl_type") or "").upper(),
         changes,
         text,
-        *place,
+        event,
         problem or wrong,
     )
 
@@ -171,100 +257,7 @@ def _altered(before: Column, what: Column, new: str | None) -> Column:
     return replace(before, name=new or before.name, **kept)
 
 
-def by_name(layout: Layout, texts: Sequence[str | None]) -> dict[str, str | None]:
-    """A row of a control table with its columns in lower case."""
-    return dict(zip((name.casefold() for name in layout.names), texts, strict=True))
-
-
-# === table versions ===================================================================================================
-
-SIDE_FILE = "side file"
-INFERRED = "inferred"
-DDL = "DDL"
-
-
-@dataclass(slots=True)
-class Versions:
-    """Collects the versions of all tables; each is numbered by its table in the order of the files."""
-
-    found: list[Version] = field(default_factory=list)
-    by_table: dict[int, list[int]] = field(default_factory=dict)
-    listed: int = 0  # columns of all versions
-    carried: dict[int, Version] = field(default_factory=dict)  # the last version of a renamed table before the rename
-
-    def of(self, table: int) -> list[Version]:
-        """The versions of a table, in order."""
-        return [self.found[at] for at in self.by_table.get(table, ())]
-
-    def of_file(self, table: int, name: TableName, probe: Probe, layout: Layout, place: tuple[int, int]) -> int:
-        """The version of the rows of a file. A version without types equals one with the same names; versions with
-        different numbers in the source are different, even with the same columns. ``place`` is the file's index and the
-        length of its header line."""
-        columns = _data_columns(probe.columns, layout)
-        number = None if probe.side is None or probe.side.version is None else str(probe.side.version)
-        mine = [
-            (at, self.found[at])
-            for at in self.by_table.get(table, ())
-            if number is None or self.found[at].lineage.get("version", number) == number
-        ]
-        same = [at for at, one in mine if one.columns == columns]
-        if not probe.typed:
-            same = same or [at for at, one in mine if [c.name for c in one.columns] == [c.name for c in columns]]
-        if same:
-            return same[-1]
-        side = probe.side if probe.side is not None and probe.side.columns else None
-        lineage = {} if side is None else dict(side.lineage)
-        if side is not None and side.version is not None:
-            lineage["version"] = str(side.version)
-        text = probe.file.heading if side is None else side.text
-        version = self._add(table, name, columns, INFERRED if side is None else SIDE_FILE, text, lineage)
-        if side is None and place[1]:
-            version.file_index, version.offset, version.length = place[0], 0, place[1]
-        return len(self.found) - 1
-
-    def of_ddl(self, table: int, ddl: Ddl, name: TableName) -> dict[str, Any] | None:
-        """The version after a DDL, based on the previous one; reports a problem if that is unknown."""
-        mine = self.of(table)
-        same = [one for one in mine if ddl.version is not None and one.lineage.get("version") == str(ddl.version)]
-        if same:
-            for one in same:
-                one.position = one.position or ddl.position
-            return None
-        if self.listed > _MOST_LISTED:
-            sentence = f"the table versions before it have {self.listed} columns; this and later DDL is not followed"
-            return problem_row(Problem.NO_SCHEMA, sentence, table=name.label)
-        before = _before(mine, ddl) or self.carried.get(table)
-        columns = apply_ddl([] if before is None else before.columns, ddl)
-        if before is not None and before in mine and (columns, DDL) == (before.columns, before.origin):
-            return None
-        lineage = {} if ddl.version is None else {"version": str(ddl.version)}
-        version = self._add(table, name, columns, DDL, ddl.text, lineage)
-        version.file_index, version.offset, version.length = ddl.file_index, ddl.offset, ddl.length
-        version.position = ddl.position
-        if before is None and ddl.kind != "CREATE_TABLE":
-            sentence = f"table version {version.key}: the preceding version is unknown; only the changes are listed"
-            return problem_row(Problem.NO_SCHEMA, sentence, table=name.label)
-        return None
-
-    def _add(
-        self, table: int, name: TableName, columns: list[Column], origin: str, text: str, lineage: dict[str, str]
-    ) -> Version:
-        mine = self.by_table.setdefault(table, [])
-        mine.append(len(self.found))
-        version = Version(table, f"{name.label}@{len(mine)}", columns, origin, text, lineage)
-        self.found.append(version)
-        self.listed += len(columns)
-        return version
-
-
-def _data_columns(columns: Sequence[Column], layout: Layout) -> list[Column]:
-    return [
-        replace(columns[place], ordinal=ordinal, name=layout.names[place])
-        for ordinal, place in enumerate(layout.data, 1)
-    ]
-
-
-def _before(versions: Iterable[Version], ddl: Ddl) -> Version | None:
+def _before(versions: Sequence[TableVersion], ddl: Ddl) -> TableVersion | None:
     """The version that a DDL changed: the last one with a lower number in the source, else the last one that precedes
     it in time."""
     numbered = [(int(one.lineage["version"]), one) for one in versions if one.lineage.get("version", "").isdecimal()]
@@ -272,61 +265,19 @@ def _before(versions: Iterable[Version], ddl: Ddl) -> Version | None:
         lower = [pair for pair in numbered if pair[0] < ddl.version]
         return max(lower, key=lambda pair: pair[0])[1] if lower else None
     return next(
-        (one for one in reversed(list(versions)) if one.position is None or one.position < (ddl.position or "")), None
+        (one for one in reversed(versions) if one.position is None or one.position < (ddl.position or "")), None
     )
 
 
 def ddl_in_order(rows: Iterable[Ddl], suffix: str) -> list[Ddl]:
     """DDL history in the order of its changes. A change that is recorded for a table and for its change table is that
     of the table."""
-    ordered = sorted(rows, key=lambda one: (one.position or "", one.file_index, one.offset))
-    told = {(one.name.label.casefold(), one.version, one.position) for one in ordered}
+    ordered = sorted(rows, key=lambda one: (one.position or "", one.event["file_index"], one.event["offset"]))
+    known = {(one.name.label.casefold(), one.version, one.position) for one in ordered}
     found = []
     for one in ordered:
         base = without_suffix(one.name.table, suffix)
-        if base is None:
-            found.append(one)
-        elif (replace_name(one.name, base).label.casefold(), one.version, one.position) not in told:
-            found.append(replace(one, name=replace_name(one.name, base)))
+        name = TableName(one.name.schema, base or one.name.table)
+        if base is None or (name.label.casefold(), one.version, one.position) not in known:
+            found.append(replace(one, name=name))
     return found
-
-
-def replace_name(name: TableName, table: str) -> TableName:
-    """The table with another name in the same schema."""
-    return TableName(name.schema, table)
-
-
-_FACTS: Final = [one.name for one in fields(Column)]
-_facts: Final = attrgetter(*_FACTS)
-
-
-def version_rows(plan: Plan) -> list[dict[str, Any]]:
-    """Rows of :data:`cdcwb.model.TABLE_VERSIONS`, without first positions."""
-    rows = []
-    for version in plan.versions:
-        table: TableEntry = plan.tables[version.table]
-        place = {"file_index": version.file_index, "offset": version.offset, "length": version.length}
-        lineage = dict(version.lineage)
-        if version.position is not None:
-            lineage["change_seq"] = version.position
-        rows.append(
-            {
-                "table_version": version.key,
-                "schema_name": table.schema,
-                "table_name": table.table,
-                "first_event": place if version.file_index >= 0 else None,
-                "columns": [dict(zip(_FACTS, _facts(column), strict=True)) for column in version.columns],
-                "origin": version.origin,
-                "schema_text": version.text,
-                "lineage": list(lineage.items()) or None,
-            }
-        )
-    return rows
-
-
-def count_problem(entry: TableFile, expected: int | None) -> dict[str, Any] | None:
-    """A file with another number of rows than in its side file."""
-    if expected is None or entry.rows is None or entry.rows == expected:
-        return None
-    code = Problem.TRUNCATED if entry.rows < expected else Problem.SCHEMA_MISMATCH
-    return problem_row(code, f"expected {expected} rows by the side file, found {entry.rows}", file=entry.path)

@@ -44,13 +44,15 @@ class Split:
 @dataclass(slots=True)
 class RowScan(Scan):
     """What a stretch has. ``edges``: its first and last row with a position; ``lead``: the offset of the first row with
-    another position than its first one; ``ends``: the least and greatest position from there on."""
+    another position than its first one; ``ends``: the least and greatest position from there on. ``evidence``: see
+    :meth:`cdcwb.formats.table_rows.TableRows.examine`."""
 
     edges: tuple[pa.RecordBatch, pa.RecordBatch] | None = None
     lead: int | None = None
     ends: tuple[str, str] | None = None
     befores: bool = False
     counts: Counter[str] = field(default_factory=Counter)
+    evidence: Any = None
 
     def take(self, events: pa.RecordBatch, count: Callable[[pa.RecordBatch], Mapping[str, int]]) -> None:
         """Adds events, in order."""
