@@ -488,3 +488,11 @@ def test_messages_as_delimited_text_are_read(tmp_path: Path, delimiter: str) -> 
     ]
     assert dict(rows[0]["headers"])["kafka.timestamp"] == "2023-11-14T22:13:20.123Z"
     assert inspect(path, 1).event["operation"] == "UPDATE"
+
+
+def test_a_row_of_delimited_text_may_be_long(tmp_path: Path) -> None:
+    path = tmp_path / "messages.csv"
+    long = json.dumps(INSERT | {"note": "x" * (3 << 20)})
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["key", "value"], [KEY, long], [KEY, TEXTS[1]]])
+    assert [row["operation"] for row in read(path, format="debezium").to_pylist()] == ["INSERT", "UPDATE"]

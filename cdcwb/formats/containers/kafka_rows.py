@@ -255,7 +255,8 @@ PARTITION: Final = b"cdcwb.partition"
 order of their offsets."""
 
 _SOME: Final = 64  # rows read at a time
-_BLOCK: Final = 1 << 20  # bytes of CSV that are parsed at once
+_BLOCK: Final = 16 << 20  # bytes of CSV that are parsed at once; no row may be longer
+_HEAD: Final = 1 << 16  # bytes of the header line, at most
 
 
 class _Bytes:
@@ -369,7 +370,7 @@ class CsvRows:
     def __init__(self, source: Source, delimiter: str) -> None:
         self.source = source
         self.delimiter = delimiter
-        head = source.read(0, _BLOCK).tobytes().removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+        head = source.read(0, _HEAD).tobytes().removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
         self.names = [text_of(name).strip().strip('"') for name in head.strip().split(delimiter.encode())]
         self.columns = kafka_columns(self.names)
         if not self.columns:
