@@ -184,6 +184,25 @@ def test_documents_of_mongodb_are_rows(tmp_path: Path) -> None:
     assert row["changed_columns"] == ["state", "meta", "old"]
 
 
+@pytest.mark.parametrize(
+    ("patch", "after", "changed"),
+    [
+        (
+            '{"$v": 1, "$set": {"state": "paid", "meta.tx": 25}, "$unset": {"old": true}}',
+            {"state": "paid"},
+            ["state", "meta", "old"],
+        ),
+        ('{"_id": 7, "state": "paid"}', {"_id": "7", "state": "paid"}, None),
+    ],
+)
+def test_updates_of_mongodb_before_2_0_are_patches(
+    tmp_path: Path, patch: str, after: dict[str, str], changed: list[str] | None
+) -> None:
+    row = one(tmp_path, change("u", None, None, SOURCES["mongodb"], patch=patch, filter='{"_id": 7}'))
+    assert (row["after"], row["changed_columns"], row["key"]) == (after, changed, {"_id": "7"})
+    assert row["headers"]["patch"] == patch
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 _TIME, _DATA = "io.debezium.time", "org.apache.kafka.connect.data"

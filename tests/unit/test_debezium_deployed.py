@@ -496,3 +496,36 @@ def test_a_row_of_delimited_text_may_be_long(tmp_path: Path) -> None:
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([["key", "value"], [KEY, long], [KEY, TEXTS[1]]])
     assert [row["operation"] for row in read(path, format="debezium").to_pylist()] == ["INSERT", "UPDATE"]
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "position", "transaction"),
+    [
+        (
+            {"connector": "informix", "db": "shop", "schema": "ops", "table": "fruit", "commit_lsn": "21482163224",
+             "change_lsn": "21482163200", "txId": "37", "begin_lsn": "21482163100"},
+            ("ops", "fruit"), "00000000021482163224/00000000021482163200", "37",
+        ),
+        (
+            {"connector": "cassandra", "cluster": "c", "keyspace": "shop", "table": "fruit", "pos": 54,
+             "file": "CommitLog-7-1552331034543.log"},
+            ("shop", "fruit"), "0000001552331034543/0000000000000000054", None,
+        ),
+        (
+            {"connector": "spanner", "database_id": "shop", "table": "fruit", "server_transaction_id": "MTc2"},
+            (None, "fruit"), None, "MTc2",
+        ),
+        (
+            {"origin": "cockroachdb", "database_name": "shop", "schema_name": "public", "table_name": "fruit",
+             "ts_hlc": "1745527444910044000.0000000003", "ts_ns": 1745527444910044000},
+            ("public", "fruit"), "01745527444910044000.0000000003", None,
+        ),
+    ],
+)  # fmt: skip
+def test_other_connectors_have_tables_positions_and_transactions_of_their_own(
+    tmp_path: Path, source: Row, table: tuple[str, str], position: str, transaction: str
+) -> None:
+    (row,) = recognised(tmp_path, line({"before": None, "after": {"id": 7}, "op": "c", "source": source}))
+    assert (row["schema_name"], row["table_name"]) == table
+    assert (row["position"], row["transaction_id"]) == (position, transaction)
+    assert not row["problems"]

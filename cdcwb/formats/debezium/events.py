@@ -112,8 +112,8 @@ def form_of(content: Mapping[str, Any]) -> str:
 
 def table_of(source: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Schema and table of a change; keyspace or database, and collection, if the source has no others (§3.1)."""
-    schema = source.get("schema") or source.get("keyspace") or source.get("db")
-    table = source.get("table") or source.get("collection")
+    schema = source.get("schema") or source.get("keyspace") or source.get("db") or source.get("schema_name")
+    table = source.get("table") or source.get("collection") or source.get("table_name")
     return (plain(schema) if schema and table else None), (plain(table) if table else None)
 
 
@@ -234,6 +234,9 @@ class _Events:
                 self.note(number, Problem.VALUE, f"{name}: expected an object, found {plain(image)!r:.60}")
         if document:
             self._document(number, content)
+            identity = document_of(content.get("filter")) if key is None else None
+            if identity:
+                self._row("key", number, identity, None)
         self._key(number, key, row, document)
 
     def _version(self, body: Body, schema: str | None, table: str | None, document: bool) -> str | None:
@@ -263,10 +266,16 @@ class _Events:
 
     def _document(self, number: int, content: Mapping[str, Any]) -> None:
         """What MongoDB says that an update changed; without a document after it that is the after image (§2.4)."""
-        described = content.get("updateDescription")
-        if not isinstance(described, dict):
+        described, patch = content.get("updateDescription"), document_of(content.get("patch"))
+        if isinstance(described, dict):
+            updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields")
+        elif patch and any(name.startswith("$") for name in patch):
+            updated, removed = document_of(patch.get("$set")) or {}, list(document_of(patch.get("$unset")) or {})
+        elif patch:  # the document that replaces the one before
+            self._row("after", number, patch, None)
             return
-        updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields")
+        else:
+            return
         removed = removed if isinstance(removed, list) else []
         changed = list(dict.fromkeys(str(name).partition(".")[0] for name in [*updated, *removed]))
         self.put(number, changed_columns=changed)

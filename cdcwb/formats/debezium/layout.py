@@ -84,6 +84,13 @@ SOURCE: Final = {
     "scn": "system change number of the change",
     "commit_scn": "system change number of the commit",
     "ord": "number of the event in its second",
+    "begin_lsn": "Informix: log sequence number of the begin of the transaction",
+    "server_transaction_id": "Spanner: the transaction",
+    "origin": "CockroachDB: the database that sent the message",
+    "ts_hlc": "CockroachDB: hybrid logical time of the change, nanoseconds since 1970 and a counter",
+    "database_name": "CockroachDB: database",
+    "schema_name": "CockroachDB: schema of the table",
+    "table_name": "CockroachDB: name of the table",
 }
 """The fields of ``source`` (§3)."""
 
@@ -153,6 +160,20 @@ def _oracle(source: Mapping[str, Any]) -> str | None:
     return _joined(_whole(source.get("commit_scn"), 20), _whole(source.get("scn"), 20))
 
 
+def _informix(source: Mapping[str, Any]) -> str | None:
+    return _joined(_whole(source.get("commit_lsn"), 20), _whole(source.get("change_lsn"), 20))
+
+
+def _commit_log(source: Mapping[str, Any]) -> str | None:
+    number = re.search(r"-([0-9]+)\.log\Z", str(source.get("file")), re.ASCII)
+    return _joined(number and _whole(number[1], 19), _whole(source.get("pos"), 19))
+
+
+def _hybrid_time(source: Mapping[str, Any]) -> str | None:
+    found = re.fullmatch(r"([0-9]{1,20})\.([0-9]{10})", str(source.get("ts_hlc")), re.ASCII)
+    return None if found is None else f"{found[1].zfill(20)}.{found[2]}"
+
+
 class _Connector(NamedTuple):
     """``position``: from ``source`` to a text whose order is that of the log; ``fields``: what it is made of;
     ``transaction``: the field of ``source`` that names the transaction."""
@@ -172,6 +193,10 @@ CONNECTORS: Final[dict[str, _Connector]] = {
     "mongodb": _Connector(_mongodb, "seconds and ord", "txnNumber"),
     "vitess": _Connector(lambda source: None, "", "vgtid"),
     "yugabytedb": _Connector(lambda source: None, "", "txId"),
+    "informix": _Connector(_informix, "commit_lsn and change_lsn", "txId"),
+    "cassandra": _Connector(_commit_log, "file and pos", ""),
+    "spanner": _Connector(lambda source: None, "", "server_transaction_id"),
+    "cockroachdb": _Connector(_hybrid_time, "ts_hlc", ""),
 }
 """The known connectors (§3.2). Without ``fields``, and of any other, the position is null."""
 
@@ -184,7 +209,7 @@ _UNNAMED: Final = (
 
 def connector_of(source: Mapping[str, Any]) -> str | None:
     """The connector that ``source`` names, else the one whose fields it has; None where it shows neither."""
-    named = source.get("connector")
+    named = source.get("connector", source.get("origin"))
     if named is not None:
         return named if isinstance(named, str) else None
     return next((name for name, fields in _UNNAMED if fields <= source.keys()), None)
