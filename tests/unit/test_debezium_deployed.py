@@ -529,3 +529,13 @@ def test_other_connectors_have_tables_positions_and_transactions_of_their_own(
     assert (row["schema_name"], row["table_name"]) == table
     assert (row["position"], row["transaction_id"]) == (position, transaction)
     assert not row["problems"]
+
+
+def test_the_format_of_the_manual_of_kcat_is_read(tmp_path: Path) -> None:
+    lines = [
+        f"Topic shop.fruit[2], offset: {at}, key: {KEY}, payload: {len(value) if value else -1} bytes: {value or ''}\n"
+        for at, value in ROWS
+    ]
+    rows = recognised(tmp_path, *map(str.encode, lines))
+    assert is_complete(rows)
+    assert kafka(rows[3], "topic", "partition", "offset") == ("shop.fruit", "2", "3")

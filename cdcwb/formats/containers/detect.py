@@ -32,6 +32,7 @@ from cdcwb.formats.containers.documents import documents_in
 from cdcwb.formats.containers.envelopes import (
     BINARY,
     DECODERS,
+    PRINTED,
     begins_message,
     is_binary,
     is_record,
@@ -436,7 +437,7 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
     printed = sum(map(_is_printed, texts))
     if 2 * printed > len(texts):
         layout = _given(Layout(records=True), options)
-        evidence = f"{printed:,} of {len(texts):,} lines are records of a topic, as Java or Python prints them"
+        evidence = f"{printed:,} of {len(texts):,} lines are records of a topic, as Java, Python or kcat prints them"
     elif 2 * len(records) > len(texts):
         encoding, why = _encoding([payload for text in records if (payload := payload_of(text)) is not None])
         layout = _given(Layout(records=True, encoding=encoding), options)
@@ -449,7 +450,7 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
 
 
 def _is_printed(text: bytes) -> bool:
-    return b"ConsumerRecord(" in text and printed_record(text) is not None
+    return any(mark in text for mark in PRINTED) and printed_record(text) is not None
 
 
 def _given(layout: Layout, options: Options) -> Layout:

@@ -22,6 +22,7 @@ from cdcwb.formats.containers.messages import MALFORMED, MESSAGE, Parsed, header
 __all__ = [
     "BINARY",
     "DECODERS",
+    "PRINTED",
     "TIME_TYPES",
     "begins_message",
     "is_binary",
@@ -334,11 +335,23 @@ _PYTHON_RECORD: Final = re.compile(
     rb"timestamp=(-?[0-9]{1,19}|None), timestamp_type=(\w+), key=" + _TEXT + rb", value=" + _TEXT + rb"[,)]"
 )
 _PYTHON_HEADER: Final = re.compile(rb"\(" + _TEXT + rb", " + _TEXT + rb"\)")
+_KCAT: Final = re.compile(
+    rb"Topic ([\w.-]+) ?\[([0-9]{1,10})\], offset: ([0-9]{1,19}), key: (.*?), payload: (-?[0-9]+) bytes: ?(.*)",
+    re.DOTALL,
+)
 _VALUE: Final = b", value = "
+PRINTED: Final = (b"ConsumerRecord(", b"Topic ")
+"""What a line that is a printed record has in it."""
 
 
 def printed_record(text: bytes) -> Parsed | None:
-    """The message of a ``ConsumerRecord`` as Java or kafka-python prints it, in a line of a log; None without one."""
+    """The message of a ``ConsumerRecord`` as Java or kafka-python prints it, in a line of a log, or of a line in the
+    format that the manual of kcat proposes; None without one."""
+    kcat = _KCAT.match(text)
+    if kcat is not None:
+        topic, partition, offset, key, size, value = kcat.groups()
+        facts = _printed_facts(text_of(topic), partition, offset, b"-1", "")
+        return Parsed(MESSAGE, None if size == b"-1" else value, key or None, facts)
     java = _JAVA.search(text)
     if java is not None:
         topic, partition, offset, kind, time, listed, rest = java.groups()
