@@ -10,7 +10,18 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MARK", "CutOff", "JsonReader", "as_text", "is_cut_off", "parse_json", "without_trailing_commas"]
+__all__ = [
+    "EXACT",
+    "MARK",
+    "CutOff",
+    "JsonReader",
+    "as_text",
+    "digits_of",
+    "has_minus_zero",
+    "is_cut_off",
+    "parse_json",
+    "without_trailing_commas",
+]
 
 MARK: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark, which may precede a text."""
@@ -121,6 +132,27 @@ def _written(value: Any) -> Any:
         return {_written(name): _written(one) for name, one in value.items()}
     return [_written(one) for one in value] if isinstance(value, list) else value
 
+
+_MINUS_ZERO: Final = re.compile(rb"[:\[,]\s*+-0\s*+[,}\]]")
+
+
+def has_minus_zero(value: bytes) -> object:
+    """Whether a JSON text may have the number ``-0``, which decoders make 0."""
+    return b"-0" in value and _MINUS_ZERO.search(value)
+
+
+def digits_of(number: str) -> msgspec.Raw:
+    """The digits of a number as they are written."""
+    return msgspec.Raw(number.encode())
+
+
+def _exact_integer(digits: str) -> int | msgspec.Raw:
+    """An integer, and ``-0`` as its digits."""
+    return digits_of(digits) if digits == "-0" else int(digits)
+
+
+EXACT: Final = JsonReader(digits_of, _exact_integer, has_minus_zero)
+"""Reads JSON texts; numbers with a point or an exponent, and ``-0``, are :class:`msgspec.Raw`: their digits."""
 
 parse_json: Final = JsonReader().parse
 """A JSON text as Python objects; numbers with a point or an exponent remain text. Raises ValueError with the error and

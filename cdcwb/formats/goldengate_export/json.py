@@ -12,37 +12,22 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.containers.messages import MESSAGE, Messages
-from cdcwb.formats.json_values import MARK, JsonReader, without_trailing_commas
+from cdcwb.formats.json_values import EXACT, MARK, without_trailing_commas
 
 __all__ = ["decode", "has_literals", "literal_of", "objects_of", "with_literals"]
 
-_MINUS_ZERO: Final = re.compile(rb": ?-0\s*+[,}]")
 _FLAT: Final = ("before.", "after.")
 _IMAGES: Final = ("before", "after", "tokens")
-
-
-def _number(digits: str) -> msgspec.Raw:
-    return msgspec.Raw(digits.encode())
-
-
-def _integer(digits: str) -> Any:
-    return _number(digits) if digits == "-0" or len(digits) > 18 else int(digits)
-
-
-_read: Final = JsonReader(
-    _number, _integer, lambda value: (b":-0" in value or b": -0" in value) and _MINUS_ZERO.search(value)
-).parse
 
 
 def decode(value: bytes, remarks: list[str]) -> Any:
     """The message in a JSON text, without what Kafka Connect wrapped around it, and with images as objects; None for
     null. ``remarks`` gets what is passed over. Raises ValueError, CutOff for a truncated text."""
-    document = _read(value, remarks)
+    document = EXACT.parse(value, remarks)
     if document.__class__ is dict and "payload" in document and "schema" in document and "op_type" not in document:
         document = document["payload"]
     if document.__class__ is not dict or "before" in document or "after" in document:

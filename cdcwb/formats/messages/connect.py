@@ -23,7 +23,7 @@ from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
-from cdcwb.formats.json_values import CutOff, JsonReader
+from cdcwb.formats.json_values import EXACT, CutOff, digits_of, has_minus_zero
 from cdcwb.model import Problem
 
 __all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "plain", "reader"]
@@ -169,7 +169,7 @@ class Schemas:
                 is_known = begin == _SCHEMA[:-1] + schema
                 self._begins[begin] = self.of_json(schema) if is_known else None
             known = self._begins[begin]
-            if known is None or "\ufffd" in known[1]:
+            if known is None or "\ufffd" in known[1] or has_minus_zero(value):
                 return None
             return Body(_fields.decode(memoryview(value)[end + len(_PAYLOAD) : -1]), *known)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -224,12 +224,8 @@ class _Outer(msgspec.Struct):
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def _digits(text: str) -> msgspec.Raw:
-    return msgspec.Raw(text.encode())
-
-
 _OUTER: Final = msgspec.json.Decoder(_Outer)
-_fields: Final = msgspec.json.Decoder(dict[str, Any], float_hook=_digits)
+_fields: Final = msgspec.json.Decoder(dict[str, Any], float_hook=digits_of)
 _SCHEMA: Final = b'{"schema":{'
 _PAYLOAD: Final = b',"payload":'
 _NULL: Final = b"null"
@@ -238,8 +234,8 @@ _PAYLOAD_ALONE: Final = re.compile(rb'\s*\{\s*"payload"')
 _ELISION: Final = re.compile(
     rb'(?s)"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|(?<=[{\[ \t\r\n])(?:\.\.\.|\xe2\x80\xa6)(?=[ \t\r\n]*[}\]])'
 )
-reader: Final = JsonReader(number=_digits)
-"""Reads JSON; numbers with a point or an exponent stay the bytes that they are."""
+reader: Final = EXACT
+"""Reads JSON; numbers stay as they are written."""
 
 
 def is_json(value: bytes) -> bool:
