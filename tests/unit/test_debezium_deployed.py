@@ -469,6 +469,9 @@ def test_objects_as_python_prints_them_are_read(tmp_path: Path) -> None:
     )
     assert [row["operation"] for row in rows] == OPERATIONS
     assert rows[0]["headers"]["note"] == 'l\'\u00e9t\u00e9 "x"'
+    (note,) = plan_of(tmp_path / "messages.txt", "debezium").notes
+    assert (note["severity"], note["code"]) == ("warning", "json_syntax")
+    assert note["sentence"].startswith("not JSON but objects as Python prints them")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -217,9 +217,20 @@ def plan_tasks(found: Sequence[Container], splits: Sequence[Sequence[Part]]) -> 
     return [tuple((found[part[0]], part) for part in some) for some in splits]
 
 
+_PRINTED: Final = "not JSON but objects as Python prints them; they are read as JSON"
+"""The problem of a file whose messages were printed by Python."""
+
+
 def file_notes(found: Sequence[Container]) -> list[dict[str, Any]]:
     """Rows of problems about files as such."""
-    return [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem]
+    return [
+        *(problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem),
+        *(
+            problem_row(Problem.JSON_SYNTAX, _PRINTED, file=one.path)
+            for one in found
+            if one.settings.get("encoding") == "python"
+        ),
+    ]
 
 
 # --- formats ----------------------------------------------------------------------------------------------------------
