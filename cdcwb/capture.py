@@ -23,7 +23,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.continued import Stamps, stamps_of
-from cdcwb.formats.dissector import Format, Plan, Recognition, Run, TableRequest, detected_row
+from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, TableRequest, detected_row
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
 from cdcwb.formats.source import folders_of, is_file, is_remote, url_of
@@ -264,17 +264,12 @@ def _check_topics(url: str, format: str, options: dict[str, Any]) -> TopicReadin
 
 
 def _open_topics(reading: TopicReading, session: SparkSession) -> Capture:
-    """Opens a capture of topics. The format ``auto`` is detected from their first messages."""
+    """Opens a capture of topics."""
     from cdcwb.live.frames import detected_offsets, messages
 
     frame = messages(session, reading.topics, reading.ranges, reading.settings)
-    seen = None
-    if reading.given == "auto":
-        fmt, seen = _recognised(frame, reading)
-        check_options(fmt, reading.options)
-    name = reading.given if seen is None else fmt.name
     offsets = detected_offsets(reading.ranges, *reading.points)
-    capture = _open_rows(frame, name, {**reading.options, "name": reading.topics.url}, seen, offsets)
+    capture = _open_rows(frame, reading.given, {**reading.options, "name": reading.topics.url}, offsets)
     capture.topics = reading
     return capture
 
@@ -307,26 +302,26 @@ def _open_database(reading: DatabaseReading, session: SparkSession) -> Capture:
     options = {**reading.options, "name": reading.table.label}
     with database_errors(reading.address, reading.settings):
         frame, detected = table.frozen(*reading.points)
-        return _open_rows(frame, reading.given, options, more=[detected])
+        return _open_rows(frame, reading.given, options, [detected])
 
 
-def _recognised(frame: DataFrame, reading: TopicReading) -> tuple[Format, Recognition]:
-    """The format of topics, detected from their first messages as those of a file."""
+def _recognised(frame: DataFrame, name: str, options: dict[str, Any]) -> tuple[RowFormat, Recognition]:
+    """The format of messages in rows, detected from the first as that of a file. ``name`` is that of the rows."""
     import pyarrow.parquet as pq
 
     some = frame.limit(_SAMPLE).toArrow()
-    url = reading.topics.url
     if not some.num_rows:
-        raise CaptureError("there is no message in this range, so the format cannot be detected: name it", path=url)
+        raise CaptureError("there is no message in this range, so the format cannot be detected: name it", path=name)
     with tempfile.TemporaryDirectory(prefix="cdcwb-") as folder:
         path = str(Path(folder, "messages.parquet"))
         pq.write_table(some, path)
         try:
-            fmt, seen = choose([path], "auto", reading.options)
+            fmt, seen = choose([path], "auto", options)
         except CaptureError as reason:
-            reason.path = url if reason.path == path else reason.path
+            reason.path = name if reason.path == path else reason.path
             raise
-        return fmt, replace(seen, evidence=[sentence.replace(path, url) for sentence in seen.evidence])
+    evidence = [sentence.replace(path, name) for sentence in seen.evidence]
+    return cast(RowFormat, fmt), replace(seen, evidence=evidence)
 
 
 def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Reading:
@@ -489,21 +484,23 @@ def _open_rows(
     frame: DataFrame,
     format: str,
     options: dict[str, Any],
-    seen: Recognition | None = None,
     more: Sequence[dict[str, Any]] = (),
 ) -> Capture:
-    """Opens a capture of a Spark DataFrame. ``seen``: the evidence of a detected format; ``more``: further rows of
-    ``detected``."""
+    """Opens a capture of a Spark DataFrame; the format ``auto`` is detected from its columns, and that of messages from
+    the first of them. ``more``: further rows of ``detected``."""
+    from cdcwb.formats.messages.format import MessageFormat
     from cdcwb.spark.rows import RowsOf
 
     known_options = without_login({name: value for name, value in options.items() if value is not None})
     name = str(known_options.pop("name", "rows"))
     rows = RowsOf(frame, known_options.pop("order_by", None))
     fmt, recognition = choose_rows(rows.schema, format, known_options)
+    if format == "auto" and isinstance(fmt, MessageFormat):
+        fmt, recognition = _recognised(rows.frame, name, known_options)
     common = check_options(fmt, known_options)
     plan = fmt.plan_rows(name, rows.schema, rows.run, known_options)
     _check_keys(fmt, plan, common.keys)
-    detected = [*_detected(fmt, seen or recognition, "auto" if seen else format, plan), *more]
+    detected = [*_detected(fmt, recognition, format, plan), *more]
     return Capture(LiveRows(rows, name, fmt, plan, detected, common.images, common.mode, common.keys))
 
 

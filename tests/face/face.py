@@ -117,6 +117,10 @@ def without(folder: Path, text: str) -> str:
     return text.replace(str(folder), "…").replace(str(DATA), "data")
 
 
+_OF_THE_PROGRAM: Final = 3
+"""The exit code of an error that is not the user's."""
+
+
 class Commands:
     """Commands in this process; what they say has ``…`` for the folder of the capture."""
 
@@ -125,8 +129,9 @@ class Commands:
         self._reader = [argument for name, value in options.items() for argument in ("-o", f"{name}={value}")]
 
     def __call__(self, *arguments: str) -> tuple[int, str]:
-        """The exit code of a command, and what it says."""
+        """The exit code of a command, and what it says. Raises AssertionError for an error of the program."""
         code, text = run([*arguments, *self._reader])
+        assert code != _OF_THE_PROGRAM, text
         return code, without(self._folder, text)
 
     def json(self, *arguments: str) -> Any:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import cdcwb
 import cdcwb_synth as synth
 from tests.spark.tables import assert_truth
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -85,3 +88,23 @@ def test_lists_of_column_names_survive_whatever_the_names_are(tmp_path: Path) ->
     rows = capture.events.orderBy("offset").collect()
     assert [row.present_columns for row in rows] == names
     assert [row.changed_columns for row in capture.changes.orderBy("offset").collect()] == names
+
+
+@pytest.mark.parametrize("name", ["debezium", "maxwell", "canal", "goldengate"])
+def test_a_dataframe_is_a_capture_of_the_format_of_its_messages(tmp_path: Path, spark: SparkSession, name: str) -> None:
+    if name == "goldengate":
+        synth.generate("goldengate", changes=100, seed=3, to=tmp_path, form="json")
+        path = tmp_path / "capture"
+    else:
+        path = DATA / name
+    files = cdcwb.load(path)
+    lines = [line for one in sorted(path.iterdir()) for line in one.read_bytes().splitlines()]
+    parts = [line.rpartition(b"\t") for line in lines]
+    rows = [(key or None, bytearray(value), "shop.public", 0, number) for number, (key, _, value) in enumerate(parts)]
+    kafka = "key binary, value binary, topic string, partition int, offset long"
+    capture = cdcwb.load(spark.createDataFrame(rows, kafka))
+    assert capture.format == files.format == ("goldengate-export" if name == "goldengate" else name)
+    names = ["operation", "position", "table_name", "changed_columns", "before", "after", "transaction_id", "outcome"]
+    found, expected = (sorted(map(str, one.changes.select(names).toArrow().to_pylist())) for one in (capture, files))
+    assert found == expected
+    assert found
