@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +88,7 @@ def rows_of(messages: Messages) -> list[Row]:
 def rows(path: str, batch: int = 8192, **options: Any) -> list[Row]:
     """All segments of a file, after a look at whether they are all of it."""
     container = probe(path, options)
-    assert Container.from_dict(json.loads(json.dumps(container.to_dict()))) == container
+    assert Container(**json.loads(json.dumps(asdict(container)))) == container
     found = [row for messages in read(container, 0, container.extent, batch) for row in rows_of(messages)]
     _check(container, found)
     return found

@@ -35,7 +35,7 @@ from cdcwb.formats.inferred import (
     merged_tables,
     note_tables,
 )  # fmt: skip
-from cdcwb.formats.json_values import EXACT, CutOff, digits_of, has_minus_zero
+from cdcwb.formats.json_values import EXACT, CutOff
 from cdcwb.formats.messages.connect import message_tree, plain
 from cdcwb.formats.messages.format import (
     MESSAGE_OPTIONS,
@@ -365,13 +365,10 @@ class _RowScan:
         return pickle.dumps(self.form.scan(("", self.form._rows(one, self.given, texts=False)[0]) for one in found))
 
 
-_DECODER: Final = msgspec.json.Decoder(float_hook=digits_of)
-
-
 def _body(value: bytes) -> Any:
     try:
-        return EXACT.parse(value) if has_minus_zero(value) else _DECODER.decode(value)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as reason:
+        return EXACT.decode(value)
+    except (ValueError, RecursionError) as reason:
         return ValueError(str(reason))
 
 

@@ -52,15 +52,19 @@ class JsonReader:
         self._number, self._whole, self._odd = number, whole, odd
         self._decoder = msgspec.json.Decoder(float_hook=number)
 
+    def decode(self, value: bytes) -> Any:
+        """A JSON text as Python objects. Raises ValueError or RecursionError for an invalid one; mends nothing."""
+        if self._odd is not None and self._odd(value):
+            return self._slowly(value)
+        return self._decoder.decode(value)
+
     def parse(self, value: bytes, remarks: list[str] | None = None) -> Any:
         """A JSON text as Python objects; a lone surrogate becomes a question mark. With ``remarks``, trailing commas
         are ignored, and a sentence about them is added. Raises CutOff for a truncated text, another ValueError, with
         error and byte, for an invalid one.
         """
         try:
-            if self._odd is not None and self._odd(value):
-                return self._slowly(value)
-            return self._decoder.decode(value)
+            return self.decode(value)
         except RecursionError:
             raise ValueError("JSON that is nested too deeply") from None
         except (msgspec.MsgspecError, ValueError) as reason:
@@ -68,7 +72,7 @@ class JsonReader:
                 return self.parse(value[len(MARK) :], remarks)
             if _HALF_PAIR.search(value):
                 with contextlib.suppress(ValueError, RecursionError):
-                    return _written(self._slowly(value))
+                    return self._slowly(value)
             if remarks is not None and _TRAILING.search(value):
                 places, mended = without_trailing_commas(value)
                 if places:
@@ -80,7 +84,8 @@ class JsonReader:
             raise ValueError(f"expected a JSON document, found: {reason}") from None
 
     def _slowly(self, value: bytes) -> Any:
-        return json.loads(value.decode(), parse_float=self._number, parse_int=self._whole, parse_constant=_no_constant)
+        found = json.loads(value.decode(), parse_float=self._number, parse_int=self._whole, parse_constant=_no_constant)
+        return _written(found) if _HALF_PAIR.search(value) else found
 
 
 def is_cut_off(value: bytes) -> bool:

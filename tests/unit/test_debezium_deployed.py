@@ -546,7 +546,7 @@ def test_the_format_of_the_manual_of_kcat_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_a_negative_zero_stays_as_it_is_written(tmp_path: Path, is_wrapped: bool) -> None:
-    message = change("c", None, {"id": 7, "a": "?", "b": "x-0", "c": ["?"]})
+    message = change("c", None, {"id": 7, "a": "?", "b": "x-0", "c": ["?"], "d": "\ud800x"})
     text = json.dumps({"schema": {"type": "struct"}, "payload": message} if is_wrapped else message)
     (row,) = recognised(tmp_path, text.replace('"?"', "-0").encode() + b"\n")
-    assert row["after"] == {"id": "7", "a": "-0", "b": "x-0", "c": "[-0]"}
+    assert row["after"] == {"id": "7", "a": "-0", "b": "x-0", "c": "[-0]", "d": "?x"}

@@ -91,6 +91,7 @@ def _scan(text: Bytes, depth: Int, level: Int, margin: Bytes, brackets: Bytes, b
     last: Int = 0  # the last character of the document outside of strings that is not blank
     while at < len(text):
         c = np.int64(text[at])
+        is_cut = False  # whether the document ends here, before its braces are closed
         if c == 34:
             at += 1
             broken = False
@@ -99,49 +100,29 @@ def _scan(text: Bytes, depth: Int, level: Int, margin: Bytes, brackets: Bytes, b
                     broken = True
                     break
                 at += 2 if text[at] == 92 else 1
-            if broken:
-                if not inside:  # a quote in the text between documents
-                    continue
-                at = _resumed(text, at, margin)
-                if at < len(text):
-                    ends[number - 1] = at - len(margin)
-                    inside, depth = False, level
+            if broken and not inside:  # a quote in the text between documents
                 continue
+            is_cut = broken
             last = 34
-        elif c == 123:
-            if inside and _is_margin(text, at, margin):
+        elif c == 123 or c == 91:
+            if c == 123 and inside and _is_margin(text, at, margin):
                 is_value = last == 58 or (open_ > 0 and brackets[open_ - 1] == 91 and (last == 91 or last == 44))
-                if not is_value:
-                    ends[number - 1] = at - len(margin)
-                    inside, depth = False, level
-                    continue
-            if not inside and depth == level:
-                if number >= len(begins):
-                    return number
-                begins[number], ends[number] = at, -1
-                number += 1
-                inside, open_ = True, 0
-            depth += 1
-            if inside:
-                if open_ >= len(brackets):
-                    at = _resumed(text, at + 1, margin)
-                    if at < len(text):
-                        ends[number - 1] = at - len(margin)
-                        inside, depth = False, level
-                    continue
-                brackets[open_] = 123
-                open_ += 1
-            last = c
-        elif c == 91:
-            if inside:
-                if open_ >= len(brackets):
-                    at = _resumed(text, at + 1, margin)
-                    if at < len(text):
-                        ends[number - 1] = at - len(margin)
-                        inside, depth = False, level
-                    continue
-                brackets[open_] = 91
-                open_ += 1
+                is_cut = not is_value
+            if c == 123 and not is_cut:
+                if not inside and depth == level:
+                    if number >= len(begins):
+                        return number
+                    begins[number], ends[number] = at, -1
+                    number += 1
+                    inside, open_ = True, 0
+                depth += 1
+            if inside and not is_cut:
+                if open_ < len(brackets):
+                    brackets[open_] = c
+                    open_ += 1
+                else:
+                    is_cut = True
+                    at += 1
             last = c
         elif c == 93:
             if inside and open_ > 0 and brackets[open_ - 1] == 91:
@@ -158,7 +139,13 @@ def _scan(text: Bytes, depth: Int, level: Int, margin: Bytes, brackets: Bytes, b
             last = c
         elif not _blank(c):
             last = c
-        at += 1
+        if is_cut:
+            at = _resumed(text, at, margin)
+            if at < len(text):
+                ends[number - 1] = at - len(margin)
+                inside, depth = False, level
+        else:
+            at += 1
     return number
 
 

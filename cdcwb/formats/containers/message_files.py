@@ -140,15 +140,6 @@ class Container:
         first = [row for at, row in zip(self.starts, self.rows, strict=True) if at == start][-1:]
         return {"container": {**asdict(self), "starts": [], "rows": first}, "start": start, "stop": stop}
 
-    def to_dict(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Container:
-        """The container that :meth:`to_dict` gave."""
-        return cls(**raw)
-
     def open(self) -> Source:
         """The bytes of the file."""
         return open_source(self.path, "binary", size=self.size)

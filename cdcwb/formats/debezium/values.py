@@ -19,7 +19,8 @@ import pyarrow as pa
 from cdcwb.formats.arrays import text_array
 from cdcwb.formats.containers.avro_values import float_text
 from cdcwb.formats.debezium.layout import TIMES, Clock
-from cdcwb.formats.messages.connect import Remark, Type, plain, reader
+from cdcwb.formats.json_values import EXACT
+from cdcwb.formats.messages.connect import Remark, Type, plain
 from cdcwb.model import Problem
 
 __all__ = ["absent_in", "document_of", "is_cells", "text_column", "text_of", "without_value"]
@@ -40,7 +41,7 @@ def document_of(value: Any) -> dict[str, Any] | None:
     if isinstance(value, dict) or value is None:
         return value
     try:
-        found = reader.parse(str(value).encode("utf-8", "replace"))
+        found = EXACT.parse(str(value).encode("utf-8", "replace"))
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

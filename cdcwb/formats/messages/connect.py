@@ -26,7 +26,7 @@ from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import EXACT, CutOff, digits_of, has_minus_zero
 from cdcwb.model import Problem
 
-__all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "plain", "reader"]
+__all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "plain"]
 
 
 # --- connect ----------------------------------------------------------------------------------------------------------
@@ -234,8 +234,6 @@ _PAYLOAD_ALONE: Final = re.compile(rb'\s*\{\s*"payload"')
 _ELISION: Final = re.compile(
     rb'(?s)"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|(?<=[{\[ \t\r\n])(?:\.\.\.|\xe2\x80\xa6)(?=[ \t\r\n]*[}\]])'
 )
-reader: Final = EXACT
-"""Reads JSON; numbers stay as they are written."""
 
 
 def is_json(value: bytes) -> bool:
@@ -299,7 +297,7 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
     if content is not value and content == _NULL:
         return None
     try:
-        parsed = reader.parse(content, noted)
+        parsed = EXACT.parse(content, noted)
         if content is value and isinstance(parsed, dict) and parsed.keys() == {"schema", "payload"}:
             schema, parsed = msgspec.json.encode(parsed["schema"]), parsed["payload"]  # what msgspec alone cannot read
     except CutOff:
