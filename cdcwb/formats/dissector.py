@@ -506,7 +506,7 @@ class RowFormat(Format, Protocol):
 
 
 def problem_row(code: Problem, sentence: str, **place: Any) -> dict[str, Any]:
-    """A row of :data:`cdcwb.PROBLEMS`; ``place`` are columns of it, the others are null."""
+    """A row of :data:`cdcwb.model.PROBLEMS`; ``place`` are columns of it, the others are null."""
     row: dict[str, Any] = dict.fromkeys(PROBLEMS.names)
     row.update(severity=str(code.severity), code=str(code), sentence=sentence, **place)
     return row

@@ -338,7 +338,7 @@ class MessageFormat(BaseFormat):
         return self.plan_of_rows(name, partitions, run, checked)
 
     def files(self, plan: Any) -> list[dict[str, Any]]:
-        """See :func:`cdcwb.formats.messages.reading.file_rows`."""
+        """See :func:`cdcwb.formats.containers.message_files.file_rows`."""
         return file_rows(plan.containers)
 
     @_uncollected
