@@ -67,7 +67,7 @@ class JsonReader:
             return self.decode(value)
         except RecursionError:
             raise ValueError("JSON that is nested too deeply") from None
-        except (msgspec.MsgspecError, ValueError) as reason:
+        except ValueError as reason:
             if value.startswith(MARK) and not value.startswith(MARK, len(MARK)):
                 return self.parse(value[len(MARK) :], remarks)
             if _HALF_PAIR.search(value):
@@ -99,7 +99,7 @@ def is_cut_off(value: bytes) -> bool:
         text += b"0"  # else it would be an invalid number, not a truncated one
     try:
         _whole.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as reason:
+    except (ValueError, RecursionError) as reason:
         return "truncated" in str(reason)
     return False
 

@@ -235,7 +235,7 @@ def is_document(text: bytes) -> bool:
         return False
     try:
         _document.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except (ValueError, RecursionError):
         return False
     return True
 

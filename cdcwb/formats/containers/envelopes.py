@@ -81,7 +81,7 @@ def python(text: bytes) -> bytes | None:
     try:
         value = ast.literal_eval(text.strip().decode())
         return msgspec.json.encode(value) if isinstance(value, dict) else None
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, msgspec.MsgspecError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
 
 
@@ -130,7 +130,7 @@ TIME_TYPES: Final = {
 
 _raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything: Final = msgspec.json.Decoder(float_hook=str)
-_INVALID: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
+_INVALID: Final = (ValueError, RecursionError)
 
 
 def _parts(text: bytes) -> dict[str, Any] | None:

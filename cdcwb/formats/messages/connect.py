@@ -172,7 +172,7 @@ class Schemas:
             if known is None or "\ufffd" in known[1] or has_minus_zero(value):
                 return None
             return Body(_fields.decode(memoryview(value)[end + len(_PAYLOAD) : -1]), *known)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        except (ValueError, RecursionError):
             return None
 
     def of_avro(self, text: str) -> tuple[Type, Decoder] | str:
@@ -292,7 +292,7 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
             schema, content = bytes(outer.schema), bytes(outer.payload)
         elif isinstance(outer.payload, msgspec.Raw) and _PAYLOAD_ALONE.match(value) and is_json(bytes(outer.payload)):
             content = bytes(outer.payload) if _names.decode(value).keys() == {"payload"} else value
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         pass  # what is wrong is found below
     if content is not value and content == _NULL:
         return None
@@ -399,7 +399,7 @@ def _damaged_schema(value: bytes) -> bytes:
     try:
         schema = _OUTER.decode(value).schema
         found = bytes(schema) if isinstance(schema, msgspec.Raw) else b""
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return b""
     return found if _ascii(found) != found else b""
 

@@ -242,7 +242,7 @@ def _schema_id(value: bytes) -> str | None:
     """The schema id of a data message in Qlik's JSON envelope."""
     try:
         light = _LIGHT.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return light.messageSchemaId or None if light.magic == MAGIC and light.type == "DT" else None
 
