@@ -26,6 +26,7 @@ DELETE = change("d", {"id": 7, "name": "date"}, None)
 CHANGES = (INSERT, UPDATE, DELETE)
 OPERATIONS = ["INSERT", "UPDATE", "DELETE"]
 
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
 Row = dict[str, Any]
 
 
@@ -228,6 +229,23 @@ def test_unions_in_the_json_encoding_of_avro_are_their_values(tmp_path: Path) ->
     assert rows[1]["before"] == {"id": "7", "name": "fig"}
     assert rows[1]["after"] == {"id": "7", "name": "date"}
     assert {(row["transaction_id"], row["position"]) for row in rows[:3]} == {("571", "00000000016E9058")}
+
+
+def test_with_the_schema_they_have_its_types(tmp_path: Path) -> None:
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2, "connect.name": DECIMAL}
+    columns = [{"name": "id", "type": "int"}, {"name": "price", "type": ["null", price]}]
+    row = {"type": "record", "name": "Value", "fields": columns}
+    fields = [{"name": "op", "type": "string"}, {"name": "ts_ms", "type": ["null", "long"]}]
+    fields += [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
+    (tmp_path / "schema.avsc").write_text(
+        json.dumps({"type": "record", "name": "Envelope", "namespace": "shop.public.fruit", "fields": fields})
+    )
+    after = {"shop.public.fruit.Value": {"id": 7, "price": {"bytes": "\x01\xe3"}}}
+    path = tmp_path / "topic.txt"
+    path.write_bytes(line({"op": "c", "ts_ms": {"long": 1}, "before": None, "after": after}))
+    assert read(path, format="debezium").to_pylist()[0]["after"] == [("id", "7"), ("price", "01e3")]
+    rows = read(path, format="debezium", avro_schema=str(tmp_path / "schema.avsc")).to_pylist()
+    assert rows[0]["after"] == [("id", "7"), ("price", "4.83")]
 
 
 def test_an_object_with_one_field_is_no_union_elsewhere(tmp_path: Path) -> None:

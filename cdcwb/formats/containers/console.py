@@ -181,7 +181,7 @@ class Layout:
         return cls(
             tuple(filter(None, settings.get("fields", "").split(","))),
             unescaped("separator", settings.get("separator", r"\t")),
-            settings.get("encoding", "text"),
+            settings["encoding"] if settings.get("encoding") in DECODERS else "text",
             settings.get("records") == "true",
             tuple(bytes.fromhex(mark) for mark in settings.get("marks", "").split(",") if mark),
         )

@@ -13,6 +13,7 @@ import numpy as np
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.avro_file import MAGIC, AvroFile, topic_columns
+from cdcwb.formats.containers.avro_json import AVRO_JSON, is_avro_json
 from cdcwb.formats.containers.console import (
     BOM,
     NO_HEADERS,
@@ -40,8 +41,8 @@ from cdcwb.formats.containers.envelopes import (
     printed_record,
 )
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
-from cdcwb.formats.containers.message_files import Container, Options, in_parts
-from cdcwb.formats.containers.messages import LONGEST, MESSAGE
+from cdcwb.formats.containers.message_files import Container, Options, chunks, in_parts
+from cdcwb.formats.containers.messages import LONGEST, MESSAGE, batches_of
 from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import Source, compression_of, open_source
 from cdcwb.formats.json_values import is_cut_off
@@ -58,6 +59,7 @@ _LINES: Final = 200  # lines of each place
 _PAIRS: Final = 8  # of a line for the key and one for the value that are looked at
 _SHARE: Final = 0.5
 _ID: Final = 5
+_VALUES: Final = 64  # that show Avro's JSON encoding
 _FILES: Final = 64  # that one task looks at
 _BINARY_BYTE: Final = re.compile(rb"[\x00-\x08]")
 _NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
@@ -115,7 +117,7 @@ def _probe(source: Source, options: Options, is_whole: bool) -> Container:
         return _parquet(source)
     if kind == "csv" or (kind is None and _delimiter(head) is not None):
         return _csv(source, _delimiter(head) or ",", is_whole)
-    found = _bytes(source, head, options)
+    found = _in_avro_json(source, _bytes(source, head, options), options)
     return found if kind is None else replace(found, evidence=f"container={kind} was given; {found.evidence}")
 
 
@@ -201,6 +203,20 @@ def _bytes(source: Source, head: bytes, options: Options) -> Container:
     settings = {**Layout().to_settings(), "margin": escaped(_margin(source))}
     none = "no document was found at the beginning"
     return _documents(source, options) or _made(source, "documents", settings, none)
+
+
+def _in_avro_json(source: Source, found: Container, options: Options) -> Container:
+    """The same, if its values are in Avro's JSON encoding with this encoding and the schema that was given."""
+    if options.encoding not in (None, AVRO_JSON) or found.settings.get("encoding", "text") not in ("text", AVRO_JSON):
+        return found
+    evidence = found.evidence
+    if options.encoding is None:
+        first = next(batches_of(chunks(found, source, 0, 1), _VALUES), None)
+        if first is None or not is_avro_json(first.value.to_pylist()):
+            return found
+        evidence += "; records and numbers have the names of their types, as Avro's JSON encoding writes them"
+    settings = {**found.settings, "encoding": AVRO_JSON}
+    return replace(found, settings=settings, evidence=evidence, schema=options.avro_schema)
 
 
 def _made(source: Source, kind: str, settings: dict[str, str], evidence: str, problem: str | None = None) -> Container:
@@ -455,7 +471,7 @@ def _is_printed(text: bytes) -> bool:
 
 def _given(layout: Layout, options: Options) -> Layout:
     if options.encoding is not None:
-        layout = replace(layout, encoding=options.encoding)
+        layout = replace(layout, encoding="text" if options.encoding == AVRO_JSON else options.encoding)
     return layout if options.separator is None else replace(layout, separator=options.separator)
 
 

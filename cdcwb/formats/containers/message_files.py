@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from cdcwb.errors import CaptureError, ChangedFileError
+from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.containers.avro_file import AvroFile, read_avro
+from cdcwb.formats.containers.avro_json import AVRO_JSON, decoded
 from cdcwb.formats.containers.console import BOM, Layout, line_holding, read_lines, unescaped
 from cdcwb.formats.containers.documents import read_documents
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, malformed_rows
@@ -24,6 +25,7 @@ from cdcwb.formats.containers.messages import (
 )
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.source import read_text
 from cdcwb.model import OffsetUnit
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Options",
     "Part",
     "bounds_of",
+    "chunks",
     "container_rows",
     "file_rows",
     "grouped",
@@ -50,15 +53,16 @@ __all__ = [
 KINDS: Final = ("lines", "documents", "message", "avro", "parquet", "csv")
 """The kinds of container."""
 
-ENCODINGS: Final = ("text", "base64", "hex", "python")
-"""How values may be written in lines."""
+ENCODINGS: Final = ("text", "base64", "hex", "python", AVRO_JSON)
+"""How values may be written."""
 
 SPLIT_SIZE: Final = 64 << 20
 
 OPTIONS: Final[dict[str, str]] = {
     "container": f"container of the messages: auto, {', '.join(KINDS)}",
     "separator": r"separator of properties, key and value in a console consumer's line: auto, or the text itself (\t)",
-    "encoding": f"encoding of values in lines: auto, {', '.join(ENCODINGS)}",
+    "encoding": f"encoding of values: auto, {', '.join(ENCODINGS)}",
+    "avro_schema": "file with the Avro schema of values that name none",
     "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
 }
 """Every option of containers and what it means."""
@@ -72,6 +76,7 @@ class Options:
     separator: bytes | None = None
     encoding: str | None = None
     split_size: int = SPLIT_SIZE
+    avro_schema: str | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
@@ -85,7 +90,15 @@ class Options:
             separator=None if separator == "auto" else unescaped("separator", separator),
             encoding=None if encoding == "auto" else encoding,
             split_size=opt.as_whole("split_size", values.get("split_size", SPLIT_SIZE), 64),
+            avro_schema=_schema_text(str(values["avro_schema"])) if "avro_schema" in values else None,
         )
+
+
+def _schema_text(path: str) -> str:
+    try:
+        return read_text(path)
+    except (OSError, UnicodeDecodeError) as reason:
+        raise OptionError(f"option avro_schema: {path!r} cannot be read ({opt.reason_of(reason)})") from None
 
 
 # --- containers -------------------------------------------------------------------------------------------------------
@@ -98,7 +111,8 @@ class Container:
     ``kind`` is one of :data:`KINDS`. ``unit`` is what places count: ``byte`` of the decompressed file, ``row``, or
     ``message`` of one partition of a topic. ``size``: bytes of the decompressed file; ``count``: its rows, None if the
     unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence``
-    why, in a sentence. ``schema`` is the text of the Avro schema in the file itself.
+    why, in a sentence. ``schema`` is the text of the Avro schema that the values are written with: the one in the file
+    itself, or an option's for :data:`~cdcwb.formats.containers.avro_json.AVRO_JSON`.
     ``starts`` are the bytes at which the parts of an Avro container begin, ``rows`` the numbers of their first rows.
     Both are known after the first pass, as ``count`` is; until then parts begin at any byte, and rows have provisional
     numbers, whose order is the same.
@@ -242,7 +256,7 @@ def read(
         elif container.unit != OffsetUnit.BYTE:
             yield from _rows(container, source, start, min(stop, container.extent), batch)
         else:
-            yield from batches_of(_chunks(container, source, start, stop), batch)
+            yield from (_decoded(container, one) for one in batches_of(chunks(container, source, start, stop), batch))
 
 
 def locate(container: Container, offset: int) -> Messages:
@@ -265,11 +279,15 @@ def locate(container: Container, offset: int) -> Messages:
         if container.kind == "lines":
             start = line_holding(source, offset, container.layout.marks)
             stop = start + 1
-        for base, buffer, segments in _chunks(container, source, start, stop):
+        for base, buffer, segments in chunks(container, source, start, stop):
             found = [one for one in segments if one[0] <= offset < one[1]]
             if found:
-                return next(batches_of([Chunk(base, buffer, found)], 1))
+                return _decoded(container, next(batches_of([Chunk(base, buffer, found)], 1)))
     raise CaptureError("the file became shorter while it was read", path=container.path, offset=offset)
+
+
+def _decoded(container: Container, messages: Messages) -> Messages:
+    return decoded(messages, container.schema) if container.settings.get("encoding") == AVRO_JSON else messages
 
 
 def _row_at(container: Container, number: int) -> Messages:
@@ -282,7 +300,8 @@ def _row_at(container: Container, number: int) -> Messages:
     raise CaptureError(f"the file has {rows} rows", path=container.path, offset=number)
 
 
-def _chunks(container: Container, source: Source, start: int, stop: int) -> Iterator[Chunk]:
+def chunks(container: Container, source: Source, start: int, stop: int) -> Iterator[Chunk]:
+    """The segments that begin in ``[start, stop)`` of a file whose unit is the byte; values are as written."""
     if container.kind == "lines":
         return read_lines(source, start, stop, container.layout)
     if start > 0 or not source.length:

@@ -1,4 +1,4 @@
-"""The envelope in other envelopes: CloudEvents, and Avro's JSON encoding (docs/formats/debezium.md §1.5, §1.6)."""
+"""The envelope in CloudEvents, and what flattened events have of it (docs/formats/debezium.md §1.5, §1.9)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ def _envelope(body: Body, schemas: Schemas) -> Body:
     content = body.content
     if "specversion" in content and plain(content.get("type")).startswith("io.debezium."):
         return _of_cloud_event(body, schemas)
-    if body.type is None and _has_branches(content):
-        return body._replace(content=_without_branches(content))
     return _of_flattened(body) if is_flattened(content) else body
 
 
-# --- flattened events (§1.7) ------------------------------------------------------------------------------------------
+# --- flattened events (§1.9) ------------------------------------------------------------------------------------------
 
 FLATTENED: Final = "flattened"
 """The field of an envelope that has the fields of a flattened event besides its row."""
@@ -98,35 +96,3 @@ def _of_cloud_event(body: Body, schemas: Schemas) -> Body:
         "cloudevent": {n: one for n, one in body.content.items() if n != "data" and not n.startswith(_PREFIX)},
     }
     return body._replace(content=envelope | data, type=kind, schema=schema)
-
-
-# --- Avro's JSON encoding (§1.6) --------------------------------------------------------------------------------------
-
-_AVRO: Final = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "array", "map"})
-
-
-def _is_branch(value: Any) -> bool:
-    """Whether it is ``{type: value}``, as a value of a union is written; a named type has a dot in its full name."""
-    return isinstance(value, dict) and len(value) == 1 and any(name in _AVRO or "." in name for name in value)
-
-
-def _has_branches(content: Mapping[str, Any]) -> bool:
-    """Whether a change shows that unions are written so: a row has the full name of its record, or a time is a long."""
-    time, row = content.get("ts_ms"), content.get("after") or content.get("before")
-    if isinstance(time, dict):
-        return time.keys() == {"long"}
-    if not isinstance(row, dict) or len(row) != 1 or "op" not in content:
-        return False
-    ((name, inner),) = row.items()
-    return "." in name and isinstance(inner, dict)
-
-
-def _without_branches(value: Any) -> Any:
-    """The value with what is in its fields or items without the types of unions."""
-    if isinstance(value, dict):
-        return {name: _without_branch(one) for name, one in value.items()}
-    return [_without_branch(one) for one in value] if isinstance(value, list) else value
-
-
-def _without_branch(value: Any) -> Any:
-    return _without_branches(next(iter(value.values())) if _is_branch(value) else value)

@@ -749,6 +749,8 @@ class _JsonTexts:
         around = [(name, -1, 0) if at is None else (name, base + at, 1) for name, at in outer.items()]
         group.headers = [*around, *((name, base + at, 1) for name, at in headers.items())]
         group.own = len(around)
+        if self.decoder.settings.is_printed_avro:
+            group.mask_order = self.decoder.settings.mask_order
         columns = [None if one is None else {name: base + at for name, at in one.items()} for one in images]
         group.images = columns[0], columns[1]
         external = self.value(headers.get("externalSchemaId"), first)

@@ -178,8 +178,9 @@ def _by_bit(version: Version) -> list[str | None]:
 # --- byte order -------------------------------------------------------------------------------------------------------
 
 
-def votes_of(decoded: Decoded) -> tuple[Votes, Votes]:
-    """The evidence of column masks, and of change masks with images, about the byte order of masks in Avro messages."""
+def votes_of(decoded: Decoded, is_printed_avro: bool) -> tuple[Votes, Votes]:
+    """The evidence of column masks, and of change masks with images, about the byte order of masks in Avro messages,
+    and in those that were printed from Avro as JSON."""
     columns, changes = Votes(), Votes()
     masks = Masks(decoded, lambda *_: None)
     rows = decoded.rows
@@ -189,7 +190,8 @@ def votes_of(decoded: Decoded) -> tuple[Votes, Votes]:
     row, bit, differs = masks.compared(images[0], images[1], both)
     row, bit = row[differs], bit[differs]
     for number, group in enumerate(decoded.groups):
-        some = np.flatnonzero((decoded.group[rows] == number) & (decoded.forms[rows] != Form.JSON))
+        is_avro = is_printed_avro | (decoded.forms[rows] != Form.JSON)
+        some = np.flatnonzero((decoded.group[rows] == number) & is_avro)
         if not len(some) or group.version is None:
             continue
         width = len(group.version.bits)

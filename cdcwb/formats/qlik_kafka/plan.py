@@ -23,6 +23,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import Ints
 from cdcwb.formats.containers import detect, kafka_rows, message_files
+from cdcwb.formats.containers.avro_json import AVRO_JSON
 from cdcwb.formats.containers.detect import probe_all
 from cdcwb.formats.containers.kafka_rows import messages_of
 from cdcwb.formats.containers.message_files import Container, container_rows
@@ -54,7 +55,6 @@ from cdcwb.formats.qlik_kafka.versions import (
     from_names,
     name_of,
 )
-from cdcwb.formats.source import read_text
 from cdcwb.model import Problem
 from cdcwb.words import unused_name
 
@@ -66,7 +66,6 @@ __all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_o
 OPTIONS: Final[dict[str, str]] = {
     **MESSAGE_OPTIONS,
     "metadata": "files or a folder with metadata messages that are not in the capture",
-    "avro_schema": "file with the Avro schema of messages that name none",
     "mask_order": "byte order of masks in Avro messages: auto, big, little",
     "table_from": f"location of the table name if no metadata gives it: auto, {', '.join(PLACES)}",
 }
@@ -95,7 +94,7 @@ class Options:
         return cls(
             **shared,
             metadata=(str(metadata),) if isinstance(metadata, (str, Path)) else tuple(map(str, metadata)),
-            avro_schema=_schema_text(str(values["avro_schema"])) if "avro_schema" in values else None,
+            avro_schema=message_files.Options.parse(values).avro_schema,
             mask_order=None if order == "auto" else order,
             table_from=None if place == "auto" else place,
         )
@@ -105,13 +104,6 @@ class Options:
         """The settings before anything was detected."""
         places = PLACES if self.table_from is None else (self.table_from,)
         return Settings(self.mask_order or "big", places, self.avro_schema)
-
-
-def _schema_text(path: str) -> str:
-    try:
-        return read_text(path)
-    except (OSError, UnicodeDecodeError) as reason:
-        raise OptionError(f"option avro_schema: {path!r} cannot be read ({opt.reason_of(reason)})") from None
 
 
 # --- first pass -------------------------------------------------------------------------------------------------------
@@ -494,7 +486,7 @@ def _votes(plan: Plan, batches: Iterable[Messages], schema: str | None, most: in
     """The evidence about the byte order of masks in the first ``most`` messages."""
     versions, votes = plan.lookup(), []
     for messages in batches:
-        votes.append(votes_of(decode(messages, plan.settings, versions, True, schema)))
+        votes.append(votes_of(decode(messages, plan.settings, versions, True, schema), plan.settings.is_printed_avro))
         most -= len(messages)
         if most <= 0:
             break
@@ -508,7 +500,12 @@ def _decide_order(plan: Plan, votes: Sequence[Any]) -> None:
 
 
 def _has_avro(whole: Scan, found: Sequence[Container]) -> bool:
-    return bool(whole.forms & {Form.ENVELOPE, Form.CONFLUENT, Form.BARE}) or any(one.schema for one in found)
+    is_avro = bool(whole.forms & {Form.ENVELOPE, Form.CONFLUENT, Form.BARE}) or any(one.schema for one in found)
+    return is_avro or _is_printed(found)
+
+
+def _is_printed(found: Sequence[Container]) -> bool:
+    return any(one.settings.get("encoding") == AVRO_JSON for one in found)
 
 
 def _plan(found: list[Container], splits: list[list[Any]], whole: Scan, options: Options) -> Plan:
@@ -536,7 +533,7 @@ def _plan(found: list[Container], splits: list[list[Any]], whole: Scan, options:
     detected += [*table_rows(versions), *_metadata_rows(whole, versions, unresolved, texts)]
     if options.mask_order is not None:
         detected.append(detected_row("mask_order", options.mask_order, "given as an option", True))
-    settings = replace(options.settings, places=places)
+    settings = replace(options.settings, places=places, is_printed_avro=_is_printed(found))
     return Plan(
         containers=found,
         splits=splits,

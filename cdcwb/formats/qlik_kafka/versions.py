@@ -289,11 +289,13 @@ def from_names(table_version: str, table: TableName, names: Iterable[str], exter
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What was detected about a capture: the byte order of masks in Avro (``big`` or ``little``), the places where the
-    name of a table may be, and the Avro schema of values that name none."""
+    name of a table may be, the Avro schema of values that name none, and whether messages in JSON were printed from
+    Avro."""
 
     mask_order: str = "big"
     places: tuple[str, ...] = PLACES
     avro_schema: str | None = None
+    is_printed_avro: bool = False
 
 
 @dataclass
