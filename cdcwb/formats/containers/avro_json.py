@@ -55,8 +55,8 @@ def _has_branch(value: Any, depth: int) -> bool:
 
 def decoded(messages: Messages, schema: str | None) -> Messages:
     """The messages with values as the Avro ``schema`` encodes them; without one as JSON without the types of unions, in
-    which bytes are hexadecimal digits, as are the keys in any case. What is not a JSON object stays as it is; a value that
-    the schema does not describe is malformed."""
+    which bytes are hexadecimal digits, as are the keys in any case. What is not a JSON object stays as it is, and a
+    value that the schema does not describe is malformed."""
     values, reasons, state = messages.value.to_pylist(), dict(messages.reasons), messages.state.copy()
     for at, value in enumerate(values):
         if value is None or value.lstrip()[:1] != b"{":
