@@ -552,9 +552,11 @@ class Became:
 
 
 def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of two batches in one. Older pyarrow concatenates only tables, and has no batch for an empty one."""
-    both = pa.Table.from_batches([first, then]).combine_chunks().to_batches()
-    return both[0] if both else then
+    """The rows of two batches in one. Older pyarrow concatenates only tables."""
+    if not first.num_rows or not then.num_rows:
+        return first if first.num_rows else then
+    (both,) = pa.Table.from_batches([first, then]).combine_chunks().to_batches()
+    return both
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------

@@ -19,17 +19,13 @@ from tests.made import generate
 TWENTY = (64, 80, 100, 128, 150, 200, 256, 300, 400, 512, 700, 1000, 1500, 2000, 3000, 4096, 5000, 7000, 9000, 20_000)
 """Target sizes of splits."""
 
-DIFFERS = {"idm-event-log": "the columns of inferred table versions depend on the splits"}
-
 
 def capture(format: str, to: Path, changes: int, **options: Any) -> list[str]:
     return list_files(str(generate(format, changes=changes, seed=3, to=to / "it", **options) / "capture"))
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_format_passes(format: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if format in DIFFERS:
-        request.applymarker(pytest.mark.xfail(reason=DIFFERS[format], raises=AssertionError, strict=True))
+def test_every_format_passes(format: str, tmp_path: Path) -> None:
     found = check_format(format, capture(format, tmp_path, 30), sizes=(200, 1000), mutations=10)
     assert min(found.events, found.changes, found.trees) > 2
     assert found.read + found.refused == 10

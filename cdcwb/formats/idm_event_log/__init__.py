@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from cdcwb import model
 from cdcwb.formats.dissector import Pairing
 from cdcwb.formats.idm_event_log.changes import (
     NEAR,
@@ -70,33 +68,9 @@ class IdmEventLog(TabularFormat):
         return [path for path in paths if any(map(_is_snapshot, Path(path).parents))]
 
     def joins(self, plan: Plan) -> bool:
-        """Do record ids rise, or nearly so?"""
-        return int(plan.facts.get("behind", NEAR + 1)) <= NEAR
-
-    def table_versions(self, plan: Plan) -> pa.Table:
-        """One version of each table, with the columns that keys and rows name; ``first_position`` is left null."""
-        return pa.Table.from_pylist(_versions(plan), schema=model.TABLE_VERSIONS)
+        """Do record ids rise, or nearly so, or is there only one split?"""
+        return int(plan.facts.get("behind", NEAR + 1)) <= NEAR or len(plan.splits) == 1
 
 
 def _is_snapshot(folder: Path) -> bool:
     return folder.suffix == ".snapshot" and folder.with_suffix("").exists()
-
-
-def _versions(plan: Plan) -> list[dict[str, Any]]:
-    rows = []
-    for table in plan.tables:
-        keys = {name: place for place, name in enumerate(table.keys, 1)}
-        columns = [
-            {"ordinal": place, "name": name, "key_position": keys.get(name)}
-            for place, name in enumerate(table.names, 1)
-        ]
-        rows.append(
-            {
-                "table_version": table.version,
-                "schema_name": table.schema,
-                "table_name": table.table,
-                "columns": columns,
-                "origin": "inferred",
-            }
-        )
-    return rows

@@ -1,19 +1,17 @@
-"""Rows of one statement as one change (docs/formats/idm-event-log.md §6.2), where the rows are.
+"""Rows of one statement as one change (docs/formats/idm-event-log.md §6.2).
 
-A statement is a run of neighbouring rows by record_id. Where record ids fall little in capture order, as they do
-because they are given before transactions commit, a task reads the rows of its split in order, together with the late
-ones of other splits. If the first row of a split may continue the statement before, the task before reads on, up to the
-first row that follows from none before it. Which splits a task may need is known from the first pass.
+A statement is a run of neighbouring rows by record_id. Record ids are given before transactions commit, so they fall
+a little in capture order; a split has all rows of its record ids (:mod:`cdcwb.formats.idm_event_log.plan`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +25,7 @@ from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.idm_event_log.decode.keys import same_objects
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints
 from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
-from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
+from cdcwb.formats.idm_event_log.plan import Plan
 from cdcwb.formats.old.headers import locations
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
@@ -151,56 +149,43 @@ _CHECKED: Final = frozenset(
         *_OF_SPELLINGS,
     ]
 )
-_Number: TypeAlias = Callable[[pa.RecordBatch], "_Rows"]
 
 NEAR: Final = 1 << 16
 """By how much a record_id may be lower than one before it, for changes to be put together where the rows are."""
 
 
 def read_changes(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`, in the order of record_id; rows
-    without one are changes by themselves. A record_id must not be lower than one before it by more than ``behind`` (of
-    the plan's facts), which is to be small."""
-    entry = plan.splits[split]
-    held = _Held()
-    border = None if entry.begins else _Border()
+    """The changes of a split, as batches of :data:`cdcwb.model.CHANGES`, in the order of record_id; rows without one
+    are changes by themselves."""
     wanted = replace(wanted, kinds=_ROWS, columns=frozenset(OF_CHANGES))
-    for rows in _in_order(plan, entry, wanted):
-        yield from joined_rows(rows.alone, np.arange(rows.alone.num_rows))
-        if border is not None:
-            begin = border.in_front(rows)
-            border, rows = (None if begin < len(rows) else border), rows.take(slice(begin, None))
-        yield from held.add(rows)
-    if border is None and entry.highest > entry.above:
-        for rows in _reading_on(plan, entry.following, wanted):
-            yield from held.add(rows)
-        yield from held.end()
+    held = pa.RecordBatch.from_pylist([], EVENTS)  # a statement that the next rows may belong to
+    for alone, rows in _in_order(read_events(plan, plan.splits[split], wanted), int(plan.facts["behind"])):
+        yield from joined_rows(alone, np.arange(alone.num_rows))
+        held = together(held, rows)
+        _, statement, column = keys_of_rows(held)
+        first = first_rows(statement, column < 0, column)
+        if len(first):
+            last = int(first[-1])
+            yield from joined_rows(held.slice(0, last), first[:-1])
+            held = held.slice(last)
+    yield from joined_rows(held, np.zeros(min(1, held.num_rows), np.int64))
 
 
 def read_checked(plan: Plan, split: int, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
     """What one pass over a split shows, as names and batches: ``checked``, the events with problems, those of a
     record_id that an earlier row has among them (:data:`cdcwb.model.EVENTS`); and ``spellings``, the first event of
     each spelling of a table's key (:data:`WITH_SPELLING`). Without the bytes no row is known to be a duplicate."""
-    entry = plan.splits[split]
-    spellings, batches = _Spellings(), _Batches(entry)
+    spellings, found = _Spellings(), list[pa.RecordBatch]()
 
-    def number(events: pa.RecordBatch) -> _Rows:
-        spellings.add(events)
-        return batches.add(events)
+    def batches() -> Iterator[pa.RecordBatch]:
+        for events in read_events(plan, plan.splits[split], replace(wanted, columns=_CHECKED)):
+            spellings.add(events)
+            found.append(with_problems(events))
+            yield without(events, *_OF_SPELLINGS)
 
-    last, of_last = -1, _Place(pa.RecordBatch.from_pylist([], EVENTS), 0)  # the last record_id, its first row
-    for rows in _in_order(plan, entry, replace(wanted, columns=_CHECKED), number):
-        yield "checked", rows.alone
-        records = np.append(last, rows.record)
-        first = np.searchsorted(records, records)
-        some = np.flatnonzero(first < np.arange(len(records))).tolist()
-        at = {of: batches.place(rows, of - 1) if of else of_last for one in some for of in (one, int(first[one]))}
-        if some:
-            again = [_again(at[one].event(), at[int(first[one])].event()) for one in some]
-            yield "checked", pa.RecordBatch.from_pylist(again, EVENTS)
-        if records[-1] > last:
-            last, of_last = int(records[-1]), batches.place(rows, int(first[-1]) - 1)
-        batches.drop(rows)
+    for again in repeated_rows(rows for _, rows in _in_order(batches(), int(plan.facts["behind"]))):
+        yield from (("checked", rows) for rows in (*found, again))
+        found.clear()
     yield from (("spellings", rows) for rows in spellings.firsts)
 
 
@@ -214,80 +199,49 @@ def read_checked_rows(read: Read, wanted: Wanted) -> Named:
     yield from (("spellings", rows) for rows in spellings.firsts)
 
 
+def _in_order(batches: Iterator[pa.RecordBatch], behind: int) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Of each batch of events those without a record_id, and the rows that are next in the order of record ids, if none
+    is lower than one before it by more than ``behind``."""
+    held, top = pa.RecordBatch.from_pylist([], EVENTS), 0
+    for events in batches:
+        record = records_of(events)
+        is_row = pa.array(record >= 0)
+        top = max(top, int(record.max(initial=0)))
+        rows = together(held, events.filter(is_row))
+        record = np.append(records_of(held), record[record >= 0])
+        if (np.diff(record) < 0).any():
+            order = np.argsort(record, kind="stable")
+            rows, record = rows.take(pa.array(order)), record[order]
+        end = int(np.searchsorted(record, top - behind))
+        held = rows.slice(end)
+        yield events.filter(pc.invert(is_row)), rows.slice(0, end)
+    yield held.slice(0, 0), held
+
+
 def repeated_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The events of rows whose record_id an earlier one has, with that as their problem. ``batches`` are rows of the
     log that have a record_id, in its order, and those of one record_id in capture order."""
-    before: list[pa.RecordBatch] = []  # the first row of the last record_id
+    before = pa.RecordBatch.from_pylist([], EVENTS)  # the first row of the last record_id
     for batch in batches:
-        (rows,) = pa.Table.from_batches([*before, batch]).combine_chunks().to_batches()
+        rows = together(before, batch)
         record = records_of(rows)
         first = np.searchsorted(record, record)
         some = np.flatnonzero(first < np.arange(len(record))).tolist()
-        again = [_again(_Place(rows, at).event(), _Place(rows, int(first[at])).event()) for at in some]
+        again = [_again(*(rows.slice(at, 1).to_pylist()[0] for at in (one, int(first[one])))) for one in some]
         yield pa.RecordBatch.from_pylist(again, EVENTS)
-        before = [rows.slice(int(first[-1]), 1)]
-
-
-class _Place(NamedTuple):
-    batch: pa.RecordBatch
-    row: int
-
-    def event(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.batch.slice(self.row, 1).to_pylist()[0]
-        return found
-
-
-class _Batches:
-    """The batches of rows that are put in order without their columns."""
-
-    def __init__(self, entry: SplitEntry) -> None:
-        self._entry = entry
-        self._batches: dict[int, pa.RecordBatch] = {}
-        self._left: dict[int, int] = {}  # the number of rows of a batch that are not in order yet
-        self._count = 0
-
-    def add(self, events: pa.RecordBatch) -> _Rows:
-        """The places of the events; ``alone``: those with problems."""
-        record, nothing = records_of(events), np.full(events.num_rows, -1, np.int64)
-        self._count += 1
-        left = int(np.count_nonzero((record > self._entry.above) & (record <= self._entry.highest)))
-        if left:
-            self._batches[self._count], self._left[self._count] = without(events, *_OF_SPELLINGS), left
-        places = {"batch": np.full(events.num_rows, self._count), "row": np.arange(events.num_rows)}
-        return _Rows(pa.RecordBatch.from_pydict(places), record, nothing, nothing, with_problems(events))
-
-    def place(self, rows: _Rows, at: int) -> _Place:
-        """The place of one of the rows."""
-        return _Place(self._batches[rows.events["batch"][at].as_py()], rows.events["row"][at].as_py())
-
-    def drop(self, rows: _Rows) -> None:
-        """Forgets batches whose last rows are these."""
-        numbers, counts = np.unique(rows.events["batch"].to_numpy(), return_counts=True)
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            self._left[number] -= count
-            if not self._left[number]:
-                del self._batches[number], self._left[number]
+        before = rows.slice(int(first[-1]), 1) if len(first) else before
 
 
 def _again(row: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
     """The event of a row whose record_id an earlier one has, with that as its problem."""
-    spot = f"offset {first['offset']}" + ("" if first["file"] == row["file"] else f" of {Path(first['file']).name}")
-    record_id = row["position"].lstrip("0")
+    spot, record_id = _spot(first, row["file"]), row["position"].lstrip("0")
     if row["raw"] is not None and row["raw"] == first["raw"]:
-        code, sentence = Problem.REPEATED, _duplicate_row(spot, record_id)
+        code = Problem.REPEATED
+        sentence = f"the row is a duplicate of the row at {spot}: record_id {record_id}, and all bytes are equal"
     else:
-        code, sentence = Problem.LOG_RULE, _record_id_again(spot, record_id)
+        code = Problem.LOG_RULE
+        sentence = f"expected a record_id that no other row has, found {record_id}, which the row at {spot} has"
     return {**row, "problems": [{"code": str(code), "detail": sentence}]}
-
-
-def _duplicate_row(spot: str, record_id: str) -> str:
-    """A row whose record_id and bytes are those of an earlier row, which is at ``spot``."""
-    return f"the row is a duplicate of the row at {spot}: record_id {record_id}, and all bytes are equal"
-
-
-def _record_id_again(spot: str, record_id: str) -> str:
-    """A row whose record_id is that of an earlier row with other bytes."""
-    return f"expected a record_id that no other row has, found {record_id}, which the row at {spot} has"
 
 
 class _Spellings:
@@ -311,132 +265,6 @@ class _Spellings:
         new = {text: at for text, at in firsts if location[at] < self._seen.get(text, sys.maxsize)}
         self._seen.update((text, int(location[at])) for text, at in new.items())
         self.firsts.append(spelt(events.select([*_PLACED, *_OF_SPELLINGS]).take(pa.array(new.values(), pa.int64()))))
-
-
-def _reading_on(plan: Plan, following: Sequence[SplitEntry], wanted: Wanted) -> Iterator[_Rows]:
-    """The rows of the next splits up to the first that follows from none before it."""
-    for entry in following:
-        border = _Border()
-        for rows in _in_order(plan, entry, wanted):
-            end = border.in_front(rows)
-            yield rows.take(slice(end))
-            if end < len(rows):
-                return
-
-
-def _numbered(events: pa.RecordBatch) -> _Rows:
-    record, statement, column = keys_of_rows(events)
-    return _Rows(events, record, statement, column, events.filter(pa.array(record < 0)))
-
-
-def _in_order(plan: Plan, entry: SplitEntry, wanted: Wanted, number: _Number = _numbered) -> Iterator[_Rows]:
-    """The rows of the record_ids of a split, in their order; events of the split that need no order are
-    ``alone``."""
-    behind = int(plan.facts["behind"])
-    held, top = None, 0
-    for rows in _with_late(plan, entry, wanted, number):
-        top = max(top, int(rows.record.max(initial=0)))
-        rows = rows.take((rows.record > entry.above) & (rows.record <= entry.highest))
-        rows = rows if held is None else held.followed_by(rows)
-        rows = rows.take(np.argsort(rows.record, kind="stable"))
-        end = int(np.searchsorted(rows.record, top - behind))
-        held = replace(rows.take(slice(end, None)), alone=rows.alone.slice(0, 0))
-        yield rows.take(slice(end))
-    if held is not None:
-        yield held
-
-
-def _with_late(plan: Plan, entry: SplitEntry, wanted: Wanted, number: _Number) -> Iterator[_Rows]:
-    """The rows of a split, and those of its ``late`` ones up to where no record_id of it can follow."""
-    yield from _numbered_rows(plan, entry, wanted, number)
-    for later in entry.late:
-        for rows in _numbered_rows(plan, later, wanted, number):
-            yield replace(rows, alone=rows.alone.slice(0, 0))
-            if int(rows.record.max(initial=0)) > entry.highest + int(plan.facts["behind"]):
-                return
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows that have a record_id, and of each the number of its statement and of its column
-    (:func:`~cdcwb.formats.idm_event_log.changes.keys_of_rows`); ``alone``: events that are in no order, such as rows
-    without a record_id."""
-
-    events: pa.RecordBatch
-    record: Ints
-    statement: Ints
-    column: Ints
-    alone: pa.RecordBatch
-
-    def __len__(self) -> int:
-        return len(self.record)
-
-    def take(self, some: slice | Ints | Bools) -> _Rows:
-        """Some of the rows."""
-        if isinstance(some, slice):
-            start, stop, _ = some.indices(len(self))
-            events = self.events.slice(start, stop - start)
-        else:
-            places = np.arange(len(self))[some]
-            is_all = len(places) == len(self) and bool((np.diff(places) == 1).all())
-            events = self.events if is_all else self.events.take(pa.array(places))
-        return _Rows(events, self.record[some], self.statement[some], self.column[some], self.alone)
-
-    def followed_by(self, rows: _Rows) -> _Rows:
-        """These rows and those behind them."""
-        both = ((getattr(self, name), getattr(rows, name)) for name in ("record", "statement", "column"))
-        record, statement, column = (np.append(one, two) for one, two in both)
-        return _Rows(together(self.events, rows.events), record, statement, column, rows.alone)
-
-
-def _numbered_rows(plan: Plan, entry: SplitEntry, wanted: Wanted, number: _Number) -> Iterator[_Rows]:
-    for batch in read_events(plan, entry, wanted):
-        every = number(batch)
-        yield every.take(every.record >= 0)
-
-
-class _Border:
-    """Looks in the rows of a split for the first that follows from none before it. Nothing is known of the very first:
-    it may follow from a row of the split before."""
-
-    def __init__(self) -> None:
-        self._before: tuple[int, int] | None = None
-
-    def in_front(self, rows: _Rows) -> int:
-        """How many of the next rows stand in front of it: all, where it is not among them."""
-        if not len(rows):
-            return 0
-        is_first = self._before is None
-        before = (rows.statement[0], rows.column[0]) if self._before is None else self._before
-        self._before = rows.statement[-1], rows.column[-1]
-        statement, column = (
-            np.append(one, many) for one, many in zip(before, (rows.statement, rows.column), strict=True)
-        )
-        begins = (column[1:] < 0) | (column[:-1] < 0) | (statement[1:] != statement[:-1])
-        begins[0] &= not is_first
-        return int(np.argmax(begins)) if begins.any() else len(begins)
-
-
-class _Held:
-    """Puts rows together. What is held back is what the next rows may belong to."""
-
-    def __init__(self) -> None:
-        self._rows: _Rows | None = None
-
-    def add(self, rows: _Rows) -> Iterator[pa.RecordBatch]:
-        """The changes that are complete with these rows, which follow those before."""
-        if self._rows is not None:
-            rows = self._rows.followed_by(rows)
-        first = first_rows(rows.statement, rows.column < 0, rows.column)
-        if len(first):
-            last = int(first[-1])
-            self._rows = rows.take(slice(last, None))
-            yield from joined_rows(rows.events.slice(0, last), first[:-1])
-
-    def end(self) -> Iterator[pa.RecordBatch]:
-        """What is held back."""
-        if self._rows is not None:
-            yield from joined_rows(self._rows.events, np.zeros(1, np.int64))
 
 
 def joined_rows(rows: pa.RecordBatch, first: Ints) -> Iterator[pa.RecordBatch]:

@@ -36,7 +36,7 @@ from cdcwb.formats.tabular.file import FileProbe, numbered
 from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.words import joined, plural, unique_names
 
-__all__ = ["Probe", "null_texts_of", "probe", "recognise", "recognise_rows"]
+__all__ = ["Probe", "probe", "recognise", "recognise_rows", "settings_of"]
 
 _HEAD: Final = 1 << 20  # bytes that tell a dump from delimited text
 _DEEP: Final = 256 << 20  # bytes in which the table of a dump is looked for
@@ -143,11 +143,15 @@ def _table_settings(found: FileProbe, options: Options) -> tuple[tuple[str, str,
     return tuple(settings)
 
 
-def null_texts_of(found: Probe) -> str:
-    """What is NULL in a file, in words."""
+def settings_of(found: Probe, options: Options) -> list[tuple[str, str, str, bool]]:
+    """What was concluded about a file: setting, value, evidence, was it given?"""
+    if found.file.kind not in _BARE and not found.null_text:
+        return list(found.settings)
+    text = repr(found.null_text) if found.null_text else "none"
     if found.file.kind == "csv":
-        return f"{found.null_text!r} and empty, without quotes" if found.null_text else "empty, without quotes"
-    return repr(found.null_text) if found.null_text else "none"
+        text = f"{found.null_text!r} and empty, without quotes" if found.null_text else "empty, without quotes"
+    why = found.null_from or "the default; no evidence against it"
+    return [("null_text", text, why, options.null_text is not None), *found.settings]
 
 
 # --- dumps of SQL statements ------------------------------------------------------------------------------------------

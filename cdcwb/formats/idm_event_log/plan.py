@@ -1,20 +1,16 @@
-"""What has to be known before a capture can be read in pieces: files, columns, tables, splits.
-
-A plan is made once and travels to the workers as one text. It grows with the number of files, splits and tables, never
-with the number of rows.
-"""
+"""The plan of an event log: its files, splits and tables. It grows with their number, never with the number of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, overload
+from typing import Any, Final
 
 from cdcwb.formats.dissector import Piece, PlanText
 from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.formats.tabular.splits import FileEntry
 
-__all__ = ["ROWS", "SQL", "FileRange", "LogFile", "Plan", "SplitEntry", "TableEntry", "pieces_of"]
+__all__ = ["ROWS", "SQL", "FileRange", "LogFile", "Plan", "TableEntry", "pieces_of"]
 
 SQL: Final = "sql"
 ROWS: Final = "rows"
@@ -46,33 +42,6 @@ class FileRange:
     before: int
 
 
-@dataclass(frozen=True, slots=True)
-class SplitEntry(Sequence[FileRange]):
-    """Consecutive ranges of records: one, or several complete files that are small.
-
-    The splits divide the record_ids: rows with a record_id above ``above`` (the highest of the preceding splits, 0:
-    none), up to ``highest``, are those of this split. ``late``: the following splits that may have such rows too.
-    ``begins``: the lowest begins a statement; otherwise it may continue the last one of the preceding splits.
-    ``following``: the splits in which the last statement of this one may continue."""
-
-    ranges: tuple[FileRange, ...]
-    above: int = 0
-    highest: int = 0
-    begins: bool = False
-    late: tuple[SplitEntry, ...] = ()
-    following: tuple[SplitEntry, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.ranges)
-
-    @overload
-    def __getitem__(self, at: int) -> FileRange: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[FileRange]: ...
-    def __getitem__(self, at: int | slice) -> FileRange | Sequence[FileRange]:
-        return self.ranges[at]
-
-
 @dataclass(slots=True)
 class TableEntry:
     """A table that the log tells of: the columns of its keys, and the others in the order in which they are named."""
@@ -88,23 +57,29 @@ class TableEntry:
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
     @property
-    def version(self) -> str:
-        """Its only version."""
-        return f"{self.label}@1"
-
-    @property
     def names(self) -> list[str]:
         """All columns, those of the key first."""
         return list(dict.fromkeys([*self.keys, *self.columns]))
 
+    def to_row(self) -> dict[str, Any]:
+        """Its only version as a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        places = {name: place for place, name in enumerate(self.keys, 1)}
+        columns = [{"ordinal": n, "name": one, "key_position": places.get(one)} for n, one in enumerate(self.names, 1)]
+        names = {"table_version": f"{self.label}@1", "schema_name": self.schema, "table_name": self.table}
+        return {**names, "columns": columns, "origin": "inferred"}
+
 
 @dataclass(slots=True)
 class Plan(PlanText):
-    """How a capture is read. ``zone`` is that of event_time, ``schema`` that of tables named without one."""
+    """How a capture is read. ``zone`` is that of event_time, ``schema`` that of tables named without one.
+
+    A split is consecutive ranges of records. Its record ids are higher than those of all splits before it, and its
+    lowest begins a statement; only if record ids fall far in capture order, splits are cut anywhere
+    (:meth:`in_order`)."""
 
     files: list[LogFile]
-    splits: list[SplitEntry] = field(default_factory=list)
-    tables: list[TableEntry] = field(default_factory=list)
+    splits: list[Sequence[FileRange]] = field(default_factory=list)
+    versions: list[TableEntry] = field(default_factory=list)
     charset: str = "utf-8"
     zone: str = "UTC"
     schema: str | None = None

@@ -27,9 +27,9 @@ def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
 
 
 def _tables(plan: Plan, request: TableRequest) -> list[TableEntry]:
-    mine = [one for one in plan.tables if request.name in (one.table, one.label)]
+    mine = [one for one in plan.versions if request.name in (one.table, one.label)]
     if not mine:
-        raise no_table(request, (one.label for one in plan.tables))
+        raise no_table(request, (one.label for one in plan.versions))
     return mine
 
 

@@ -36,13 +36,14 @@ _SHOWN: Final = 64  # digits of bytes that are not in the character set
 @dataclass(slots=True)
 class LogPart:
     """Neighbouring segments of a file. ``log``: the rows among them, ``rows`` where these are; ``findings``: what is
-    wrong with them. ``records``: how many rows there are, damaged ones too."""
+    wrong with them. ``records``: how many rows there are, damaged ones too; ``numbers``: those of ``rows``, from 1."""
 
     part: Part[Names]
     log: pa.RecordBatch
     rows: TextRows
     findings: list[Finding] = field(default_factory=list)
     records: int = 0
+    numbers: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def log_parts(entry: LogFile, start: int, stop: int, before: int) -> Iterator[LogPart]:
@@ -92,7 +93,7 @@ def log_part(
             columns.append(pa.nulls(count, pa.string()))
     log = pa.RecordBatch.from_arrays(columns, schema=LOG)
     findings = _garbled(entry, names, texts, found) + _refused(entry, found, refused or [])
-    return LogPart(part, log, found, findings, records)
+    return LogPart(part, log, found, findings, records, numbers[found.index])
 
 
 def _numbers(part: Part[Names], before: int) -> tuple[Ints, int]:
