@@ -186,8 +186,45 @@ def test_a_dump_that_is_cut_off_says_so() -> None:
 
 
 def test_rows_that_cannot_be_read_are_no_filler() -> None:
-    for data in (b"INSERT INTO t SELECT * FROM u;", b"COPY t FROM stdin;\n1\tx\n\\.\n", b"INSRT INTO t VALUES (1);"):
+    for data in (b"INSERT INTO t SELECT * FROM u;", b"INSRT INTO t VALUES (1);"):
         assert read(data)[0][1].startswith("malformed")
+
+
+def test_rows_of_copy_are_lines_with_escapes() -> None:
+    data = b"COPY s.t (a, b) FROM stdin;\n1\t\\N\n2\ta\\tb\\\\\\x41'\\101\n3\n4\t\n\\.\nSET x;\n"
+    found = read(data)
+    assert [said for _, said in found] == [
+        ("1", None),
+        ("2", "a\tb\\A'A"),
+        "malformed: expected 2 values, found 1",
+        ("4", ""),
+        "filler: another statement",
+    ]
+    assert found[0][0] == b"COPY s.t (a, b) FROM stdin;\n1\t\\N\n"
+    assert found[3][0] == b"4\t\n\\.\n"
+    assert read(data, backslash=True)[1][1] == found[1][1]
+    assert value_places(found[0][0], "utf-8", False) == (("a", "b"), [(28, 29), (30, 32)])
+    assert value_places(found[1][0], "utf-8", False)[1][0] == (0, 1)
+
+
+def test_a_copy_without_rows_is_filler_and_one_without_an_end_is_truncated() -> None:
+    assert read(b"COPY t (a) FROM stdin;\n\\.\n") == [(b"COPY t (a) FROM stdin;\n\\.\n", "filler: a COPY without rows")]
+    found = read(b"COPY t (a, b) FROM stdin;\n1\tx\n2\ty")
+    assert [said for _, said in found] == [("1", "x"), "truncated: truncated: the file ends in the rows of a COPY"]
+
+
+def test_rows_of_insert_all_have_the_query_at_their_end() -> None:
+    data = (
+        b"INSERT ALL\n  INTO t (a, b) VALUES (1, 'it''s')\n  INTO other VALUES (7)\n"
+        b"  INTO t (a, b) VALUES (2)\n  INTO t (b, a) VALUES (NULL, 3)\nSELECT * FROM dual;\n"
+    )
+    found = read(data)
+    told = [("1", "it's"), "filler: rows of other", "malformed: expected 2 values, found 1", (None, "3")]
+    assert [said for _, said in found] == told
+    assert found[-1][0].endswith(b"FROM dual;\n")
+    assert value_places(found[0][0], "utf-8", False)[0] == ("a", "b")
+    assert value_places(found[-1][0], "utf-8", False)[0] == ("b", "a")
+    assert read(b"INSERT ALL INTO t VALUES (1, 'x') INTO t VALUES (2, 'y")[0][1] == ("1", "x")
 
 
 def test_the_same_rows_wherever_a_dump_is_cut() -> None:
@@ -223,6 +260,8 @@ def test_values_are_found_in_the_bytes_of_a_row() -> None:
 def test_what_a_dump_looks_like() -> None:
     assert looks_like_dump(array(b"-- x\nINSERT INTO t VALUES (1);\n"))
     assert looks_like_dump(array(b"\xef\xbb\xbfSET x;\nINSERT INTO t VALUES (1);\n"))
+    assert looks_like_dump(array(b"COPY t (a) FROM stdin;\n1\n"))
+    assert looks_like_dump(array(b"INSERT ALL INTO t VALUES (1) SELECT 1 FROM dual;\n"))
     assert looks_like_dump(array(b"tdamaged\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2);\n"))
     assert not looks_like_dump(array(b"a,b\n1,INSERT INTO t VALUES (1)\n"))
     assert not looks_like_dump(array(b""))

@@ -340,3 +340,22 @@ def test_lines_of_json_are_cut_and_arrays_are_not(tmp_path: Path) -> None:
     assert rows == [(str(number),) for number in range(50)]
     array = probe_file(write(tmp_path, b"[" + b",".join(lines.splitlines()) + b"]", "b.json"))
     assert len(cut([FileEntry(probe=array)], 64)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        (" record_id | table_key \n-----------+-----------\n         1 | id=1\n(1 row)\n", r"\copy (SELECT"),
+        ("-[ RECORD 1 ]---\nrecord_id | 1\n", r"\copy (SELECT"),
+        ("+----+------+\n| id | name |\n+----+------+\n|  1 | a    |\n+----+------+\n", "mysql --batch"),
+        ("| id | name |\n|---:|:-----|\n| 1 | a |\n", "in Markdown"),
+        ("\n ID NAME\n--- ------\n  1 a\n", "SET MARKUP CSV ON"),
+    ],
+)
+def test_a_table_that_is_printed_for_readers_is_refused_with_its_remedy(tmp_path: Path, text: str, cure: str) -> None:
+    (tmp_path / "log.txt").write_text(text)
+    found = probe_file(str(tmp_path / "log.txt"))
+    assert found.kind == "broken"
+    assert cure in str(found.problem)
+    (tmp_path / "log.csv").write_text("a,b\n---,--\n")
+    assert probe_file(str(tmp_path / "log.csv")).kind == "csv"

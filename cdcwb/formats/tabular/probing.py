@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,6 +57,27 @@ _OTHERS: Final = (
     (b"\xfe\xff", "a text in UTF-16; save it as UTF-8"),
     (b"\xd0\xcf\x11\xe0", "an Excel workbook of the old binary form, or one with a password; save it as .xlsx"),
 )
+
+_PADDED: Final = "values are padded, and NULL cannot be told from empty text; write CSV"
+_RULERS: Final = (
+    (
+        re.compile(rb"-+(?:\+-+)+\Z|-\[ RECORD [0-9]+ \]"),
+        f"as psql prints it: {_PADDED}: \\copy (SELECT * FROM …) TO 'rows.csv' WITH (FORMAT csv, HEADER)",
+    ),
+    (
+        re.compile(rb"\+(?:-+\+)+\Z"),
+        f"in a box, as database clients print it: {_PADDED}, or with MySQL's client tab-separated text: mysql --batch",
+    ),
+    (
+        re.compile(rb"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?\Z"),
+        f"in Markdown: {_PADDED} with the tool that the rows are from",
+    ),
+    (
+        re.compile(rb"-+(?: +-+)+\Z"),
+        f"as SQL*Plus and sqlcmd print it: {_PADDED}; SQL*Plus: SET MARKUP CSV ON",
+    ),
+)
+"""The line below or above the names of a printed table, and what to do instead (docs/formats/idm-event-log.md §1.5)."""
 
 Texts = tuple[str | None, ...]
 
@@ -286,6 +308,15 @@ def _json(ask: _Question, source: Source) -> FileProbe | None:
 
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
+_LINES: Final = 1 << 14  # bytes that have the first lines
+
+
+def _printed(head: bytes) -> str | None:
+    """How the table is printed that a text begins with, and what to do instead; None if it is not one for readers."""
+    lines = [line.strip() for line in head.removeprefix(BOM).splitlines() if line.strip()][:2]
+    return next((what for ruler, what in _RULERS for line in lines if ruler.match(line)), None)
+
+
 _MOST_PARTS: Final = 64  # that are read for a sample, of blank lines too
 
 
@@ -296,6 +327,9 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
     if zeros > len(head) // _MOST_ZEROS and not any(0 in token for token in ask.tokens.values()):
         problem = f"a binary file: expected text, found {zeros} bytes of 0 among the first {len(head)}"
         return FileProbe(ask.path, BROKEN, problem=problem)
+    printed = _printed(head[:_LINES].tobytes())
+    if printed is not None and not ask.tokens:
+        return FileProbe(ask.path, BROKEN, problem=f"a table {printed}")
     mark = len(BOM) if head[:3].tobytes() == BOM else 0
     while head[mark : mark + 1].tobytes() in (b"\r", b"\n"):
         mark += 1

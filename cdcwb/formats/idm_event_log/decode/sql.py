@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -48,8 +49,8 @@ _NAME_PART: Final = (
 # `|(?!)` in a possessive group: tests/possessive.py says what for
 _NAME: Final = _NAME_PART + rb"(?:\s*+\.\s*+" + _NAME_PART + rb"|(?!))*+"
 
-INSERT_LINE: Final = re.compile(rb"(?m)^[ \t]*+(?=(?:INSERT|REPLACE)\s)", re.IGNORECASE)
-"""A line that begins with an INSERT, as far as can be told without what stands before it."""
+INSERT_LINE: Final = re.compile(rb"(?m)^[ \t]*+(?=(?:INSERT|REPLACE|COPY)\s)", re.IGNORECASE)
+"""A line that begins with an INSERT or a COPY, as far as can be told without what stands before it."""
 
 FROM_SELECT: Final = re.compile(rb"[(\s]*+(?:SELECT|WITH)\b", re.IGNORECASE)
 """What follows the head of an INSERT that takes its rows from a query."""
@@ -68,6 +69,19 @@ _HEAD: Final = re.compile(
 """INSERT up to VALUES: the table and the columns."""
 
 _VALUES: Final = re.compile(rb"VALUES?\b\s*+", _FLAGS)
+_ALL: Final = re.compile(rb"INSERT\s++ALL\s++(?=INTO\s)", _FLAGS)
+_INTO: Final = re.compile(
+    rb"\s*+INTO\s++("
+    + _NAME
+    + rb")\s*+(?:\(\s*+("
+    + _NAME_PART
+    + rb"(?:\s*+,\s*+"
+    + _NAME_PART
+    + rb"|(?!))*+)\s*+\)\s*+)?VALUES\s*+(?=\()",
+    _FLAGS,
+)
+"""A table of an INSERT ALL, up to its row."""
+
 _END: Final = re.compile(rb"\s*+;(?:[ \t\r]*+\n|[ \t\r]*+\Z)?")
 _REST_OF_LINE: Final = re.compile(rb"[ \t\r]*+(?:\n|\Z)")
 _TRAILER: Final = re.compile(rb"\s*+(?=(?:ON|RETURNING|AS)\s)", _FLAGS)
@@ -104,8 +118,12 @@ _MOST_LISTS: Final = 1000  # beginnings of statements that are remembered
 _LONGEST_HEAD: Final = 4096  # bytes of one
 _SHOWN: Final = 40
 _LINE: Final = re.compile(rb"(?i)(?:(?:REM|REMARK|PROMPT|GO|DELIMITER|SPOOL|PRINT)\b|[\\@/])[^\n]*+\n?")
-_COPY: Final = re.compile(rb"(?i)COPY\s++(" + _NAME + rb")\s*+(?:\([^;)]*+\)\s*+)?FROM\s++STDIN\b[^;\n]*+;[^\n]*+\n")
-_COPY_END: Final = re.compile(rb"(?m)^\\\.(?:\r?\n|\Z)")
+_COPY: Final = re.compile(
+    rb"(?i)COPY\s++(" + _NAME + rb")\s*+(?:\(([^;)]*+)\)\s*+)?FROM\s++STDIN\s*+;[ \t\r]*+(?:\n|\Z)"
+)
+_COPY_LINE: Final = re.compile(rb"[^\n]*+(?:\n|\Z)")
+_COPY_ESCAPE: Final = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
+_COPIED: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _DELIMITER: Final = re.compile(rb"(?i)DELIMITER[ \t]++(?!;[ \t\r]*+(?:\n|\Z))")
 _DELIMITER_END: Final = re.compile(rb"(?im)^DELIMITER[ \t]++;[ \t\r]*+(?:\n|\Z)")
 _GAP: Final = rb"(?:\s++|/\*[^*]{0,512}+\*/|--[^\n]*+\n|(?!))++"
@@ -260,6 +278,14 @@ class _Reader:
             yield self._resume(place, place, looked, "expected the end of a comment, found none")[0]
             return
         head = self._head(place)
+        copied = _COPY.match(self.data, place) if head is None else None
+        several = _ALL.match(self.data, place) if head is None else None
+        if copied is not None:
+            yield from self._copy(place, copied)
+            return
+        if several is not None:
+            yield from self._every(place, several.end())
+            return
         if head is None:
             yield self._other(place)
             return
@@ -309,16 +335,6 @@ class _Reader:
         line = _LINE.match(self.data, place)
         if line is not None:
             return self.gap(place, line.end(), None, "a line of a script")
-        copied = _COPY.match(self.data, place)
-        if copied is not None:
-            table = folded_name(copied[1], self.charset)
-            mine = self.table is not None and is_table(table, self.table)
-            reason = f"COPY is not supported; {_CURE}" if mine else f"rows of {table}"
-            end = _COPY_END.search(self.data, copied.end())
-            if end is None:
-                reason = f"truncated: {reason}, where the file ends"
-                return self.gap(place, len(self.buffer), Problem.TRUNCATED, reason)
-            return self.gap(place, end.end(), Problem.MALFORMED if mine else None, reason)
         block = _BLOCK.match(self.data, place)
         if block is not None and self._is_plain(block.end()):
             return self.gap(place, _after(_REST_OF_LINE, self.data, block.end()), None, "the begin of a block")
@@ -328,6 +344,79 @@ class _Reader:
             return self._skipped(place, None, "another statement")
         shown = bytes(self.data[place : place + _SHOWN]).split(b"\n")[0].decode(self.charset, "backslashreplace")
         return self._skipped(place, Problem.MALFORMED, f"expected a statement, found {shown!r}")
+
+    def _copy(self, place: int, head: re.Match[bytes]) -> Iterator[int]:
+        """The rows of a COPY as pg_dump writes it: a line each, with tabs between the values, up to a line of a
+        backslash and a dot."""
+        table, size = folded_name(head[1], self.charset), len(self.buffer)
+        names = tuple(name.casefold() for name in names_of(head[2], self.charset)) if head[2] else None
+        mine = self.table is None or is_table(table, self.table)
+        begin, at, group = place, head.end(), self._group(table, names)
+        width = self.widths.get(table) if names is None else len(names)
+        while at < size:
+            line = bytes(self.data[at : _after(_COPY_LINE, self.data, at)])
+            content, at = line.rstrip(b"\r\n"), at + len(line)
+            if content == b"\\.":
+                if mine and self.found.end and begin > place and self.found.end[-1] == begin:
+                    self.found.end[-1] = at
+                else:
+                    self.gap(begin, at, None, "a COPY without rows" if mine else f"rows of {table}")
+                yield at
+                return
+            values = content.split(b"\t")
+            width = len(values) if width is None else width
+            if not mine:
+                continue
+            if not line.endswith(b"\n"):
+                begin = self.gap(begin, at, Problem.TRUNCATED, "truncated: the file ends in the rows of a COPY")
+            elif len(values) != width:
+                begin = self.gap(begin, at, Problem.MALFORMED, f"expected {width} values, found {len(values)}")
+            else:
+                group.index.append(len(self.found.start))
+                group.values.append(tuple([_literal_of(one, self.backslash) for one in values]))
+                self.found.start.append(begin)
+                self.found.end.append(at)
+                begin = at
+            if self.is_full(begin):
+                yield begin
+                group = self._group(table, names)
+        if begin < size:
+            self.gap(begin, size, Problem.TRUNCATED, "truncated: the file ends in a COPY")
+        yield size
+
+    def _every(self, place: int, at: int) -> Iterator[int]:
+        """The rows of an INSERT ALL, whose first table is named at ``at``; the last has the query that follows."""
+        begin, is_row, size = place, False, len(self.buffer)
+        while (head := _INTO.match(self.data, at)) is not None:
+            table = folded_name(head[1], self.charset)
+            names = None if head[2] is None else tuple(one.casefold() for one in names_of(head[2], self.charset))
+            width = self._width(table, head.end()) if names is None else len(names)
+            starts, ends = np.empty((2, width), np.int64)
+            count, end, looked = read_row(self.buffer, head.end(), size, self.backslash, starts, ends)
+            if end < 0:
+                yield self._resume(begin, head.end(), looked, "expected a row of values, closed by a parenthesis")[0]
+                return
+            is_row = count == width and (self.table is None or is_table(table, self.table))
+            if is_row:
+                group = self._group(table, names)
+                group.index.append(len(self.found.start))
+                values = zip(starts.tolist(), ends.tolist(), strict=True)
+                group.values.append(tuple([bytes(self.data[one:other]) for one, other in values]))
+                self.found.start.append(begin)
+                self.found.end.append(end)
+            elif count != width:
+                self.gap(begin, end, Problem.MALFORMED, f"expected {width} values, found {count}")
+            else:
+                self.gap(begin, end, None, f"rows of {table}")
+            begin, at = end, int(skip_blank(self.buffer, end, size)[0])
+            if len(self.found.start) >= _CHUNK and _INTO.match(self.data, at) is not None:
+                yield begin
+        end = self._statement_end(at)
+        if is_row:
+            self.found.end[-1] = end
+        else:
+            self.gap(begin, end, None, "the query of an INSERT ALL")
+        yield end
 
     def _is_plain(self, place: int) -> bool:
         """Are the statements of the block at ``place`` run one after the other, each once?"""
@@ -508,6 +597,23 @@ class _Reader:
         return end
 
 
+def _literal_of(value: bytes, backslash: bool) -> bytes:
+    """A value of a COPY as a literal."""
+    if value == b"\\N":
+        return b"NULL"
+    if b"\\" in value:
+        value = _COPY_ESCAPE.sub(_unescaped, value)
+    value = value.replace(b"\\", b"\\\\") if backslash else value
+    return b"'" + value.replace(b"'", b"''") + b"'"
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    octal, digits, sign = found.groups()
+    if sign is not None:
+        return _COPIED.get(sign, sign)
+    return bytes([int(octal, 8) & 0xFF if octal is not None else int(digits, 16)])
+
+
 _SMALL: Final = 1 << 12  # bytes for which nothing is compiled
 _MOST_TABLES: Final = 1000
 _MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
@@ -532,12 +638,19 @@ def looks_like_dump(head: Bytes, damaged: bool = False) -> bool:
     place = find_begin(head, mark)
     while place < len(head):
         found = _HEAD.match(head.data, place)
-        if found is not None and _VALUES.match(head.data, found.end()) is not None:
+        is_insert = found is not None and _VALUES.match(head.data, found.end()) is not None
+        if is_insert or _other_rows(head.data, place) is not None:
             wanted -= 1
             if not wanted:
                 return True
         place = find_begin(head, place + 1)
     return False
+
+
+def _other_rows(data: Any, place: int) -> re.Match[bytes] | None:
+    """The table and the columns of a COPY, or of the first row of an INSERT ALL, at ``place``."""
+    several = _ALL.match(data, place)
+    return _COPY.match(data, place) if several is None else _INTO.match(data, several.end())
 
 
 def inserted_from_select(head: Bytes, charset: str) -> tuple[str, tuple[str, ...] | None] | None:
@@ -564,7 +677,7 @@ def outline(
     place, looked = find_begin(buffer, 0), 0
     while place < len(buffer) and looked < _MOST_HEADS:
         looked += 1
-        match = _HEAD.match(buffer.data, place)
+        match = _HEAD.match(buffer.data, place) or _other_rows(buffer.data, place)
         table = "" if match is None else folded_name(match[1], charset)
         rest = place + 1
         is_new = table not in found and len(found) >= _MOST_TABLES
@@ -589,11 +702,16 @@ def outline(
 def value_places(record: bytes, charset: str, backslash: bool) -> tuple[tuple[str, ...] | None, list[tuple[int, int]]]:
     """The columns that a row's statement lists (None: it lists none, or the row is not its first), and where its values
     begin and end in its bytes."""
-    head = _HEAD.match(record)
+    head, copied = _HEAD.match(record), _COPY.match(record)
+    found = head or copied or _INTO.match(record, _after(_ALL, record, 0))
     names, place = None, 0
-    if head is not None:
-        names = None if head[2] is None else tuple(one.casefold() for one in names_of(head[2], charset))
-        place = head.end()
+    if found is not None:
+        names = None if found[2] is None else tuple(one.casefold() for one in names_of(found[2], charset))
+        place = found.end()
+    if copied is not None or (found is None and record.lstrip()[:1] != b"("):
+        line = record[place:].split(b"\n", 1)[0].rstrip(b"\r")
+        edges = [*accumulate((len(value) + 1 for value in line.split(b"\t")), initial=place)]
+        return names, [(start, end - 1) for start, end in pairwise(edges)]
     place = record.find(b"(", place)
     if place < 0:
         return names, []
