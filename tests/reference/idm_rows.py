@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from cdcwb.formats.idm_event_log import events as sentences
-from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, correct, padded, parse
+from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, padded, parse
 from cdcwb.formats.idm_event_log.decode.values import FORMS, _zone_of
 from cdcwb.formats.idm_event_log.events import VALUES, Source, split_name
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, STATUSES, EventType
@@ -130,12 +130,12 @@ def _key_rules(text: str | None, absent: bool) -> Iterator[Broken]:
     try:
         pairs = None if text is None else parse(text)
     except TableKeyError as error:
-        yield Broken("table_key", Problem.TABLE_KEY, sentences.broken_key(text, error, meant=correct([text])[0]), True)
+        yield Broken("table_key", Problem.TABLE_KEY, sentences.broken_key(text, error), True)
         return
     if pairs is None or text is None:
         yield Broken("table_key", Problem.TABLE_KEY, sentences.broken_key(None, None, absent), True)
     elif padded(text):
-        yield Broken("table_key", Problem.TABLE_KEY, sentences.padded_key(text, correct([text])[0]), False)
+        yield Broken("table_key", Problem.TABLE_KEY, sentences.padded_key(text), False)
 
 
 def event(row: Row, source: Source, images: bool = True) -> dict[str, Any]:

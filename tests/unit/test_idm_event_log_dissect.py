@@ -122,7 +122,6 @@ def test_the_place_of_an_error_in_a_key_is_a_field_of_its_own() -> None:
     assert (so_far.raw, error.raw) == (b"photo=qqo", b"=")
     assert error.problem == "table_key"
     assert error.meaning.startswith("expected + or the end")
-    assert "may be meant" in key.meaning
 
 
 def test_a_broken_rule_stands_at_its_column_and_at_the_row() -> None:

@@ -19,7 +19,7 @@ from cdcwb import model
 from cdcwb.formats.arrays import interleaved, labels, maps_of
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
-from cdcwb.formats.idm_event_log.decode.keys import KeyColumn, TableKeyError, correct, parse_column
+from cdcwb.formats.idm_event_log.decode.keys import KeyColumn, TableKeyError, parse_column
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, numbers_of, parse_times, ranges, xml_unfit
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUBLISHER_NEEDS, STATUSES, Finding, numbers
 from cdcwb.formats.idm_event_log.plan import FileRange, Plan
@@ -206,15 +206,10 @@ class _Findings:
 
 
 def _check_keys(findings: _Findings, keys: KeyColumn, lost: bool) -> None:
-    broken, padded = (findings.texts("table_key", rows) for rows in (_null(keys.pairs), keys.padded))
-    texts = list({text for _, text in (*broken, *padded) if text is not None})
-    meant = dict(zip(texts, correct(texts), strict=True))
-    for row, text in broken:
-        sentence = broken_key(text, keys.errors.get(row), lost, meant.get(text or ""))
+    for row, text in findings.texts("table_key", _null(keys.pairs)):
+        sentence = broken_key(text, keys.errors.get(row), lost)
         findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, sentence, True))
-    for row, text in padded:
-        sentence = padded_key(text or "", meant.get(text or ""))
-        findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, sentence, False))
+    findings.each("table_key", keys.padded, Problem.TABLE_KEY, False, padded_key)
 
 
 def _check_columns(findings: _Findings, types: pa.Int32Array, lost: bool) -> None:
@@ -239,18 +234,17 @@ def no_record_id(text: str | None) -> str:
     return f"record_id: expected a positive whole number of at most 19 digits, found {given(text)}"
 
 
-def broken_key(text: str | None, error: TableKeyError | None, absent: bool = False, meant: str | None = None) -> str:
-    """A table_key that is NULL or not as the grammar has it; ``meant``: as it should be written, if that is clear."""
+def broken_key(text: str | None, error: TableKeyError | None, absent: bool = False) -> str:
+    """A table_key that is NULL or not as the grammar has it."""
     if text is None or error is None:
         return f"table_key: expected column=value, found {given(text, absent)}"
-    hint = "" if meant is None else f"; {visible(meant, _SHOWN)} may be meant"
-    return f"table_key: {error} of {given(text)}{hint}"
+    return f"table_key: {error} of {given(text)}"
 
 
-def padded_key(text: str, meant: str | None) -> str:
-    """A table_key with blanks around a name or a number; ``meant``: without them."""
-    other = visible(meant or "", _SHOWN)
-    return f"table_key: expected no blanks around names and numbers, found {given(text)}; {other} is another object"
+def padded_key(text: str | None) -> str:
+    """A table_key with blanks around a name or a number."""
+    expected = "expected no blanks around names and numbers"
+    return f"table_key: {expected}, found {given(text)}; without them it is the key of another object"
 
 
 def no_status(text: str | None) -> str:

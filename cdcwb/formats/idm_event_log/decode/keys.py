@@ -11,8 +11,7 @@ character, the empty text is ``""``; no column is in a key twice.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,7 +28,6 @@ __all__ = [
     "SPECIAL",
     "KeyColumn",
     "TableKeyError",
-    "correct",
     "escape_value",
     "padded",
     "parse",
@@ -311,96 +309,16 @@ def escape_value(text: str) -> str:
     return f'"{escaped}"'
 
 
-# --- repairs and spellings -----
-
-_LEAD: Final = re.compile(rf"[{BLANKS}]*([^{re.escape(SPECIAL)}]+)=[{BLANKS}]*")
-_QUOTED: Final = re.compile(rf'("(?:[^"\\]++|\\["\\])*+")[{BLANKS}]*(\+|\Z)')
-_NEXT: Final = re.compile(rf"\+[{BLANKS}]*[^\W\d][\w$#]*[{BLANKS}]*=[{BLANKS}]*(=|\Z)?")
-_PAIR: Final = re.compile(r'\\["\\]')
-
-
-def correct(texts: Sequence[str]) -> list[str | None]:
-    """The keys as they should be written; None where that is not clear.
-
-    Blanks around names and around values without quotes go, and a value with special characters gets its quotes and
-    escapes. A ``+`` begins another column where a name and ``=`` stand behind it. Nothing is made up: what lacks a
-    name, a value or a closing quote, or may be meant in two ways, is not repaired.
-    """
-    cut = _Cut(pa.array(texts, pa.string()))
-    columns, stops = cut.written(), np.cumsum(cut.counts).tolist()
-    made: list[str | None] = []
-    for row, (text, count, stop) in enumerate(zip(texts, cut.counts.tolist(), stops, strict=True)):
-        written = ((name.strip(BLANKS), _trimmed(value)) for name, value in columns[stop - count : stop])
-        given = _lenient(text) if cut.error[row] else [*written]
-        made.append(None if given is None else "+".join(f"{name}={value}" for name, value in given))
-    wrong = _Cut(pa.array(made, pa.string())).error
-    return [None if wrong[row] else text for row, text in enumerate(made)]
-
-
-def _trimmed(value: str) -> str:
-    return value if value.startswith('"') else value.strip(BLANKS) or value
-
-
-def _lenient(text: str) -> list[tuple[str, str]] | None:
-    """The columns of what is no key, with their values as they should be written."""
-    found: list[tuple[str, str]] = []
-    at = 0
-    while True:
-        lead = _LEAD.match(text, at)
-        if lead is None:
-            return None
-        quoted = _QUOTED.match(text, lead.end())
-        if quoted is not None:
-            value: str | None = quoted[1]
-            at = quoted.end()
-            more = bool(quoted[2])
-        else:
-            behind = _NEXT.search(text, lead.end())
-            if behind is not None and behind[1] is not None:
-                return None  # "+name=" with no value of its own: as likely the end of a Base64 text
-            stop = len(text) if behind is None else behind.start()
-            value = _meant(text[lead.end() : stop].strip(BLANKS))
-            at = stop + 1
-            more = behind is not None
-        if value is None:
-            return None
-        found.append((lead[1].strip(BLANKS), value))
-        if not more:
-            return found
-
-
-def _meant(raw: str) -> str | None:
-    """A value as it should be written; None where there is none or it is not clear."""
-    inner = raw
-    if raw.startswith('"'):
-        if len(raw) < 2 or not raw.endswith('"') or (len(raw) - 1 - len(raw[:-1].rstrip("\\"))) % 2:
-            return None
-        inner = raw[1:-1]
-        rest = _PAIR.sub("", inner)
-        if rest == inner:
-            return escape_value(inner)
-        return None
-    if not inner or inner.endswith("+") or _PAIR.search(inner):
-        return None
-    return escape_value(inner)
-
-
 def same_objects(keys: pa.StringArray) -> pa.StringArray:
     """Each key in a form that all its spellings share: names folded, blanks trimmed, only the quotes that are needed,
-    columns in the order of their names. A text that is no key and cannot be repaired keeps its form, but for blanks.
-    Null stays null."""
+    columns in the order of their names. A text that is no key keeps its form, but for blanks. Null stays null."""
     coded = keys.dictionary_encode()
     texts = coded.dictionary
     name, value = pc.extract_regex(texts, _PLAIN).flatten()
     plain = pc.binary_join_element_wise(pc.ascii_lower(name), value, "=")
     rest = texts.filter(pc.is_null(plain))
-    pairs = parse_column(rest).pairs
-    broken = rest.filter(pc.is_null(pairs)).to_pylist()
-    repaired = dict(zip(broken, parse_column(pa.array(correct(broken), pa.string())).pairs.to_pylist(), strict=True))
-    made = [
-        _normal(given or repaired[text]) or text.strip(BLANKS)
-        for text, given in zip(rest.to_pylist(), pairs.to_pylist(), strict=True)
-    ]
+    found = zip(rest.to_pylist(), parse_column(rest).pairs.to_pylist(), strict=True)
+    made = [_normal(pairs) or text.strip(BLANKS) for text, pairs in found]
     return pc.replace_with_mask(plain, pc.is_null(plain), pa.array(made, pa.string())).take(coded.indices)
 
 
