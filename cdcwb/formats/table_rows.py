@@ -55,7 +55,6 @@ from cdcwb.formats.tabular.file import (
     PARQUET,
     TOKENS,
     FileProbe,
-    Names,
     TableName,
     charset_of,
     named,
@@ -101,7 +100,7 @@ class RowBatch:
     """Some rows of one file. ``wanted`` has the columns of events that will be used; ``problems`` and ``is_malformed``
     are by the number of the row."""
 
-    rows: Rows[Names]
+    rows: Rows
     file: TableFile
     wanted: Wanted
     problems: dict[int, list[dict[str, str]]] = field(default_factory=dict)
@@ -113,7 +112,7 @@ class RowBatch:
     @property
     def names(self) -> tuple[str, ...]:
         """All columns of the rows."""
-        return self.rows.layout.names
+        return self.rows.names
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -410,7 +409,7 @@ class TableRows(TabularFormat):
         found, examine = RowScan(stretch.start, stretch.stop), self.examines and stretch.start == 0
         if examine and not stretch.alone:
             found.evidence, examine = self._examined(entry, stretch.index), False
-        for part in read_stretch(stretch, found, Names(entry.probe.columns), Names, entry.upper):
+        for part in read_stretch(stretch, found, entry.upper):
             if examine:
                 found.evidence, examine = self._examine_part(found.evidence, entry, stretch.index, part)
             for events in self._of_part(entry, stretch.index, part, self.scanned):
@@ -441,7 +440,7 @@ class TableRows(TabularFormat):
         found, examine, probe = RowScan(0, 0), self.examines, entry.probe
         for batch in batches:
             found.rows += batch.num_rows
-            parts = parts_of_rows(probe.path, [batch], Names(probe.columns), entry.upper) if examine else iter(())
+            parts = parts_of_rows(probe.path, [batch], probe.columns, entry.upper) if examine else iter(())
             while examine and (part := next(parts, None)) is not None:
                 found.evidence, examine = self._examine_part(found.evidence, entry, 0, part)
         return pickle.dumps(found)
@@ -449,14 +448,12 @@ class TableRows(TabularFormat):
     def _examined(self, entry: TableFile, index: int) -> Any:
         """The evidence from the first rows of a file."""
         evidence, examine, probe = None, True, entry.probe
-        parts = read_parts(
-            probe, Names(probe.columns), 0, len(probe.groups) or probe.size or WHOLE_FILE, Names, entry.upper
-        )
+        parts = read_parts(probe, 0, len(probe.groups) or probe.size or WHOLE_FILE, entry.upper)
         while examine and (part := next(parts, None)) is not None:
             evidence, examine = self._examine_part(evidence, entry, index, part)
         return evidence
 
-    def _examine_part(self, known: Any, entry: TableFile, index: int, part: Part[Names]) -> tuple[Any, bool]:
+    def _examine_part(self, known: Any, entry: TableFile, index: int, part: Part) -> tuple[Any, bool]:
         more = True
         for _, rows in part.rows:
             known, more = self.examine(known, index, RowBatch(rows, entry, EVERYTHING))
@@ -480,17 +477,17 @@ class TableRows(TabularFormat):
             for part in _parts(plan, split):
                 yield from self.events_of(plan, split.file, part, wanted)
 
-    def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part[Names]]:
+    def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part]:
         """The rows of numbered batches."""
         entry = plan.files[0]
-        return parts_of_rows(entry.path, batches, Names(entry.probe.columns), entry.upper)
+        return parts_of_rows(entry.path, batches, entry.probe.columns, entry.upper)
 
-    def events_of(self, plan: Plan, file: int, part: Part[Names], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def events_of(self, plan: Plan, file: int, part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The requested events of a part."""
         for batch in self._of_part(plan.files[file], file, part, wanted):
             yield from select(batch, wanted)
 
-    def _of_part(self, entry: TableFile, file: int, part: Part[Names], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def _of_part(self, entry: TableFile, file: int, part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         given = {"kind": wanted.kinds, "transaction_id": wanted.transactions, "changed_at": wanted.timed or None}
         conditions = [name for name, condition in given.items() if condition is not None]
         batches, order = [], []
@@ -513,9 +510,7 @@ class TableRows(TabularFormat):
         names = {"schema_name": entry.table.schema, "table_name": entry.table.table}
         return {"format": self.name, "file": entry.path, "file_index": file, **names}
 
-    def _of_rows(
-        self, entry: TableFile, file: int, rows: Rows[Names], unit: OffsetUnit, wanted: Wanted
-    ) -> pa.RecordBatch:
+    def _of_rows(self, entry: TableFile, file: int, rows: Rows, unit: OffsetUnit, wanted: Wanted) -> pa.RecordBatch:
         """The events of rows."""
         batch = RowBatch(rows, entry, wanted)
         count, names = len(batch), batch.names
@@ -573,7 +568,7 @@ class TableRows(TabularFormat):
             for part in _parts(plan, split):
                 yield from self.typed_part(plan, split.file, part, request)
 
-    def typed_part(self, plan: Plan, file: int, part: Part[Names], request: TableRequest) -> Iterator[pa.RecordBatch]:
+    def typed_part(self, plan: Plan, file: int, part: Part, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as typed columns."""
         schema, entry = self.table_schema(plan, request), plan.files[file]
         if request.name not in (entry.table.table, entry.table.label):
@@ -613,7 +608,7 @@ class TableRows(TabularFormat):
             raise CaptureError(f"the file has {count} {'rows' if is_parquet else 'bytes'}", path=path, offset=offset)
         if self.examines:
             self.settle(plan, [(one, self._examined(one, at)) for at, one in enumerate(plan.files)])
-        part, segment = find_part(entry.probe, Names(entry.probe.columns), offset, Names, entry.upper)
+        part, segment = find_part(entry.probe, offset, entry.upper)
         gap = inspect_gap(path, part, segment, lambda gap: gap_event(part, gap, EVERYTHING, **self._common(entry, 0)))
         if gap is not None:
             return gap
@@ -624,7 +619,7 @@ class TableRows(TabularFormat):
         event = {name: value for name, value in row.items() if value is not None}
         return Inspection(path, row["offset"], row["length"], tree.raw, tree, event, self.note(plan, entry))
 
-    def tree(self, entry: TableFile, rows: Rows[Names], event: Mapping[str, Any]) -> Field:
+    def tree(self, entry: TableFile, rows: Rows, event: Mapping[str, Any]) -> Field:
         """The field tree of one row."""
         record = event["raw"] or b""
         fields = tuple(self.field(entry, record, cell) for cell in _cells(entry, rows, record))
@@ -653,9 +648,9 @@ def _images(kind: pa.StringArray, operation: pa.StringArray) -> dict[str, Bools]
     return {"before": is_before, "after": is_row & ~is_before & ~none}
 
 
-def _cells(entry: TableFile, rows: Rows[Names], record: bytes) -> list[Cell]:
+def _cells(entry: TableFile, rows: Rows, record: bytes) -> list[Cell]:
     """The fields of a row; without bytes if the file is not text."""
-    names = rows.layout.names
+    names = rows.names
     if not record:
         return [Cell(name, 0, 0, 0, 0, rows.text(place)[0].as_py()) for place, name in enumerate(names)]
     probe = entry.probe
@@ -665,15 +660,15 @@ def _cells(entry: TableFile, rows: Rows[Names], record: bytes) -> list[Cell]:
     return [] if isinstance(cells, str) else cells
 
 
-def _garbled(rows: Rows[Names], place: int, charset: str, row: int) -> str:
+def _garbled(rows: Rows, place: int, charset: str, row: int) -> str:
     digits = rows.text(place)[row].as_py()
     shown = digits if len(digits) <= _SHOWN else f"{digits[:_SHOWN]}…"
-    return f"column {visible(rows.layout.names[place], 60)}: expected text in {charset}, found bytes {shown}"
+    return f"column {visible(rows.names[place], 60)}: expected text in {charset}, found bytes {shown}"
 
 
-def _parts(plan: Plan, split: Split) -> Iterator[Part[Names]]:
+def _parts(plan: Plan, split: Split) -> Iterator[Part]:
     entry = plan.files[split.file]
-    return read_parts(entry.probe, Names(entry.probe.columns), split.start, split.stop, Names, entry.upper)
+    return read_parts(entry.probe, split.start, split.stop, entry.upper)
 
 
 def _array(value: Any, kind: pa.DataType, count: int) -> pa.Array:
@@ -698,11 +693,11 @@ def arrow_type(kind: pa.DataType) -> pa.DataType:
     return kind if numbers or others or (pa.types.is_decimal(kind) and kind.precision <= 38) else pa.string()
 
 
-def _typed(rows: Rows[Names], one: pa.Field) -> pa.Array:
+def _typed(rows: Rows, one: pa.Field) -> pa.Array:
     """A column of rows as a type; null for a value that is not one, and if the rows lack it."""
-    if one.name not in rows.layout.names:
+    if one.name not in rows.names:
         return pa.nulls(len(rows.offset), one.type)
-    place = rows.layout.names.index(one.name)
+    place = rows.names.index(one.name)
     content = plain(rows.content(place))
     found = None if pa.types.is_string(content.type) or pa.types.is_string(one.type) else cast(content, one.type)
     if found is not None:

@@ -21,7 +21,7 @@ from cdcwb.formats.idm_event_log.decode.keys import parse_column
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.formats.source import fetched
 from cdcwb.formats.tabular.file import as_bytes
-from cdcwb.formats.tabular.parts import iter_parts, text_rows
+from cdcwb.formats.tabular.parts import read_parts, text_rows
 from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.formats.tabular.rows import is_binary, plain, texts_of
 from cdcwb.model import Kind
@@ -59,7 +59,7 @@ def _read_file(path: str, null_text: str | None, charset: str) -> pa.Table:
             return pq.read_table(path)
         except (pa.ArrowException, OSError) as reason:
             raise CaptureError(f"Parquet that cannot be read: {reason}", path=path) from None
-    parts = list(iter_parts(probe))
+    parts = list(read_parts(probe))
     for part in parts:
         for gap in part.gaps:
             if gap.kind == Kind.MALFORMED:
@@ -67,7 +67,7 @@ def _read_file(path: str, null_text: str | None, charset: str) -> pa.Table:
     names = dict.fromkeys(probe.names or ())
     for part in parts:
         for _, group in part.rows:
-            names.update(dict.fromkeys(group.layout.names))
+            names.update(dict.fromkeys(group.names))
     texts = [rows for part in parts if (rows := text_rows(part, tuple(names))) is not None]
     for rows in texts:
         if rows.garbled:

@@ -20,7 +20,7 @@ from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, Field, Wanted
 from cdcwb.formats.qlik_change_table.masks import MaskSettings
 from cdcwb.formats.table_rows import Plan
-from cdcwb.formats.tabular.file import DEFAULT, Dialect, Names
+from cdcwb.formats.tabular.file import DEFAULT, Dialect
 from cdcwb.formats.tabular.parts import read_parts
 from cdcwb.formats.tabular.rows import CsvRows, cut_json
 from tests.local import ledger, plan_of
@@ -83,11 +83,10 @@ def check(where: Path, **options: Any) -> list[dict[str, Any]]:
     compared = 0
     for index, entry in enumerate(plan.files):
         for split in (one for one in plan.splits if one.file == index):
-            layout = Names(entry.probe.columns)
-            for part in read_parts(entry.probe, layout, split.start, split.stop, Names, entry.upper):
+            for part in read_parts(entry.probe, split.start, split.stop, entry.upper):
                 for _, some in part.rows:
                     context = Context(
-                        some.layout.names,
+                        some.names,
                         entry.options["role"],
                         entry.options.get("prefix"),
                         entry.probe.charset,
@@ -99,12 +98,12 @@ def check(where: Path, **options: Any) -> list[dict[str, Any]]:
                         row = found[index, int(some.offset[number])]
                         record = row["raw"]
                         if record is None:
-                            names = range(len(some.layout.names))
+                            names = range(len(some.names))
                             said = event([some.text(place)[number].as_py() for place in names], [], context)
                         else:
                             is_csv = isinstance(some, CsvRows)
                             cells = (
-                                cut(record, entry.probe.dialect or DEFAULT, some.layout.names, entry.probe.charset)
+                                cut(record, entry.probe.dialect or DEFAULT, some.names, entry.probe.charset)
                                 if is_csv
                                 else cut_json(record)
                             )

@@ -11,8 +11,7 @@ import openpyxl
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.tabular.file import Names
-from cdcwb.formats.tabular.parts import iter_parts, part_at, text_rows
+from cdcwb.formats.tabular.parts import find_part, read_parts, text_rows
 from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.formats.tabular.splits import FileEntry, Scan, cut, read_stretch
 from cdcwb.model import Kind, OffsetUnit
@@ -61,7 +60,7 @@ def with_shared(path: Path, inside: str) -> str:
 def rows_of(path: str, **options: Any) -> list[tuple[str | None, ...]]:
     file = probe_file(path, **options)
     found: list[tuple[str | None, ...]] = []
-    for part in iter_parts(file):
+    for part in read_parts(file):
         some = text_rows(part, file.columns)
         found += [] if some is None else zip(*(column.to_pylist() for column in some.columns), strict=True)
     assert found[:200] == list(file.sample)
@@ -126,7 +125,7 @@ def test_every_row_of_the_sheet_is_accounted_for(tmp_path: Path) -> None:
     file = probe_file(book(tmp_path / "a.xlsx", ("log", rows)))
     assert (file.kind, file.names, file.first, file.header) == ("excel", ("id", "value"), 2, True)
     segments, gaps, values = [], [], []
-    for part in iter_parts(file):
+    for part in read_parts(file):
         assert part.unit is OffsetUnit.ROW
         segments += zip(part.offset.tolist(), part.length.tolist(), strict=True)
         gaps += [(int(part.offset[gap.index]), gap.kind, gap.reason) for gap in part.gaps]
@@ -141,7 +140,7 @@ def test_every_row_of_the_sheet_is_accounted_for(tmp_path: Path) -> None:
         (6, Kind.MALFORMED, "expected 2 cells, found 4"),
     ]
     assert values == [(2, "1", "a"), (5, "2", None), (7, "4", "d")]
-    part, index = part_at(file, 5)
+    part, index = find_part(file, 5)
     assert int(part.offset[index]) == 5
 
 
@@ -164,7 +163,7 @@ def test_the_sheet_is_the_first_visible_one_with_values_or_the_one_that_is_asked
     with pytest.raises(OptionError, match="did you mean more"):
         probe_file(path, sheet="mores")
     assert probe_file(path, sheet="empty").sample == ()
-    assert list(iter_parts(probe_file(path, sheet="empty"))) == []
+    assert list(read_parts(probe_file(path, sheet="empty"))) == []
 
 
 def test_dimensions_that_are_wrong_hide_nothing(tmp_path: Path) -> None:
@@ -178,9 +177,9 @@ def test_a_sheet_is_one_stretch_and_any_rows_of_it_can_be_read(tmp_path: Path) -
     file = probe_file(path, limit=5)
     assert len(file.sample) == 5
     (stretch,) = cut([FileEntry(probe=file)], 64)
-    parts = read_stretch(stretch, Scan(0, 0), Names(file.columns), Names)
+    parts = read_stretch(stretch, Scan(0, 0))
     assert sum(len(part.offset) for part in parts) == 9001
-    (part,) = iter_parts(file, 5000, 5003)
+    (part,) = read_parts(file, 5000, 5003)
     found = text_rows(part, ("id",))
     assert found is not None
     assert found.columns[0].to_pylist() == ["4999", "5000", "5001"]
@@ -190,7 +189,7 @@ def test_damage_ends_the_rows_and_is_told(tmp_path: Path) -> None:
     path = book(tmp_path / "a.xlsx", ("log", [["id", "value"], [1, 5], [2, 6]]))
     edited(path, "xl/worksheets/sheet1.xml", "<v>6</v>", "<v>six</v>")
     file = probe_file(path)
-    gaps = [(int(part.offset[gap.index]), gap.reason) for part in iter_parts(file) for gap in part.gaps]
+    gaps = [(int(part.offset[gap.index]), gap.reason) for part in read_parts(file) for gap in part.gaps]
     assert gaps[1][0] == 2
     assert "cannot be read from row 3 on" in gaps[1][1]
     assert file.sample == (("1", "5"),)

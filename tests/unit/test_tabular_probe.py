@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.tabular.file import DEFAULT, Dialect, FileProbe, Names
-from cdcwb.formats.tabular.parts import iter_parts, part_at, rows_of_batch, text_rows
+from cdcwb.formats.tabular.file import DEFAULT, Dialect, FileProbe
+from cdcwb.formats.tabular.parts import find_part, read_parts, rows_of_batch, text_rows
 from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.formats.tabular.splits import FileEntry, Scan, Stretch, cut, read_stretch, scan_all
 from cdcwb.model import Kind, OffsetUnit
@@ -47,7 +47,7 @@ def write(folder: Path, content: bytes, name: str = "log.csv") -> str:
 
 def rows_of(file: FileProbe, start: int = 0, stop: int = 1 << 62) -> list[Row]:
     found: list[Row] = []
-    for part in iter_parts(file, start, stop):
+    for part in read_parts(file, start, stop):
         some = text_rows(part, file.columns)
         found += [] if some is None else zip(*(column.to_pylist() for column in some.columns), strict=True)
     return found
@@ -56,7 +56,7 @@ def rows_of(file: FileProbe, start: int = 0, stop: int = 1 << 62) -> list[Row]:
 def ledger(file: FileProbe) -> int:
     """Where the segments end that lie without gap from 0 on, each of them being one row or one gap."""
     place = 0
-    for part in iter_parts(file):
+    for part in read_parts(file):
         indices = [gap.index for gap in part.gaps]
         for some, rows in part.rows:
             indices += some.tolist()
@@ -95,7 +95,7 @@ def test_without_a_header_line_there_is_a_number_of_columns(tmp_path: Path) -> N
 def test_the_most_common_number_of_fields_is_that_of_the_columns(tmp_path: Path) -> None:
     file = probe_file(write(tmp_path, b"1,2\n1,2,3\n1,2,3\n"), header=False)
     assert file.width == 3
-    gaps = [gap for part in iter_parts(file) for gap in part.gaps]
+    gaps = [gap for part in read_parts(file) for gap in part.gaps]
     assert [(gap.kind, gap.raw) for gap in gaps] == [(Kind.MALFORMED, b"1,2\n")]
     assert "3 fields" in gaps[0].reason
     assert "2" in gaps[0].reason
@@ -178,7 +178,7 @@ def test_the_sample_has_a_limit_and_no_half_record(tmp_path: Path) -> None:
 
 def test_bytes_that_are_not_in_the_character_set_are_told(tmp_path: Path) -> None:
     path = write(tmp_path, b"id,name\n1,Jos\xe9\n2,Ann\n")
-    (part,) = list(iter_parts(probe_file(path)))[1:]
+    (part,) = list(read_parts(probe_file(path)))[1:]
     found = text_rows(part, ("name", "id", "other"))
     assert found is not None
     assert found.columns[0].to_pylist() == ["4a6f73e9", "Ann"]
@@ -195,7 +195,7 @@ def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path: Path) -> None:
     assert rows_of(file) == LOG_ROWS
     (stretch,) = cut([FileEntry(probe=file)], 64)
     found = Scan(0, 0)
-    assert sum(len(part.offset) for part in read_stretch(stretch, found, Names(file.columns), Names)) == 4
+    assert sum(len(part.offset) for part in read_stretch(stretch, found)) == 4
     assert (found.size, found.end, found.problem) == (len(LOG), len(LOG), None)
 
 
@@ -213,7 +213,7 @@ def test_what_is_no_table_is_broken_and_says_why(tmp_path: Path, content: bytes,
     file = probe_file(write(tmp_path, content))
     assert file.kind == "broken"
     assert reason in str(file.problem)
-    (part,) = iter_parts(file)
+    (part,) = read_parts(file)
     assert [(gap.kind, gap.reason) for gap in part.gaps] == [(Kind.MALFORMED, file.problem)]
     assert ledger(file) == len(content)
 
@@ -241,7 +241,7 @@ def test_objects_of_json_are_rows_in_their_order(tmp_path: Path, form: str) -> N
     expected = [("1", "1.50", "true", None), ("2", None, None, None), ("3", None, None, '{"a":[1]}')]
     assert rows_of(file) == list(file.sample) == expected
     assert ledger(file) == len(content)
-    part, index = part_at(file, content.index('"2"'))
+    part, index = find_part(file, content.index('"2"'))
     found = text_rows(part, ("id",))
     assert found is not None
     assert found.raw is not None
@@ -265,7 +265,7 @@ def test_columns_of_parquet_are_texts_and_keep_their_values(tmp_path: Path) -> N
     assert len(file.sample) == 2
     assert rows_of(file, 1, 2) == [("3", None, None, None)]
     assert ledger(file) == 3
-    part, index = part_at(file, 2)
+    part, index = find_part(file, 2)
     (indices, rows) = part.rows[0]
     assert rows.content(0)[indices.tolist().index(index)].as_py() == 3
     assert [stretch.start for stretch in cut([FileEntry(probe=file)], 1)] == [0, 1]
@@ -273,7 +273,7 @@ def test_columns_of_parquet_are_texts_and_keep_their_values(tmp_path: Path) -> N
 
 def test_rows_of_a_table_bear_their_numbers() -> None:
     batch = pa.record_batch({"id": pa.array([7, 8]), "name": pa.array(["a", None])})
-    part = rows_of_batch(batch, np.array([40, 41]), Names(("id", "name")))
+    part = rows_of_batch(batch, np.array([40, 41]), ("id", "name"))
     assert (part.unit, part.offset.tolist()) == (OffsetUnit.ROW, [40, 41])
     found = text_rows(part, ("name", "id"))
     assert found is not None
@@ -299,7 +299,7 @@ class Found(Scan):
 
 def scan(stretch: Stretch) -> Found:
     found = Found(0, 0)
-    for part in read_stretch(stretch, found, Names(stretch.file.columns), Names):
+    for part in read_stretch(stretch, found):
         found.segments += zip(part.offset.tolist(), part.length.tolist(), strict=True)
     return found
 
@@ -315,7 +315,7 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
     """Odd quotes, that mislead the counting, included."""
     content = ("id,text\n" + "".join(lines)).encode()
     file = probe_file(write(tmp_path_factory.mktemp("split"), content), header=True)
-    whole = [one for part in iter_parts(file) for one in zip(part.offset.tolist(), part.length.tolist(), strict=True)]
+    whole = [one for part in read_parts(file) for one in zip(part.offset.tolist(), part.length.tolist(), strict=True)]
     stretches = cut([FileEntry(probe=file)] * 2, size)
     scans = scan_all(stretches, scan, run)
     assert [one for found in scans for one in found.segments] == whole + whole
@@ -327,7 +327,7 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
     ]
     assert [row for some in for_each for row in some] == rows + rows
     for offset, length in whole:
-        part, index = part_at(file, offset + length - 1)
+        part, index = find_part(file, offset + length - 1)
         assert int(part.offset[index]) == offset
 
 

@@ -25,7 +25,6 @@ from cdcwb.formats.idm_event_log.inspect import inspect_row
 from cdcwb.formats.idm_event_log.layout import FORMAT
 from cdcwb.formats.idm_event_log.plan import Plan, pieces_of
 from cdcwb.formats.idm_event_log.table import read_table, typed_part, typed_schema
-from cdcwb.formats.tabular.file import Names
 from cdcwb.formats.tabular.format import TabularFormat, parts_of_rows
 
 __all__ = ["IdmEventLog"]
@@ -60,7 +59,7 @@ class IdmEventLog(TabularFormat):
     def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[LogPart]:
         """The rows of batches that have their numbers, as rows of the log."""
         entry = plan.files[0]
-        for part in parts_of_rows(entry.path, batches, Names(entry.probe.columns)):
+        for part in parts_of_rows(entry.path, batches, entry.probe.columns):
             yield log_part(entry, part, 0)
 
     def side_files(self, paths: Sequence[str]) -> list[str]:

@@ -25,7 +25,6 @@ from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUB
 from cdcwb.formats.idm_event_log.plan import FileRange, Plan
 from cdcwb.formats.moments import MICROSECONDS, Zone
 from cdcwb.formats.requests import select
-from cdcwb.formats.tabular.file import Names
 from cdcwb.formats.tabular.format import gap_event, gap_events, woven
 from cdcwb.formats.tabular.parts import Gap, Part, TextRows
 from cdcwb.model import Kind, OffsetUnit, Problem
@@ -566,6 +565,6 @@ def _together(plan: Plan, parts: Sequence[tuple[int, LogPart]]) -> tuple[LogPart
     return LogPart(first.part, table, rows, findings), replace(source, path=path, file_index=of_rows)
 
 
-def gap_of(source: Source, part: Part[Names], gap: Gap, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+def gap_of(source: Source, part: Part, gap: Gap, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
     """The event of what is not a row."""
     return gap_event(part, gap, wanted, format=FORMAT, file=source.path, file_index=source.file_index)

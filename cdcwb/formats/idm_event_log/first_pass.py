@@ -33,7 +33,7 @@ from cdcwb.formats.idm_event_log.detect import Probe, probe, settings_of
 from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, one_of, split_name
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, FileRange, LogFile, Plan, TableEntry
-from cdcwb.formats.tabular.file import CSV, EVERYTHING, FileProbe, Names
+from cdcwb.formats.tabular.file import CSV, EVERYTHING, FileProbe
 from cdcwb.formats.tabular.format import parts_of_rows
 from cdcwb.formats.tabular.parts import text_rows
 from cdcwb.formats.tabular.splits import Scan, Stretch, cut, fail_fast, read_stretch, scan_all
@@ -254,7 +254,7 @@ def scan(stretch: Stretch) -> LogScan:
     entry: Any = stretch.entry
     found = LogScan(0, 0)
     if stretch.file.kind != SQL:
-        for part in read_stretch(stretch, found, Names(stretch.file.columns), Names):
+        for part in read_stretch(stretch, found):
             found.take(log_part(entry, part, found.rows, only=SCANNED))
     else:
         with closing(open_source(stretch.file.path, "binary", size=entry.size)) as source:
@@ -437,7 +437,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     nothing = Assignment({}, "nothing", "", 0.0)
     found = assign(labels, True, (), options) if options.sorted_by is None else nothing
     if found.how == "nothing" and labels:
-        samples = [pickle.loads(one) for one in run(partial(_sampled, path=name, layout=Names(labels)))]
+        samples = [pickle.loads(one) for one in run(partial(_sampled, path=name, names=labels))]
         found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], options)
     places = {one: labels[place] for one, place in found.places.items()}
     plan = _draft([Probe(file, found, places, options.null_text or "", "given as an option")], options)
@@ -454,10 +454,10 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     return plan
 
 
-def _sampled(batches: Iterator[pa.RecordBatch], path: str, layout: Names) -> bytes:
+def _sampled(batches: Iterator[pa.RecordBatch], path: str, names: tuple[str, ...]) -> bytes:
     found: list[tuple[str | None, ...]] = []
-    for part in parts_of_rows(path, (batch.slice(0, _SAMPLE) for batch in batches), layout):
-        texts = text_rows(part, layout.names)
+    for part in parts_of_rows(path, (batch.slice(0, _SAMPLE) for batch in batches), names):
+        texts = text_rows(part, names)
         if texts is not None:
             found += zip(*(column.to_pylist() for column in texts.columns), strict=True)
         if len(found) >= _SAMPLE:
@@ -467,6 +467,6 @@ def _sampled(batches: Iterator[pa.RecordBatch], path: str, layout: Names) -> byt
 
 def _looked(batches: Iterator[pa.RecordBatch], entry: LogFile) -> bytes:
     found = LogScan(0, 0)
-    for part in parts_of_rows(entry.path, batches, Names(entry.probe.columns)):
+    for part in parts_of_rows(entry.path, batches, entry.probe.columns):
         found.take(log_part(entry, part, 0, only=SCANNED))
     return pickle.dumps(found)

@@ -42,7 +42,7 @@ from cdcwb.formats.idm_event_log.plan import SQL, LogFile, Plan
 from cdcwb.formats.tabular.file import DEFAULT
 from cdcwb.formats.tabular.file import EVERYTHING as TO_THE_END
 from cdcwb.formats.tabular.format import inspect_gap
-from cdcwb.formats.tabular.parts import part_at
+from cdcwb.formats.tabular.parts import find_part
 from cdcwb.formats.tabular.rows import cut_fields, cut_json
 from cdcwb.model import OffsetUnit
 from cdcwb.words import moment, visible
@@ -64,7 +64,7 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
     if size is not None and not 0 <= offset < size:
         raise CaptureError(f"the file has {size} bytes", path=path, offset=offset)
     if entry.probe.kind != SQL and "record_id" in entry.labels:  # else rows have to be counted
-        found, index = part_at(entry.probe, offset)
+        found, index = find_part(entry.probe, offset)
         return _inspection(plan, log_part(entry, found, 0), index)
     for part in _parts(plan, path, offset, options):
         behind = part.part.offset + part.part.length

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -27,8 +27,6 @@ __all__ = [
     "TOKENS",
     "Dialect",
     "FileProbe",
-    "Layout",
-    "Names",
     "TableName",
     "are_names",
     "as_bytes",
@@ -187,22 +185,6 @@ class TableName(NamedTuple):
 def stem_of(path: str) -> str:
     """The name of a file or folder without the extensions of containers and compressions."""
     return _EXTENSIONS.sub("", PurePosixPath(path).name)
-
-
-class Layout(Protocol):
-    """The names of columns; formats add their meaning."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns in the order of the file, each once."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """A layout of names only."""
-
-    names: tuple[str, ...]
 
 
 def numbered(width: int) -> tuple[str, ...]:

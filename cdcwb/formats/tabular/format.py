@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,12 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.dissector import ROW, BaseFormat, Field, Inspection, RunRows, TableRequest, Wanted
-from cdcwb.formats.tabular.file import Layout
 from cdcwb.formats.tabular.parts import Gap, Part, rows_of_batch
 from cdcwb.model import EVENTS, Kind
 
 __all__ = ["TabularFormat", "gap_event", "gap_events", "inspect_gap", "parts_of_rows", "woven"]
 
 Ints = npt.NDArray[np.int64]
-L = TypeVar("L", bound=Layout)
 
 _BATCH: Final = 8192
 _FILLER, _MALFORMED = str(Kind.FILLER), str(Kind.MALFORMED)
@@ -91,23 +89,23 @@ class TabularFormat(BaseFormat):
 
 
 def parts_of_rows(
-    path: str, batches: Iterable[pa.RecordBatch], layout: L, upper: frozenset[int] = frozenset()
-) -> Iterator[Part[L]]:
+    path: str, batches: Iterable[pa.RecordBatch], names: tuple[str, ...], upper: frozenset[int] = frozenset()
+) -> Iterator[Part]:
     """Batches of rows with their numbers (``_row``) as parts. Raises CaptureError if a column is missing."""
     for batch in batches:
         place = batch.schema.get_field_index(ROW)
-        if place < 0 or batch.num_columns != len(layout.names) + 1:
-            raise CaptureError(f"expected the columns {', '.join(layout.names)} and {ROW}", path=path)
+        if place < 0 or batch.num_columns != len(names) + 1:
+            raise CaptureError(f"expected the columns {', '.join(names)} and {ROW}", path=path)
         rows = batch.remove_column(place)
         numbers = batch.column(place).to_numpy(zero_copy_only=False).astype(np.int64)
         for first in range(0, len(rows), _BATCH):
-            yield rows_of_batch(rows.slice(first, _BATCH), numbers[first : first + _BATCH], layout, upper)
+            yield rows_of_batch(rows.slice(first, _BATCH), numbers[first : first + _BATCH], names, upper)
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
-def gap_event(part: Part[Any], gap: Gap, wanted: Wanted, **given: Any) -> dict[str, Any]:
+def gap_event(part: Part, gap: Gap, wanted: Wanted, **given: Any) -> dict[str, Any]:
     """The event of a segment that is not a row; ``given``: columns that are equal for all events of the file."""
     row: dict[str, Any] = dict.fromkeys(EVENTS.names) | given
     row |= {"offset": int(part.offset[gap.index]), "length": int(part.length[gap.index])}
@@ -121,7 +119,7 @@ def gap_event(part: Part[Any], gap: Gap, wanted: Wanted, **given: Any) -> dict[s
     return row
 
 
-def gap_events(part: Part[Any], gaps: Sequence[Gap], wanted: Wanted, **given: Any) -> pa.RecordBatch:
+def gap_events(part: Part, gaps: Sequence[Gap], wanted: Wanted, **given: Any) -> pa.RecordBatch:
     """The events of segments that are not rows, as :func:`gap_event`."""
     index, count = np.array([gap.index for gap in gaps], np.int64), len(gaps)
     columns: dict[str, Any] = {name: [value] * count for name, value in given.items()}
@@ -147,7 +145,7 @@ def woven(batches: Sequence[pa.RecordBatch], indices: Sequence[Ints]) -> Iterato
         yield from pa.Table.from_batches(batches).combine_chunks().take(order).combine_chunks().to_batches()
 
 
-def inspect_gap(path: str, part: Part[Any], index: int, event_of: Callable[[Gap], dict[str, Any]]) -> Inspection | None:
+def inspect_gap(path: str, part: Part, index: int, event_of: Callable[[Gap], dict[str, Any]]) -> Inspection | None:
     """The segment of a part with that index as a field tree of one leaf; None if it is a row."""
     gap = next((one for one in part.gaps if one.index == index), None)
     if gap is None:

@@ -4,10 +4,10 @@ of a file, with rows and gaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +31,6 @@ from cdcwb.formats.tabular.file import (
     JSON,
     PARQUET,
     FileProbe,
-    Layout,
-    Names,
     clean,
 )
 from cdcwb.formats.tabular.rows import ColumnRows, CsvRows, Rows, json_column, plain
@@ -46,21 +44,17 @@ __all__ = [
     "container_of",
     "csv_parts",
     "find_part",
-    "iter_parts",
     "open_parquet",
-    "part_at",
     "read_parts",
     "rows_of_batch",
     "text_rows",
 ]
 
 Ints = npt.NDArray[np.int64]
-L = TypeVar("L", bound=Layout)
 _NEAR: Final = 64 << 20  # bytes before a row that are framed rather than skipped by counting quotes
 
 _JSON_BATCH: Final = 8192
 _PARQUET_BATCH: Final = 8192
-_MOST_LAYOUTS: Final = 1000  # sets of keys that are cached
 _VALUES: Final = 1 << 20  # of a batch of Parquet rows
 
 _CODES: Final = {delimited.FILLER: None, delimited.MALFORMED: Problem.MALFORMED, delimited.TRUNCATED: Problem.TRUNCATED}
@@ -89,58 +83,46 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Part(Generic[L]):
+class Part:
     """Adjacent segments of a file, in order. ``rows``: those that are rows, in groups of the same columns, each with
     the indices of its segments; ``gaps``: the others. ``offset`` and ``length`` are in ``unit``."""
 
     offset: Ints
     length: Ints
     unit: OffsetUnit
-    rows: list[tuple[Ints, Rows[L]]] = field(default_factory=list)
+    rows: list[tuple[Ints, Rows]] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
 
 
-def iter_parts(file: FileProbe, start: int = 0, stop: int = EVERYTHING) -> Iterator[Part[Names]]:
+def read_parts(
+    file: FileProbe, start: int = 0, stop: int = EVERYTHING, upper: frozenset[int] = frozenset()
+) -> Iterator[Part]:
     """The segments of a file that begin in ``[start, stop)``, in order, without gap or overlap.
 
     The unit is bytes of the decompressed file (``start`` must be 0 or the start of a segment), rows of an Excel sheet,
-    or row groups of a Parquet file. Columns have their names in the file, or ``column_1`` and so on.
+    or row groups of a Parquet file. Columns have their names in the file, or ``column_1`` and so on; ``upper``: see
+    :class:`ColumnRows`.
     """
-    return read_parts(file, Names(file.columns), start, stop, Names)
-
-
-def read_parts(
-    file: FileProbe,
-    layout: L,
-    start: int,
-    stop: int,
-    lay_out: Callable[[tuple[str, ...]], L],
-    upper: frozenset[int] = frozenset(),
-) -> Iterator[Part[L]]:
-    """:func:`iter_parts` for rows with a layout. ``lay_out`` makes the layout of JSON objects with other keys;
-    ``upper``: see :class:`ColumnRows`."""
     if file.kind == JSON:
-        return _json_parts(file, layout, start, stop, lay_out)
+        return _json_parts(file, start, stop)
     if file.kind == PARQUET:
-        return _parquet_parts(file, layout, start, stop, upper)
+        return _parquet_parts(file, start, stop, upper)
     if file.kind == EXCEL:
-        return _excel_parts(file, layout, start, stop)
-    return _bytes_parts(file, layout, start, stop)
+        return _excel_parts(file, start, stop)
+    return _bytes_parts(file, start, stop)
 
 
-def _bytes_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[Part[L]]:
+def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         if file.kind == CSV:
-            yield from csv_parts(source, file, layout, start, stop)
+            yield from csv_parts(source, file, start, stop)
         elif source.length and start == 0:
             reason = file.problem or "a file that cannot be read"
             raw = source.read(0, delimited.LONGEST).tobytes()
             yield _lone(0, source.length, OffsetUnit.BYTE, Problem.MALFORMED, reason, raw)
 
 
-def _lone(
-    offset: int, length: int, unit: OffsetUnit, code: Problem | None, reason: str, raw: bytes | None
-) -> Part[Any]:
+def _lone(offset: int, length: int, unit: OffsetUnit, code: Problem | None, reason: str, raw: bytes | None) -> Part:
     """A part of one segment that is not a row."""
     return Part(_one(offset), _one(length), unit, gaps=[Gap(0, code, reason, raw)])
 
@@ -152,19 +134,17 @@ def _one(value: int) -> Ints:
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
-def csv_parts(
-    source: Bytewise, file: FileProbe, layout: L, start: int, stop: int, room: int = CHUNK
-) -> Iterator[Part[L]]:
+def csv_parts(source: Bytewise, file: FileProbe, start: int, stop: int, room: int = CHUNK) -> Iterator[Part]:
     """The segments of an open delimited file, at most ``room`` in a part."""
     dialect = file.dialect or DEFAULT
     if start == 0 and file.first:
         reason = "header line" if file.header else "byte order mark"
         raw = source.read(0, file.first).tobytes()
         yield _lone(0, file.first, OffsetUnit.BYTE, None, reason, raw)
-    for found in delimited.records(source, max(start, file.first), stop, dialect, len(layout.names), room):
-        part: Part[L] = Part(found.base + found.start, found.end - found.start, OffsetUnit.BYTE)
+    for found in delimited.records(source, max(start, file.first), stop, dialect, file.width, room):
+        part = Part(found.base + found.start, found.end - found.start, OffsetUnit.BYTE)
         if len(found.good):
-            part.rows.append((found.good, CsvRows.of(found, layout, dialect, file.charset)))
+            part.rows.append((found.good, CsvRows.of(found, file.columns, dialect, file.charset)))
         for index, reason in sorted(found.reasons.items()):
             raw = found.buffer[found.start[index] : found.end[index]].tobytes()
             part.gaps.append(Gap(index, _CODES[int(found.state[index])], reason, raw))
@@ -181,12 +161,9 @@ def container_of(file: FileProbe) -> Container:
     return Container(file.path, kind, "byte", file.size, compression=file.compression, settings=settings)
 
 
-def _json_parts(
-    file: FileProbe, layout: L, start: int, stop: int, lay_out: Callable[[tuple[str, ...]], L]
-) -> Iterator[Part[L]]:
-    layouts: dict[tuple[str, ...], L] = {layout.names: layout}
+def _json_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
     for messages in read(container_of(file), start, stop, _JSON_BATCH):
-        part: Part[L] = Part(messages.offset, messages.length, OffsetUnit.BYTE)
+        part = Part(messages.offset, messages.length, OffsetUnit.BYTE)
         groups: dict[tuple[str, ...], tuple[list[int], list[dict[str, Any]]]] = {}
         states, sources = messages.state.tolist(), messages.source
         for index, value in enumerate(messages.value.to_pylist()):
@@ -207,14 +184,10 @@ def _json_parts(
                     reason = str(error)
             part.gaps.append(Gap(index, code, reason, sources[index].as_py()))
         for names, (indices, found) in groups.items():
-            if names not in layouts:
-                if len(layouts) > _MOST_LAYOUTS:
-                    layouts = {layout.names: layout}
-                layouts[names] = lay_out(tuple(clean(names)))
             chosen = np.array(indices, dtype=np.int64)
             columns = [json_column([row[name] for row in found], as_text) for name in names]
             source = sources.take(pa.array(chosen))
-            rows = ColumnRows(layouts[names], messages.offset[chosen], messages.length[chosen], columns, source)
+            rows = ColumnRows(tuple(clean(names)), messages.offset[chosen], messages.length[chosen], columns, source)
             part.rows.append((chosen, rows))
         yield part
 
@@ -231,16 +204,16 @@ def open_parquet(path: str) -> pq.ParquetFile:
         raise CaptureError(f"the Parquet file cannot be read: {reason:.200}", path=path) from error
 
 
-def _parquet_parts(file: FileProbe, layout: L, start: int, stop: int, upper: frozenset[int]) -> Iterator[Part[L]]:
+def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]) -> Iterator[Part]:
     parquet = open_parquet(file.path)
     metadata = parquet.metadata
     row = sum(metadata.row_group(at).num_rows for at in range(start))
-    size = max(64, min(_PARQUET_BATCH, _VALUES // max(len(layout.names), 1)))
+    size = max(64, min(_PARQUET_BATCH, _VALUES // max(file.width, 1)))
     for group in range(start, min(stop, metadata.num_row_groups)):
         behind = row + metadata.row_group(group).num_rows
         try:
             for batch in parquet.iter_batches(size, row_groups=[group], use_threads=False):
-                yield rows_of_batch(batch, np.arange(row, row + len(batch)), layout, upper)
+                yield rows_of_batch(batch, np.arange(row, row + len(batch)), file.columns, upper)
                 row += len(batch)
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = f"row group {group} cannot be read from row {row} on: {str(error).splitlines()[0]:.200}"
@@ -248,33 +221,35 @@ def _parquet_parts(file: FileProbe, layout: L, start: int, stop: int, upper: fro
             row = behind
 
 
-def rows_of_batch(batch: pa.RecordBatch, number: Ints, layout: L, upper: frozenset[int] = frozenset()) -> Part[L]:
-    """Rows of a table, with their numbers; the columns are in the order of the layout."""
+def rows_of_batch(
+    batch: pa.RecordBatch, number: Ints, names: tuple[str, ...], upper: frozenset[int] = frozenset()
+) -> Part:
+    """Rows of a table, with their numbers; the columns are in the order of the names."""
     count = len(number)
-    part: Part[L] = Part(number, np.ones(count, dtype=np.int64), OffsetUnit.ROW)
+    part = Part(number, np.ones(count, dtype=np.int64), OffsetUnit.ROW)
     if count:
         columns = [plain(column) for column in batch.columns]
-        part.rows.append((np.arange(count), ColumnRows(layout, part.offset, part.length, columns, upper=upper)))
+        part.rows.append((np.arange(count), ColumnRows(names, part.offset, part.length, columns, upper=upper)))
     return part
 
 
-def _excel_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[Part[L]]:
+def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
     """The rows of a sheet; those without values are filler, and so are all that precede the first record."""
-    width = len(layout.names)
+    width = file.width
     if start == 0 and file.first:
         reason = "header line" if file.header else "rows without values"
         yield _lone(0, file.first, OffsetUnit.ROW, None, reason, None)
     with Workbook(file.path) as book:
         sheet = book.sheet(str(file.settings["sheet"]))
         for block in sheet.blocks(max(start, file.first), stop):
-            part: Part[L] = Part(block.offset, block.length, OffsetUnit.ROW)
+            part = Part(block.offset, block.length, OffsetUnit.ROW)
             wide = {index: len(values) for index, values in block.rows if len(values) > width}
             found = [(index, values) for index, values in block.rows if index not in wide]
             chosen = np.array([index for index, _ in found], dtype=np.int64)
             if found:
                 padded = [values + [None] * (width - len(values)) for _, values in found]
                 columns = [pa.array(column, pa.string()) for column in zip(*padded, strict=True)]
-                rows = ColumnRows(layout, block.offset[chosen], block.length[chosen], columns)
+                rows = ColumnRows(file.columns, block.offset[chosen], block.length[chosen], columns)
                 part.rows.append((chosen, rows))
             part.gaps += [Gap(index, None, "rows without values", None) for index in block.blank]
             for index, cells in wide.items():
@@ -309,7 +284,7 @@ _NONE: Final[Ints] = np.empty(0, dtype=np.int64)
 NO_ROWS: Final = TextRows(_NONE, _NONE, _NONE, [], [], None)
 
 
-def text_rows(part: Part[Any], names: Sequence[str]) -> TextRows | None:
+def text_rows(part: Part, names: Sequence[str]) -> TextRows | None:
     """The rows of a part as columns of text, by name; None without rows."""
     groups = [_of(indices, rows, names) for indices, rows in part.rows if len(indices)]
     if len(groups) < 2:
@@ -332,8 +307,8 @@ def text_rows(part: Part[Any], names: Sequence[str]) -> TextRows | None:
     )
 
 
-def _of(indices: Ints, rows: Rows[Any], names: Sequence[str]) -> TextRows:
-    places = {name: place for place, name in enumerate(rows.layout.names)}
+def _of(indices: Ints, rows: Rows, names: Sequence[str]) -> TextRows:
+    places = {name: place for place, name in enumerate(rows.names)}
     columns, garbled = [], []
     for at, name in enumerate(names):
         place = places.get(name)
@@ -348,26 +323,15 @@ def _of(indices: Ints, rows: Rows[Any], names: Sequence[str]) -> TextRows:
 # --- one part ---------------------------------------------------------------------------------------------------------
 
 
-def part_at(file: FileProbe, offset: int) -> tuple[Part[Names], int]:
+def find_part(file: FileProbe, offset: int, upper: frozenset[int] = frozenset()) -> tuple[Part, int]:
     """The part that holds an offset, a byte of the decompressed file or the number of a row, and the index of its
     segment. Raises CaptureError where the file ends before."""
-    return find_part(file, Names(file.columns), offset, Names)
-
-
-def find_part(
-    file: FileProbe,
-    layout: L,
-    offset: int,
-    lay_out: Callable[[tuple[str, ...]], L],
-    upper: frozenset[int] = frozenset(),
-) -> tuple[Part[L], int]:
-    """:func:`part_at` for rows with a layout; see :func:`read_parts`."""
     if file.kind == JSON:
-        parts = _document(file, layout, offset, lay_out)
+        parts = _document(file, offset)
     elif file.kind == CSV:
-        parts = _near(file, layout, offset)
+        parts = _near(file, offset)
     else:
-        parts = read_parts(file, layout, 0, EVERYTHING, lay_out, upper)
+        parts = read_parts(file, upper=upper)
     for part in parts:
         behind = part.offset + part.length
         if len(behind) and int(behind[-1]) > offset:
@@ -375,10 +339,10 @@ def find_part(
     raise CaptureError("the file became shorter while it was read", path=file.path, offset=offset)
 
 
-def _near(file: FileProbe, layout: L, offset: int) -> Iterator[Part[L]]:
+def _near(file: FileProbe, offset: int) -> Iterator[Part]:
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         start = _start_before(source, file, offset) if offset > 2 * _NEAR else 0
-        yield from csv_parts(source, file, layout, start, offset + 1)
+        yield from csv_parts(source, file, start, offset + 1)
 
 
 def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:
@@ -389,8 +353,8 @@ def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:
     return find_start(source, near, dialect, bool(inside))
 
 
-def _document(file: FileProbe, layout: L, offset: int, lay_out: Callable[[tuple[str, ...]], L]) -> Iterator[Part[L]]:
+def _document(file: FileProbe, offset: int) -> Iterator[Part]:
     found = locate(container_of(file), offset)
     start = int(found.offset[0])
     begin = start if file.settings["kind"] == "lines" else 0
-    return (part for part in read_parts(file, layout, begin, offset + 1, lay_out) if start in part.offset)
+    return (part for part in read_parts(file, begin, offset + 1) if start in part.offset)

@@ -29,12 +29,11 @@ from cdcwb.formats.tabular.file import (
     JSON,
     PARQUET,
     FileProbe,
-    Names,
     are_names,
     clean,
     named,
 )
-from cdcwb.formats.tabular.parts import Part, csv_parts, iter_parts, open_parquet, text_rows
+from cdcwb.formats.tabular.parts import Part, csv_parts, open_parquet, read_parts, text_rows
 from cdcwb.formats.tabular.rows import first_texts
 
 __all__ = ["BOM", "HEAD", "parquet_file", "probe_file", "rows_of_json"]
@@ -150,7 +149,7 @@ def _too_wide(width: int) -> str:
     return f"expected a table of at most {_MOST_COLUMNS} columns, found {width}"
 
 
-def _sample(parts: Iterable[Part[Names]], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
+def _sample(parts: Iterable[Part], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
     rows: list[Texts] = []
     for part in parts if limit else ():
         found = text_rows(part, names)
@@ -191,7 +190,7 @@ def _parquet(ask: _Question) -> FileProbe:
     text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
     size = info_of(ask.path).size
     found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, schema=schema, groups=groups)
-    return replace(found, sample=_sample(islice(iter_parts(found, 0, 1), 1), names, ask.limit))
+    return replace(found, sample=_sample(islice(read_parts(found, 0, 1), 1), names, ask.limit))
 
 
 # --- Excel ------------------------------------------------------------------------------------------------------------
@@ -303,7 +302,7 @@ def _json(ask: _Question, source: Source) -> FileProbe | None:
         return FileProbe(ask.path, BROKEN, problem=_too_wide(width))
     found = FileProbe(ask.path, JSON, some.names, width, settings=some.settings, heading=", ".join(some.names))
     extent = replace(found, size=source.length, compression=source.compression)
-    return replace(found, sample=_sample(islice(iter_parts(extent), 1), some.names, ask.limit))
+    return replace(found, sample=_sample(islice(read_parts(extent), 1), some.names, ask.limit))
 
 
 # --- delimited text ---------------------------------------------------------------------------------------------------
@@ -361,7 +360,7 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
         first_row=first,
     )
     parts, count = [], 0
-    for part in csv_parts(source, probe, Names(probe.columns), probe.first, source.length, ask.limit + 2):
+    for part in csv_parts(source, probe, probe.first, source.length, ask.limit + 2):
         parts.append(part)
         count += sum(len(indices) for indices, _ in part.rows)
         if count > ask.limit or len(parts) > _MOST_PARTS:

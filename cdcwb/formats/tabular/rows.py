@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from cdcwb.formats.json_text import Element, parse
 from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.kernels import kernel
 from cdcwb.formats.tabular.delimited import Bytes, Ints, Records, Spans, first_record, only_record
-from cdcwb.formats.tabular.file import Dialect, Layout, Names
+from cdcwb.formats.tabular.file import Dialect
 
 __all__ = [
     "Cell",
@@ -33,8 +33,6 @@ __all__ = [
     "plain",
     "texts_of",
 ]
-
-L = TypeVar("L", bound=Layout)
 
 
 def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
@@ -56,23 +54,26 @@ def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
 
 
 @dataclass(slots=True)
-class ColumnRows(Generic[L]):
-    """Some rows of one file that are already in columns: of a Parquet file, a table, or JSON. ``offset`` and ``length``
-    are their locations in the file's unit; ``source``: the bytes of each row; ``upper``: the columns whose bytes are
-    written as hex in upper case."""
+class ColumnRows:
+    """Some rows of one file that are already in columns: of a Parquet file, a table, a dump, or JSON. ``names`` are
+    those of the columns; ``offset`` and ``length`` are the locations of the rows in the file's unit; ``source``: the
+    bytes of each row; ``upper``: the columns whose bytes are written as hex in upper case; ``wrong``: by column, the
+    rows that are not in the character set."""
 
-    layout: L
+    names: tuple[str, ...]
     offset: Ints
     length: Ints
     columns: list[pa.Array]
     source: pa.BinaryArray | None = None
     upper: frozenset[int] = frozenset()
+    wrong: dict[int, Ints] = field(default_factory=dict)
 
     def take(self, index: Ints) -> Self:
         """Some of them."""
         chosen = pa.array(index)
         return replace(
             self,
+            wrong={place: np.flatnonzero(np.isin(index, rows)) for place, rows in self.wrong.items()},
             offset=self.offset[index],
             length=self.length[index],
             columns=[column.take(chosen) for column in self.columns],
@@ -90,7 +91,7 @@ class ColumnRows(Generic[L]):
 
     def garbled(self, place: int) -> Ints:
         """Which rows of a column are not in the character set."""
-        return np.empty(0, dtype=np.int64)
+        return self.wrong.get(place, np.empty(0, dtype=np.int64))
 
     def content(self, place: int) -> pa.Array:
         """A column as it is: text, or typed values where the source has types."""
@@ -190,12 +191,12 @@ def _contents(
 
 
 @dataclass(slots=True)
-class CsvRows(Generic[L]):
+class CsvRows:
     """Valid records of a delimited file, with the methods of :class:`ColumnRows`. ``starts`` and ``ends`` have a row
     for each and a column for each field; ``begin`` and ``end`` are those of the records, line ends included, all as
     offsets in ``buffer``."""
 
-    layout: L
+    names: tuple[str, ...]
     offset: Ints
     length: Ints
     buffer: Bytes
@@ -209,11 +210,11 @@ class CsvRows(Generic[L]):
     _is_text: bool | None = None
 
     @classmethod
-    def of(cls, records: Records, layout: L, dialect: Dialect, charset: str) -> CsvRows[L]:
+    def of(cls, records: Records, names: tuple[str, ...], dialect: Dialect, charset: str) -> CsvRows:
         """The valid ones among the segments."""
         begin, end = records.start[records.good], records.end[records.good]
         return cls(
-            *(layout, records.base + begin, end - begin, records.buffer, begin, end, records.starts, records.ends),
+            *(names, records.base + begin, end - begin, records.buffer, begin, end, records.starts, records.ends),
             *(dialect, charset),
         )
 
@@ -353,7 +354,7 @@ def is_binary(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
-Rows: TypeAlias = ColumnRows[L] | CsvRows[L]
+Rows: TypeAlias = ColumnRows | CsvRows
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -429,7 +430,7 @@ def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: s
     found = only_record(np.frombuffer(record, np.uint8), dialect, len(names))
     if found.reasons or not len(found):
         return found.reasons.get(0, "expected a record, found none")
-    rows = CsvRows.of(found, Names(tuple(names)), dialect, charset)
+    rows = CsvRows.of(found, tuple(names), dialect, charset)
     starts, ends = rows.starts[0].tolist(), rows.ends[0].tolist()
     cells = []
     for place, (name, start, end) in enumerate(zip(names, starts, ends, strict=True)):

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import open_source
 from cdcwb.formats.source import is_remote
 from cdcwb.formats.tabular.delimited import Bytewise, likely_start
-from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, FileProbe, Layout
+from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, FileProbe
 from cdcwb.formats.tabular.parts import Part, csv_parts, read_parts
 from cdcwb.model import Kind, OffsetUnit
 
@@ -73,7 +73,7 @@ class Scan:
         """The same for a stretch in which no record begins: that at ``begin`` is the next stretch's."""
         return type(self)(begin, begin, size=self.size, problem=self.problem)
 
-    def take_gaps(self, part: Part[Any]) -> None:
+    def take_gaps(self, part: Part) -> None:
         """Adds the gaps of a part."""
         for gap in part.gaps:
             if gap.kind is Kind.MALFORMED and self.malformed is None:
@@ -82,7 +82,6 @@ class Scan:
                 self.filler += int(part.length[gap.index])
 
 
-L = TypeVar("L", bound=Layout)
 S = TypeVar("S", bound=Stretch)
 F = TypeVar("F", bound=Scan)
 
@@ -153,13 +152,7 @@ def scan_all(stretches: list[S], scan: Callable[[S], F], run: Run, chained: Coll
             scans[at] = found
 
 
-def read_stretch(
-    stretch: Stretch,
-    found: Scan,
-    layout: L,
-    lay_out: Callable[[tuple[str, ...]], L],
-    upper: frozenset[int] = frozenset(),
-) -> Iterator[Part[L]]:
+def read_stretch(stretch: Stretch, found: Scan, upper: frozenset[int] = frozenset()) -> Iterator[Part]:
     """The parts of a stretch, for the first pass over it; see :func:`cdcwb.formats.tabular.parts.read_parts`. ``found``
     (the bounds of its records, and facts of the file) is valid after the parts have been read."""
     file = stretch.file
@@ -168,12 +161,12 @@ def read_stretch(
         if file.compression is not None:
             with closing(open_source(file.path, "binary", size=file.size)) as source:
                 found.size, found.problem = source.length, source.problem or file.problem
-        yield from read_parts(file, layout, stretch.start, stretch.stop, lay_out, upper)
+        yield from read_parts(file, stretch.start, stretch.stop, upper)
         return
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         found.size, found.problem = source.length, source.problem or file.problem
-        found.begin = found.end = _begin_of(source, stretch, len(layout.names))
-        for part in csv_parts(source, file, layout, found.begin, stretch.stop):
+        found.begin = found.end = _begin_of(source, stretch, file.width)
+        for part in csv_parts(source, file, found.begin, stretch.stop):
             found.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else found.end
             yield part
 

@@ -19,8 +19,7 @@ from cdcwb.formats.idm_event_log.decode.sql import Segments, SqlRows, segments
 from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile
 from cdcwb.formats.tabular.delimited import LONGEST
-from cdcwb.formats.tabular.file import Names
-from cdcwb.formats.tabular.parts import NO_ROWS, Gap, Part, TextRows, iter_parts, text_rows
+from cdcwb.formats.tabular.parts import NO_ROWS, Gap, Part, TextRows, read_parts, text_rows
 from cdcwb.formats.tabular.rows import ColumnRows, CsvRows
 from cdcwb.model import Kind, OffsetUnit, Problem
 
@@ -38,7 +37,7 @@ class LogPart:
     """Neighbouring segments of a file. ``log``: the rows among them, ``rows`` where these are; ``findings``: what is
     wrong with them. ``records``: how many rows there are, damaged ones too; ``numbers``: those of ``rows``, from 1."""
 
-    part: Part[Names]
+    part: Part
     log: pa.RecordBatch
     rows: TextRows
     findings: list[Finding] = field(default_factory=list)
@@ -56,7 +55,7 @@ def log_parts(entry: LogFile, start: int, stop: int, before: int) -> Iterator[Lo
                 before += made.records
                 yield made
         return
-    for plain in iter_parts(entry.probe, start, stop):
+    for plain in read_parts(entry.probe, start, stop):
         made = log_part(entry, plain, before)
         before += made.records
         yield made
@@ -64,7 +63,7 @@ def log_parts(entry: LogFile, start: int, stop: int, before: int) -> Iterator[Lo
 
 def log_part(
     entry: LogFile,
-    part: Part[Names],
+    part: Part,
     before: int,
     refused: list[tuple[int, str, Problem, str]] | None = None,
     only: frozenset[str] = frozenset(COLUMNS),
@@ -96,7 +95,7 @@ def log_part(
     return LogPart(part, log, found, findings, records, numbers[found.index])
 
 
-def _numbers(part: Part[Names], before: int) -> tuple[Ints, int]:
+def _numbers(part: Part, before: int) -> tuple[Ints, int]:
     """The number of the record that each segment is, from 1, and how many records there are: all but filler."""
     size = np.ones(len(part.offset), dtype=np.int64)
     for gap in part.gaps:
@@ -108,7 +107,7 @@ def _numbers(part: Part[Names], before: int) -> tuple[Ints, int]:
     return before + behind - size + 1, int(behind[-1]) if len(behind) else 0
 
 
-def _nulls(entry: LogFile, part: Part[Names], found: TextRows, names: list[str]) -> list[pa.StringArray]:
+def _nulls(entry: LogFile, part: Part, found: TextRows, names: list[str]) -> list[pa.StringArray]:
     """The columns with what stands for NULL taken for it: in delimited text an empty field without quotes too."""
     if not entry.null_text:
         return found.columns
@@ -118,7 +117,7 @@ def _nulls(entry: LogFile, part: Part[Names], found: TextRows, names: list[str])
         return [pc.if_else(pc.equal(texts, entry.null_text), null, texts) for texts in found.columns]
     columns = []
     for name, texts in zip(names, found.columns, strict=True):
-        place = rows.layout.names.index(entry.labels[name])
+        place = rows.names.index(entry.labels[name])
         empty = rows.starts[:, place] == rows.ends[:, place]
         columns.append(pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), texts) if empty.any() else texts)
     return columns
@@ -149,7 +148,7 @@ def _refused(entry: LogFile, found: TextRows, refused: list[tuple[int, str, Prob
 
 def sql_segments(
     source: Source, entry: LogFile, start: int, stop: int, only: frozenset[str] = frozenset(COLUMNS)
-) -> Iterator[tuple[Part[Names], list[tuple[int, str, Problem, str]]]]:
+) -> Iterator[tuple[Part, list[tuple[int, str, Problem, str]]]]:
     """The segments of a dump, and what is wrong with values: segment of the part, column, code and sentence. Columns of
     the log that are not in ``only`` are null. A row with a value that only the database can evaluate is malformed."""
     probe = entry.probe
@@ -173,9 +172,9 @@ def sql_segments(
 
 def _sql_part(
     buffer: npt.NDArray[np.uint8], found: Segments, entry: LogFile, only: frozenset[str]
-) -> tuple[Part[Names], list[tuple[int, str, Problem, str]]]:
+) -> tuple[Part, list[tuple[int, str, Problem, str]]]:
     offset = np.array(found.start, dtype=np.int64)
-    part: Part[Names] = Part(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
+    part: Part = Part(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
     wrong: list[tuple[int, str, Problem, str]] = []
     if any(group.index for group in found.rows.values()):
         part.rows.append(_sql_rows(buffer, part, list(found.rows.values()), entry, only, wrong))
@@ -185,7 +184,7 @@ def _sql_part(
 
 def _sql_rows(
     buffer: npt.NDArray[np.uint8],
-    part: Part[Names],
+    part: Part,
     groups: list[SqlRows],
     entry: LogFile,
     only: frozenset[str],
@@ -220,5 +219,5 @@ def _sql_rows(
         fine = pa.array(np.delete(np.arange(len(index)), list(refused)))
         index, columns = index[fine.to_numpy()], [one.take(fine) for one in columns]
     start, end = part.offset[index], part.offset[index] + part.length[index]
-    layout = Names(tuple(tokens))
+    layout = tuple(tokens)
     return index, ColumnRows(layout, start, part.length[index], columns, slices(buffer, start, end))
