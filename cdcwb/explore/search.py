@@ -22,7 +22,7 @@ from cdcwb.explore.values import has, holds
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Pairing, Wanted
 from cdcwb.formats.idm_event_log import changes
-from cdcwb.formats.idm_event_log.decode.values import ranges
+from cdcwb.formats.idm_event_log.values import ranges
 from cdcwb.index.columns import Bools, Codes, Column
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS

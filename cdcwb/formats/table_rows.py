@@ -49,9 +49,7 @@ from cdcwb.formats.source import folders_of
 from cdcwb.formats.tabular.file import (
     BROKEN,
     CSV,
-    DEFAULT,
     DIALECT_OPTIONS,
-    JSON,
     PARQUET,
     TOKENS,
     FileProbe,
@@ -63,10 +61,10 @@ from cdcwb.formats.tabular.file import (
 )  # fmt: skip
 from cdcwb.formats.tabular.file import EVERYTHING as WHOLE_FILE
 from cdcwb.formats.tabular.format import TabularFormat, gap_event, gap_events, inspect_gap, parts_of_rows, woven
-from cdcwb.formats.tabular.parts import Part, find_part, read_parts
+from cdcwb.formats.tabular.parts import cut_record, find_part, read_parts
 from cdcwb.formats.tabular.positions import RowScan, Split, row_kinds, splits_of
-from cdcwb.formats.tabular.probing import probe_file
-from cdcwb.formats.tabular.rows import Cell, Rows, cut_fields, cut_json, plain
+from cdcwb.formats.tabular.probing import DumpTables, probe_dump, probe_file
+from cdcwb.formats.tabular.rows import Cell, Part, Rows, plain
 from cdcwb.formats.tabular.splits import FileEntry, Stretch, cut, fail_fast, read_stretch, scan_all
 from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Kind, OffsetUnit, Operation, Problem
@@ -313,11 +311,19 @@ class TableRows(TabularFormat):
     def probe(self, options: Options, path: str) -> Any:
         """The kind of a file; one without the format's columns is broken."""
         found = probe_file(path, dialect_options=options.tokens, charset=options.charset, limit=0)
+        if found.kind in (CSV, BROKEN) and not (found.names is not None and self.claims(found.names)):
+            found = probe_dump(path, self.of_dump, charset=options.charset, limit=1) or found
         if found.kind == BROKEN or (found.names is not None and self.claims(found.names)):
             return found
         columns = visible(", ".join(found.columns), 200)
         problem = f"expected the header columns of {self.name}, found the columns {columns}"
         return FileProbe(path, BROKEN, size=found.size, compression=found.compression, problem=problem)
+
+    def of_dump(self, tables: DumpTables) -> tuple[str, bool]:
+        """The first table of a dump that is of the format, and whether there is one."""
+        found = (name for name, (columns, _) in tables.items() if columns is not None and self.claims(columns))
+        name = next(found, "")
+        return name, bool(name)
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the columns of the first files. Only options about text matter here."""
@@ -345,7 +351,7 @@ class TableRows(TabularFormat):
         """A plan without splits. Files of a table with the same columns and types are of one version."""
         plan, known = Plan(options), dict[Any, str]()
         for index, probe in enumerate(probes):
-            table, why = self.table(probe.path, [one.path for one in probes], options.given)
+            table, why = self.table(probe.place, [one.place for one in probes], options.given)
             entry = TableFile(probe=probe.without_rows(), size=probe.size, problem=probe.problem, table=table)
             entry.options = options.given
             plan.files.append(entry)
@@ -653,11 +659,7 @@ def _cells(entry: TableFile, rows: Rows, record: bytes) -> list[Cell]:
     names = rows.names
     if not record:
         return [Cell(name, 0, 0, 0, 0, rows.text(place)[0].as_py()) for place, name in enumerate(names)]
-    probe = entry.probe
-    cells = (
-        cut_json(record) if probe.kind == JSON else cut_fields(record, probe.dialect or DEFAULT, names, probe.charset)
-    )
-    return [] if isinstance(cells, str) else cells
+    return cut_record(entry.probe, record, names)
 
 
 def _garbled(rows: Rows, place: int, charset: str, row: int) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdcwb.capture import Capture
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.decode.keys import SPECIAL
+from cdcwb.formats.idm_event_log.keys import SPECIAL
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.model import Kind, Problem

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.idm_event_log.decode.keys import parse_column
 from cdcwb.formats.idm_event_log.events import check, fatal, typed
+from cdcwb.formats.idm_event_log.keys import parse_column
 from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.words import visible
 from cdcwb.xds.document import Verb

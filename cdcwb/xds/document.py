@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.idm_event_log.decode.values import xml_unfit
+from cdcwb.formats.idm_event_log.values import xml_unfit
 from cdcwb.xds.rows import Bools, Ints, flags
 
 __all__ = [

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.idm_event_log.decode.keys import parse_column
-from cdcwb.formats.idm_event_log.decode.values import xml_unfit
+from cdcwb.formats.idm_event_log.keys import parse_column
+from cdcwb.formats.idm_event_log.values import xml_unfit
 from cdcwb.formats.source import fetched
 from cdcwb.formats.tabular.file import as_bytes
 from cdcwb.formats.tabular.parts import read_parts, text_rows

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.idm_event_log.decode.keys import parse_column
-from cdcwb.formats.idm_event_log.decode.values import numbers_of, xml_unfit
 from cdcwb.formats.idm_event_log.events import check, fatal, missing, typed
+from cdcwb.formats.idm_event_log.keys import parse_column
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, numbers
+from cdcwb.formats.idm_event_log.values import numbers_of, xml_unfit
 from cdcwb.model import Operation, Problem
 from tests.reference.idm_rows import whole_number
 

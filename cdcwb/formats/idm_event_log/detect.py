@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.dissector import ROW, Recognition
-from cdcwb.formats.files import Source, in_file, open_source
+from cdcwb.formats.files import in_file, open_source
 from cdcwb.formats.idm_event_log.columns import (
     ENOUGH,
     OPTIONS,
@@ -26,23 +26,18 @@ from cdcwb.formats.idm_event_log.columns import (
     find_null_text,
     guess,
 )
-from cdcwb.formats.idm_event_log.decode.literals import column
-from cdcwb.formats.idm_event_log.decode.sql import inserted_from_select, is_table, looks_like_dump, outline
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
-from cdcwb.formats.idm_event_log.plan import ROWS, SQL
+from cdcwb.formats.idm_event_log.plan import ROWS
 from cdcwb.formats.options import nearest
-from cdcwb.formats.source import info_of, open_file
-from cdcwb.formats.tabular.file import FileProbe, numbered
-from cdcwb.formats.tabular.probing import probe_file
+from cdcwb.formats.tabular.file import SQL, FileProbe, numbered
+from cdcwb.formats.tabular.probing import DumpTables, probe_dump, probe_file
+from cdcwb.formats.tabular.sql import inserted_from_select, is_table
 from cdcwb.words import joined, plural, unique_names
 
 __all__ = ["Probe", "probe", "recognise", "recognise_rows", "settings_of"]
 
 _HEAD: Final = 1 << 20  # bytes that tell a dump from delimited text
-_DEEP: Final = 256 << 20  # bytes in which the table of a dump is looked for
 _SAMPLE: Final = 500
-_MYSQL: Final = re.compile(rb"(?i)-- (?:MySQL|MariaDB) dump|phpMyAdmin SQL Dump|/\*!\d{5} |INSERT\s+INTO\s+`")
-_Tables = dict[str, tuple[tuple[str, ...] | None, list[tuple[str | None, ...]]]]
 _BARE: Final = ("csv", "excel")  # where a text may stand for NULL
 
 
@@ -158,59 +153,40 @@ def settings_of(found: Probe, options: Options) -> list[tuple[str, str, str, boo
 
 
 def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Probe | None:
-    with open_file(path) as file:
-        if file.read(4) in (b"PAR1", b"PK\x03\x04"):
-            return None
-    with closing(open_source(path, "binary", _HEAD)) as source:
-        if not looks_like_dump(source.read(0, _HEAD), damaged):
-            return None
-        if quick or (source.compression is None and source.length < _HEAD):
-            return _of_dump(path, options, source, quick)
-        with suppress(OptionError):  # a table that an option names may follow
-            found = _of_dump(path, options, source, quick)
-            if found.assignment.confidence >= SURE and len(found.file.sample) == _SAMPLE:
-                return found  # no table that follows is preferred to it
-    with closing(open_source(path, "binary", _DEEP)) as source:
-        return _of_dump(path, options, source, quick)
+    assignment, why = Assignment({}, "nothing", "", 0.0), ""
 
+    def choose(tables: DumpTables) -> tuple[str, bool]:
+        nonlocal assignment, why
+        name, assignment, why = _chosen(tables, options)
+        return name, assignment.confidence >= SURE
 
-def _of_dump(path: str, options: Options, source: Source, quick: bool) -> Probe:
-    buffer = source.read(0, source.length)
-    mysql = _MYSQL.search(buffer[:_HEAD].tobytes()) is not None
-    backslash = mysql if options.backslash is None else options.backslash
-    tables: _Tables = {}
-    wanted = None if options.sql_table is None else options.sql_table.casefold()
-    for title, (listed, values) in outline(buffer, options.charset, backslash, _SAMPLE, wanted).items():
-        tables[title] = listed, _texts(values, options.charset, backslash)
-    name, assignment, labels, why = _chosen(tables, options)
-    columns, rows = tables.get(name, (None, []))
-    width = len(columns) if columns is not None else max((len(row) for row in rows), default=0)
-    settings = {"table": name, "backslash": backslash}
-    size = 0 if source.compression is not None else info_of(path).size
-    file = FileProbe(
-        path, SQL, labels if columns is not None else None, width, options.charset, settings=settings, size=size,
-        compression=source.compression, problem=source.problem if not quick else None, sample=tuple(rows[:_SAMPLE]),
-    )  # fmt: skip
     given = options.backslash is not None
-    told = "given as an option" if given else "a dump of MySQL" if mysql else "no evidence of a dump of MySQL"
-    found = (
-        ("sql_table", name, "given as an option" if options.sql_table else why, options.sql_table is not None),
-        ("backslash", str(backslash).lower(), told, given),
+    file = probe_dump(
+        path,
+        choose,
+        charset=options.charset,
+        backslash=options.backslash,
+        table=options.sql_table,
+        limit=_SAMPLE,
+        quick=quick,
+        damaged=damaged,
     )
-    places = {one: file.columns[place] for one, place in assignment.places.items()}
-    null_text = options.null_text or ""
-    return Probe(file, assignment, places, null_text, "given as an option" if null_text else "", found)
+    if file is None:
+        return None
+    is_escape, null_text = bool(file.settings["backslash"]), options.null_text or ""
+    told = "given as an option" if given else "a dump of MySQL" if is_escape else "no evidence of a dump of MySQL"
+    is_named = options.sql_table is not None
+    found = (
+        ("sql_table", str(file.settings["table"]), "given as an option" if is_named else why, is_named),
+        ("backslash", str(is_escape).lower(), told, given),
+    )
+    labels = {one: file.columns[place] for one, place in assignment.places.items()}
+    file = replace(file, settings={**file.settings, "needed": list(labels.values())})
+    return Probe(file, assignment, labels, null_text, "given as an option" if null_text else "", found)
 
 
-def _texts(rows: Sequence[tuple[bytes, ...]], charset: str, backslash: bool) -> list[tuple[str | None, ...]]:
-    width = len(rows[0]) if rows else 0
-    same = [row for row in rows if len(row) == width]
-    columns = [column(list(tokens), charset, backslash).texts.to_pylist() for tokens in zip(*same, strict=True)]
-    return list(zip(*columns, strict=True))
-
-
-def _chosen(tables: _Tables, options: Options) -> tuple[str, Assignment, tuple[str, ...], str]:
-    """The table that is the event log, which column is which in it, the names of its columns, and why it is that."""
+def _chosen(tables: DumpTables, options: Options) -> tuple[str, Assignment, str]:
+    """The table that is the event log, which column is which in it, and why it is that."""
     names = list(tables)
     if options.sql_table is not None:
         wanted = options.sql_table.casefold()
@@ -220,7 +196,7 @@ def _chosen(tables: _Tables, options: Options) -> tuple[str, Assignment, tuple[s
                 f"option sql_table: there is no table {options.sql_table!r} with rows.{nearest(wanted, tables)} "
                 f"There are: {', '.join(tables) or 'none'}."
             )
-    best: tuple[float, str, Assignment, tuple[str, ...]] | None = None
+    best: tuple[str, Assignment] | None = None
     last: OptionError | None = None
     for name in names:
         columns, rows = tables[name]
@@ -231,16 +207,16 @@ def _chosen(tables: _Tables, options: Options) -> tuple[str, Assignment, tuple[s
         except OptionError as error:
             last = error
             continue
-        if best is None or assignment.confidence > best[0]:
-            best = assignment.confidence, name, assignment, labels
+        if best is None or assignment.confidence > best[1].confidence:
+            best = name, assignment
+    if best is None and last is not None:
+        raise last
     if best is None:
-        if last is not None:
-            raise last
-        return "", Assignment({}, "nothing", "no statement has rows", 0.0), (), "no statement has rows"
-    why = "the only table with rows in the part that was looked at" if len(tables) == 1 else (
-        f"its columns are those of an event log; the dump has rows of {joined(sorted(tables)[:8])}"
-    )  # fmt: skip
-    return best[1], best[2], best[3], why
+        return "", Assignment({}, "nothing", "no statement has rows", 0.0), "no statement has rows"
+    if len(tables) == 1:
+        return *best, "the only table with rows in the part that was looked at"
+    shown = joined(sorted(tables)[:8])
+    return *best, f"its columns are those of an event log; the dump has rows of {shown}"
 
 
 _FILES: Final = 8

@@ -19,14 +19,15 @@ from cdcwb import model
 from cdcwb.formats.arrays import interleaved, labels, maps_of
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
-from cdcwb.formats.idm_event_log.decode.keys import KeyColumn, TableKeyError, parse_column
-from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, numbers_of, parse_times, ranges, xml_unfit
+from cdcwb.formats.idm_event_log.keys import KeyColumn, TableKeyError, parse_column
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUBLISHER_NEEDS, STATUSES, Finding, numbers
 from cdcwb.formats.idm_event_log.plan import FileRange, Plan
+from cdcwb.formats.idm_event_log.values import Bools, Ints, Times, numbers_of, parse_times, ranges, xml_unfit
 from cdcwb.formats.moments import MICROSECONDS, Zone
 from cdcwb.formats.requests import select
 from cdcwb.formats.tabular.format import gap_event, gap_events, woven
-from cdcwb.formats.tabular.parts import Gap, Part, TextRows
+from cdcwb.formats.tabular.parts import TextRows
+from cdcwb.formats.tabular.rows import Gap, Part
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import visible
 
@@ -157,7 +158,7 @@ def check(
     """What is wrong with each of the rows of a log, in their order; of one row in the order of the columns.
 
     ``absent``: columns that the source does not have. ``said`` and ``keys``: what :func:`typed` and
-    :func:`~cdcwb.formats.idm_event_log.decode.keys.parse_column` made of the rows, where that is known.
+    :func:`~cdcwb.formats.idm_event_log.keys.parse_column` made of the rows, where that is known.
     """
     said = typed(log, zone) if said is None else said
     keys = parse_column(log.column("table_key")) if keys is None else keys

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
@@ -22,18 +21,16 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.dissector import ROW, Run, RunRows, detected_row, problem_row, run_here
-from cdcwb.formats.files import open_source
 from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT
 from cdcwb.formats.idm_event_log.columns import Assignment, Options, assign
-from cdcwb.formats.idm_event_log.decode import LogPart, log_part, sql_segments
-from cdcwb.formats.idm_event_log.decode.keys import parse_column
-from cdcwb.formats.idm_event_log.decode.sql import find_begin
-from cdcwb.formats.idm_event_log.decode.values import numbers_of
+from cdcwb.formats.idm_event_log.decode import LogPart, log_part
 from cdcwb.formats.idm_event_log.detect import Probe, probe, settings_of
 from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, one_of, split_name
+from cdcwb.formats.idm_event_log.keys import parse_column
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
-from cdcwb.formats.idm_event_log.plan import ROWS, SQL, FileRange, LogFile, Plan, TableEntry
-from cdcwb.formats.tabular.file import CSV, EVERYTHING, FileProbe
+from cdcwb.formats.idm_event_log.plan import ROWS, FileRange, LogFile, Plan, TableEntry
+from cdcwb.formats.idm_event_log.values import numbers_of
+from cdcwb.formats.tabular.file import CSV, EVERYTHING, SQL, FileProbe
 from cdcwb.formats.tabular.format import parts_of_rows
 from cdcwb.formats.tabular.parts import text_rows
 from cdcwb.formats.tabular.splits import Scan, Stretch, cut, fail_fast, read_stretch, scan_all
@@ -253,21 +250,8 @@ def scan(stretch: Stretch) -> LogScan:
     """The first pass over a stretch of a :class:`~cdcwb.formats.idm_event_log.plan.LogFile`."""
     entry: Any = stretch.entry
     found = LogScan(0, 0)
-    if stretch.file.kind != SQL:
-        for part in read_stretch(stretch, found):
-            found.take(log_part(entry, part, found.rows, only=SCANNED))
-    else:
-        with closing(open_source(stretch.file.path, "binary", size=entry.size)) as source:
-            begin = stretch.begin
-            if begin is None:
-                before = max(stretch.start - 1, 0)
-                begin = find_begin(source.view(before, stretch.stop), stretch.start)
-                if begin >= stretch.stop:
-                    begin = find_begin(source.view(before, source.length), stretch.start)
-            found = LogScan(begin, begin, size=source.length, problem=source.problem)
-            for part, _ in sql_segments(source, entry, begin, stretch.stop, SCANNED):
-                found.take(log_part(entry, part, found.rows, only=SCANNED))
-                found.end = int(part.offset[-1] + part.length[-1])
+    for part in read_stretch(stretch, found):
+        found.take(log_part(entry, part, found.rows, only=SCANNED))
     can_cut = stretch.file.kind == CSV or stretch.file.settings.get("kind") == "lines"
     if not can_cut or stretch.file.compression is not None:
         found.order.cuts = []
@@ -277,7 +261,6 @@ def scan(stretch: Stretch) -> LogScan:
 _SAMPLE: Final = 200
 _MANY_FILES: Final = 64
 _TOGETHER: Final = 1 << 20  # bytes of small files that are one split
-_BY_RECORDS: Final = (CSV, SQL)  # kinds of files that are cut between records, wherever these begin
 
 
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
@@ -288,8 +271,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     """
     probes: list[Probe] = run(probe, [(path, options, False) for path in paths])
     plan = _draft(probes, options)
-    stretches = cut(plan.files, options.split_size, _BY_RECORDS)
-    scans: list[LogScan] = scan_all(stretches, scan, run, _BY_RECORDS)
+    stretches = cut(plan.files, options.split_size)
+    scans: list[LogScan] = scan_all(stretches, scan, run)
     tables, orders, ranges = Tables(), list[Order](), list[FileRange]()
     before = highest = behind = 0
     for stretch, found in zip(stretches, scans, strict=True):
@@ -299,7 +282,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
         order = found.order if "record_id" in entry.labels else found.order.shifted(before)
         behind = max(behind, order.behind, highest - order.lowest if order.lowest else 0)
         highest = max(highest, order.highest)
-        is_cut = stretch.file.kind in _BY_RECORDS and stretch.start > 0
+        is_cut = stretch.file.kind in (CSV, SQL) and stretch.start > 0
         start = found.begin if is_cut else stretch.start
         if start < stretch.stop and (stretch.stop < EVERYTHING or entry.size or entry.probe.compression):
             ranges.append(FileRange(stretch.index, start, stretch.stop, before))

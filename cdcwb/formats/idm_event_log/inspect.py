@@ -7,7 +7,6 @@ not what its bytes are (doubled quotes, another character set), its parts are le
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -22,9 +21,6 @@ from cdcwb.formats.dissector import EVERYTHING, Field, Inspection
 from cdcwb.formats.files import open_source
 from cdcwb.formats.idm_event_log.columns import Options
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part, log_parts
-from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, parse, parts
-from cdcwb.formats.idm_event_log.decode.sql import value_places
-from cdcwb.formats.idm_event_log.decode.values import FORMS
 from cdcwb.formats.idm_event_log.events import (
     WRITTEN,
     Source,
@@ -37,13 +33,14 @@ from cdcwb.formats.idm_event_log.events import (
     typed,
 )
 from cdcwb.formats.idm_event_log.first_pass import make_plan, plan_beginning
+from cdcwb.formats.idm_event_log.keys import TableKeyError, parse, parts
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, STATUSES, TITLES, EventType, Finding
-from cdcwb.formats.idm_event_log.plan import SQL, LogFile, Plan
-from cdcwb.formats.tabular.file import DEFAULT
+from cdcwb.formats.idm_event_log.plan import LogFile, Plan
+from cdcwb.formats.idm_event_log.values import FORMS
 from cdcwb.formats.tabular.file import EVERYTHING as TO_THE_END
+from cdcwb.formats.tabular.file import SQL
 from cdcwb.formats.tabular.format import inspect_gap
-from cdcwb.formats.tabular.parts import find_part
-from cdcwb.formats.tabular.rows import cut_fields, cut_json
+from cdcwb.formats.tabular.parts import cut_record, find_part
 from cdcwb.model import OffsetUnit
 from cdcwb.words import moment, visible
 
@@ -122,40 +119,15 @@ def _event(log: LogPart, row: int, source: Source) -> dict[str, Any]:
 
 def _cells(entry: LogFile, record: bytes, part: LogPart, row: int) -> list[Cell]:
     """The columns of a row in the order of its bytes, those of the log with the values that were read."""
-    own = {label: name for name, label in entry.labels.items()}
+    own = {label.casefold(): name for name, label in entry.labels.items()}
     values = {name: part.log.column(name)[row].as_py() for name in COLUMNS}
     cells = []
-    for label, start, end, text in _places(entry, record):
-        name = own.pop(label, None)
-        cells.append(Cell(name, label, start, end - start, text if name is None else values[name]))
+    for one in cut_record(entry.probe, record, entry.probe.columns) if record else ():
+        name = own.pop(one.name.casefold(), None)
+        cells.append(Cell(name, one.name, one.inner, one.end - one.inner, one.text if name is None else values[name]))
     if record:
         return cells
-    return [Cell(name, label, 0, 0, values[name]) for label, name in own.items()]
-
-
-def _places(entry: LogFile, record: bytes) -> list[tuple[str, int, int, str | None]]:
-    """The columns of a record: name, where the bytes begin and end that tell the value, and text."""
-    probe = entry.probe
-    if not record:
-        return []
-    if probe.kind == SQL:
-        return _of_statement(entry, record)
-    cut = (
-        cut_json(record)
-        if probe.kind == "json"
-        else cut_fields(record, probe.dialect or DEFAULT, probe.columns, probe.charset)
-    )
-    return [] if isinstance(cut, str) else [(one.name, one.inner, one.end, one.text) for one in cut]
-
-
-def _of_statement(entry: LogFile, record: bytes) -> list[tuple[str, int, int, str | None]]:
-    names, places = value_places(record, entry.probe.charset, bool(entry.probe.settings["backslash"]))
-    labels = names or entry.probe.columns
-    found = []
-    for label, (start, end) in zip(labels, places, strict=False):
-        text = record[start:end].decode(entry.probe.charset, "backslashreplace")
-        found.append((label, start, end, None if re.fullmatch(r"(?i)\s*NULL\s*", text) else text))
-    return found
+    return [Cell(name, entry.labels[name], 0, 0, values[name]) for name in own.values()]
 
 
 def _note(entry: LogFile) -> str:

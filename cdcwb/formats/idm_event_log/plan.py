@@ -10,11 +10,10 @@ from cdcwb.formats.dissector import Piece, PlanText
 from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.formats.tabular.splits import FileEntry
 
-__all__ = ["ROWS", "SQL", "FileRange", "LogFile", "Plan", "TableEntry", "pieces_of"]
+__all__ = ["ROWS", "FileRange", "LogFile", "Plan", "TableEntry", "pieces_of"]
 
-SQL: Final = "sql"
 ROWS: Final = "rows"
-"""Kinds of files besides those of :class:`FileProbe`: a dump of statements, and a table of rows."""
+"""The kind of a table of rows, besides those of files."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -407,7 +407,7 @@ def _files(paths: Sequence[str]) -> str:
 def _place(found: Probe, options: ChangeTableOptions) -> Place:
     """The table of a file: that of the option, else of the side file, else of its path
     (docs/formats/qlik-change-table.md §1.1)."""
-    path = from_path(found.file.path, options.suffix)
+    path = from_path(found.file.place, options.suffix)
     if options.table is not None:
         return Place(TableName.of(options.table), path.suffixed, _GIVEN)
     target = None if found.side is None else found.side.table

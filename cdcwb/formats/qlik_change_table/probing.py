@@ -13,7 +13,7 @@ import pyarrow as pa
 from cdcwb.errors import OptionError
 from cdcwb.formats.files import in_file
 from cdcwb.formats.json_values import parse_json
-from cdcwb.formats.qlik_change_table.layout import side_file
+from cdcwb.formats.qlik_change_table.layout import find_prefix, side_file
 from cdcwb.formats.source import info_of, read_text
 from cdcwb.formats.tabular.file import (
     BROKEN,
@@ -27,7 +27,7 @@ from cdcwb.formats.tabular.file import (
     as_bytes,
     numbered,
 )
-from cdcwb.formats.tabular.probing import probe_file
+from cdcwb.formats.tabular.probing import DumpTables, probe_dump, probe_file
 from cdcwb.words import unique_names
 
 __all__ = ["Column", "Probe", "SideFile", "column", "of_table", "probe", "read_side_file", "text_of"]
@@ -220,6 +220,9 @@ def probe(path: str, *, tokens: Mapping[str, bytes], header: bool | None, charse
         del parts["delimiter"]
         file = ask(header=header)
         why = file.delimiter_from
+    if file.kind in (CSV, BROKEN) and side is None and not file.header:
+        dump = probe_dump(path, _of_dump, charset=charset, limit=1)
+        file = dump if dump is not None and dump.settings["table"] else file
     if file.kind == CSV:
         found = _text_file(file, dialect.null.decode(charset), () if side is None else side.columns, header)
         if found.file.header != file.header:
@@ -232,6 +235,13 @@ def probe(path: str, *, tokens: Mapping[str, bytes], header: bool | None, charse
     names = unique_names(found.names)
     file = replace(found.file, names=names, width=len(names))
     return replace(found, file=file, side=side, problems=(*wrong, *found.problems))
+
+
+def _of_dump(tables: DumpTables) -> tuple[str, bool]:
+    """The first table of a dump that has header columns, and whether there is one."""
+    found = (name for name, (columns, _) in tables.items() if columns and find_prefix(columns, None) is not None)
+    name = next(found, "")
+    return name, bool(name)
 
 
 def _with_tokens(found: Dialect, tokens: Mapping[str, bytes]) -> Dialect:

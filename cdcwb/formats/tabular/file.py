@@ -24,6 +24,7 @@ __all__ = [
     "EXCEL",
     "JSON",
     "PARQUET",
+    "SQL",
     "TOKENS",
     "Dialect",
     "FileProbe",
@@ -42,6 +43,7 @@ CSV: Final = "csv"
 JSON: Final = "json"
 PARQUET: Final = "parquet"
 EXCEL: Final = "excel"
+SQL: Final = "sql"
 BROKEN: Final = "broken"
 
 EVERYTHING: Final = 1 << 62
@@ -218,10 +220,13 @@ def are_names(fields: Sequence[str | None]) -> bool:
 class FileProbe:
     """The facts of a file for reading it.
 
-    * ``kind``: csv (any delimited text), json (objects, one a row), parquet, excel (.xlsx), or broken: no table
+    * ``kind``: csv (any delimited text), json (objects, one a row), parquet, excel (.xlsx), sql (a dump of statements),
+      or broken: no table
     * ``names``: its columns in file order; None without a header line. ``width``: their number
     * ``charset`` and ``dialect``: of delimited text; ``delimiter_from``: why that delimiter
-    * ``settings``: of JSON those of the container (:mod:`cdcwb.formats.messages`); of Excel ``sheet`` and ``sheets``
+    * ``settings``: of JSON those of the container (:mod:`cdcwb.formats.messages`); of Excel ``sheet`` and ``sheets``;
+      of a dump its ``table``, the ``name`` of that as it is written, whether a ``backslash`` is an escape, and perhaps
+      the columns that are ``needed``
     * ``size``: bytes of an uncompressed file; 0 for a compressed one, whose size is known only after reading.
       ``compression``: gzip, zstd
     * ``first``: the start of its first record, after byte order mark and header line: a byte, or in Excel a row of the
@@ -256,6 +261,12 @@ class FileProbe:
     def columns(self) -> tuple[str, ...]:
         """The names of its columns, ``column_1`` and so on without names."""
         return numbered(self.width) if self.names is None else self.names
+
+    @property
+    def place(self) -> str:
+        """The path whose names tell its table; of a dump the name of the table, in its folder."""
+        folder = self.path.rpartition("/")[0]
+        return f"{folder}/{self.settings['name']}" if self.kind == SQL else self.path
 
     def without_rows(self) -> FileProbe:
         """The same file without facts that only describe it."""

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.dissector import ROW, BaseFormat, Field, Inspection, RunRows, TableRequest, Wanted
-from cdcwb.formats.tabular.parts import Gap, Part, rows_of_batch
+from cdcwb.formats.tabular.parts import rows_of_batch
+from cdcwb.formats.tabular.rows import Gap, Part
 from cdcwb.model import EVENTS, Kind
 
 __all__ = ["TabularFormat", "gap_event", "gap_events", "inspect_gap", "parts_of_rows", "woven"]

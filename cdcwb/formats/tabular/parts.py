@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -30,19 +30,31 @@ from cdcwb.formats.tabular.file import (
     EXCEL,
     JSON,
     PARQUET,
+    SQL,
     FileProbe,
     clean,
 )
-from cdcwb.formats.tabular.rows import ColumnRows, CsvRows, Rows, json_column, plain
-from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.formats.tabular.rows import (
+    Cell,
+    ColumnRows,
+    CsvRows,
+    Gap,
+    Part,
+    Rows,
+    cut_fields,
+    cut_json,
+    json_column,
+    plain,
+)
+from cdcwb.formats.tabular.sql import cut_sql, sql_parts
+from cdcwb.model import OffsetUnit, Problem
 
 __all__ = [
     "NO_ROWS",
-    "Gap",
-    "Part",
     "TextRows",
     "container_of",
     "csv_parts",
+    "cut_record",
     "find_part",
     "open_parquet",
     "read_parts",
@@ -67,33 +79,6 @@ _MESSAGE_CODES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A segment that is not a row: its index in the part, the code of the problem (None: filler), and the reason."""
-
-    index: int
-    code: Problem | None
-    reason: str
-    raw: bytes | None
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of its event."""
-        return Kind.FILLER if self.code is None else Kind.MALFORMED
-
-
-@dataclass(slots=True)
-class Part:
-    """Adjacent segments of a file, in order. ``rows``: those that are rows, in groups of the same columns, each with
-    the indices of its segments; ``gaps``: the others. ``offset`` and ``length`` are in ``unit``."""
-
-    offset: Ints
-    length: Ints
-    unit: OffsetUnit
-    rows: list[tuple[Ints, Rows]] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
-
-
 def read_parts(
     file: FileProbe, start: int = 0, stop: int = EVERYTHING, upper: frozenset[int] = frozenset()
 ) -> Iterator[Part]:
@@ -109,6 +94,8 @@ def read_parts(
         return _parquet_parts(file, start, stop, upper)
     if file.kind == EXCEL:
         return _excel_parts(file, start, stop)
+    if file.kind == SQL:
+        return _sql_parts(file, start, stop)
     return _bytes_parts(file, start, stop)
 
 
@@ -260,6 +247,11 @@ def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
             yield _lone(sheet.row, 1, OffsetUnit.ROW, Problem.MALFORMED, sheet.problem, None)
 
 
+def _sql_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
+    with closing(open_source(file.path, "binary", size=file.size)) as source:
+        yield from sql_parts(source, file, start, stop)
+
+
 # --- columns of text --------------------------------------------------------------------------------------------------
 
 
@@ -331,7 +323,7 @@ def find_part(file: FileProbe, offset: int, upper: frozenset[int] = frozenset())
     elif file.kind == CSV:
         parts = _near(file, offset)
     else:
-        parts = read_parts(file, upper=upper)
+        parts = read_parts(file, 0, offset + 1 if file.kind == SQL else EVERYTHING, upper)
     for part in parts:
         behind = part.offset + part.length
         if len(behind) and int(behind[-1]) > offset:
@@ -358,3 +350,11 @@ def _document(file: FileProbe, offset: int) -> Iterator[Part]:
     start = int(found.offset[0])
     begin = start if file.settings["kind"] == "lines" else 0
     return (part for part in read_parts(file, begin, offset + 1) if start in part.offset)
+
+
+def cut_record(file: FileProbe, record: bytes, names: tuple[str, ...]) -> list[Cell]:
+    """The fields of a row of text; none for one that is damaged."""
+    if file.kind == SQL:
+        return cut_sql(record, file)
+    cells = cut_json(record) if file.kind == JSON else cut_fields(record, file.dialect or DEFAULT, names, file.charset)
+    return [] if isinstance(cells, str) else cells

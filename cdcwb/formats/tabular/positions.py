@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from cdcwb.formats.changes import joined
 from cdcwb.formats.old.halves import overlaps
 from cdcwb.formats.old.protocols import Halved
-from cdcwb.formats.tabular.file import CSV, EXCEL, PARQUET
+from cdcwb.formats.tabular.file import CSV, EXCEL, PARQUET, SQL
 from cdcwb.formats.tabular.splits import Scan, Stretch
 from cdcwb.model import Kind
 
@@ -89,7 +89,7 @@ def splits_of(groups: Sequence[Any], stretches: Sequence[Stretch], scans: Sequen
     last: tuple[int, str] | None = None  # file and position of the last row
     for stretch, scan in zip(stretches, scans, strict=True):
         kind, ends, file = stretch.file.kind, scan.ends, stretch.index
-        start = scan.begin if kind == CSV and stretch.start else stretch.start
+        start = scan.begin if kind in (CSV, SQL) and stretch.start else stretch.start
         stop = stretch.stop if kind in (PARQUET, EXCEL) else min(stretch.stop, stretch.entry.size)
         if start >= stop:
             continue

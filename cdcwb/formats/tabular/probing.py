@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -28,15 +28,19 @@ from cdcwb.formats.tabular.file import (
     EXCEL,
     JSON,
     PARQUET,
+    SQL,
     FileProbe,
     are_names,
     clean,
     named,
 )
-from cdcwb.formats.tabular.parts import Part, csv_parts, open_parquet, read_parts, text_rows
-from cdcwb.formats.tabular.rows import first_texts
+from cdcwb.formats.tabular.parts import csv_parts, open_parquet, read_parts, text_rows
+from cdcwb.formats.tabular.rows import Part, first_texts
+from cdcwb.formats.tabular.sql import looks_like_dump, outline, written_name
+from cdcwb.formats.tabular.sql_values import column
+from cdcwb.words import unique_names
 
-__all__ = ["BOM", "HEAD", "parquet_file", "probe_file", "rows_of_json"]
+__all__ = ["BOM", "HEAD", "parquet_file", "probe_dump", "probe_file", "rows_of_json"]
 
 HEAD: Final = 1 << 20
 """Bytes of a file that are examined."""
@@ -156,6 +160,94 @@ def _sample(parts: Iterable[Part], names: Sequence[str], limit: int) -> tuple[Te
         if found is not None and len(rows) < limit:
             rows += zip(*(column.slice(0, limit).to_pylist() for column in found.columns), strict=True)
     return tuple(rows[:limit])
+
+
+# --- dumps of SQL statements ------------------------------------------------------------------------------------------
+
+_DEEP: Final = 256 << 20  # bytes in which the table of a dump is looked for
+_MYSQL: Final = re.compile(rb"(?i)-- (?:MySQL|MariaDB) dump|phpMyAdmin SQL Dump|/\*!\d{5} |INSERT\s+INTO\s+`")
+
+DumpTables = Mapping[str, tuple[tuple[str, ...] | None, Sequence[Texts]]]
+"""Tables of a dump that have rows, by name (in lower case, with dots): columns (None: not listed), and first rows."""
+
+
+def probe_dump(
+    path: str,
+    choose: Callable[[DumpTables], tuple[str, bool]],
+    *,
+    charset: str = "utf-8",
+    backslash: bool | None = None,
+    table: str | None = None,
+    limit: int = 200,
+    quick: bool = False,
+    damaged: bool = False,
+) -> FileProbe | None:
+    """A dump of SQL statements; None for another file. ``choose`` names the table that is read (empty: none), and says
+    whether no table that follows in the file is better; ``table`` is one that has to be found. ``backslash``: whether
+    it is an escape; None: as the dump shows. ``quick``: only the beginning is looked at; ``damaged``: one statement
+    shows a dump. Raises what ``choose`` raises."""
+    with open_file(path) as file:
+        if file.read(4) in (b"PAR1", b"PK\x03\x04"):
+            return None
+    with closing(open_source(path, "binary", HEAD)) as source:
+        if not looks_like_dump(source.read(0, HEAD), damaged):
+            return None
+        is_whole = source.compression is None and source.length < HEAD
+        found, is_sure = _dump(path, source, choose, charset, backslash, table, limit, quick or is_whole)
+    if found is None or not (is_sure or quick or is_whole):
+        with closing(open_source(path, "binary", _DEEP)) as source:
+            found, _ = _dump(path, source, choose, charset, backslash, table, limit, True)
+    problem = None if quick or found is None else found.problem
+    return None if found is None else replace(found, problem=problem)
+
+
+def _dump(
+    path: str,
+    source: Source,
+    choose: Callable[[DumpTables], tuple[str, bool]],
+    charset: str,
+    backslash: bool | None,
+    table: str | None,
+    limit: int,
+    is_last: bool,
+) -> tuple[FileProbe | None, bool]:
+    """The dump as the bytes of ``source`` show it, and whether no more are needed; None if others have to be looked
+    at."""
+    buffer = source.read(0, source.length)
+    is_escape = _MYSQL.search(buffer[:HEAD].tobytes()) is not None if backslash is None else backslash
+    tables = {
+        name: (listed, _literals(values, charset, is_escape))
+        for name, (listed, values) in outline(buffer, charset, is_escape, limit, table and table.casefold()).items()
+    }
+    try:
+        name, is_sure = choose(tables)
+    except OptionError:  # a table that an option names may follow
+        if is_last:
+            raise
+        return None, False
+    columns, rows = tables.get(name, (None, ()))
+    width = len(columns) if columns is not None else max(map(len, rows), default=0)
+    size = 0 if source.compression is not None else info_of(path).size
+    found = FileProbe(
+        path,
+        SQL,
+        None if columns is None else unique_names(columns),
+        width,
+        charset,
+        settings={"table": name, "name": written_name(buffer, name, charset), "backslash": is_escape},
+        size=size,
+        compression=source.compression,
+        problem=source.problem,
+        sample=tuple(rows[:limit]),
+    )
+    return found, is_sure and len(rows) >= limit
+
+
+def _literals(rows: Sequence[tuple[bytes, ...]], charset: str, backslash: bool) -> list[Texts]:
+    width = len(rows[0]) if rows else 0
+    same = [row for row in rows if len(row) == width]
+    columns = [column(list(tokens), charset, backslash).texts.to_pylist() for tokens in zip(*same, strict=True)]
+    return list(zip(*columns, strict=True))
 
 
 # --- Parquet ----------------------------------------------------------------------------------------------------------

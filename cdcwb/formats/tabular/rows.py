@@ -17,11 +17,14 @@ from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.kernels import kernel
 from cdcwb.formats.tabular.delimited import Bytes, Ints, Records, Spans, first_record, only_record
 from cdcwb.formats.tabular.file import Dialect
+from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = [
     "Cell",
     "ColumnRows",
     "CsvRows",
+    "Gap",
+    "Part",
     "Rows",
     "as_strings",
     "cut_fields",
@@ -355,6 +358,33 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 Rows: TypeAlias = ColumnRows | CsvRows
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A segment that is not a row: its index in the part, the code of the problem (None: filler), and the reason."""
+
+    index: int
+    code: Problem | None
+    reason: str
+    raw: bytes | None
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its event."""
+        return Kind.FILLER if self.code is None else Kind.MALFORMED
+
+
+@dataclass(slots=True)
+class Part:
+    """Adjacent segments of a file, in order. ``rows``: those that are rows, in groups of the same columns, each with
+    the indices of its segments; ``gaps``: the others. ``offset`` and ``length`` are in ``unit``."""
+
+    offset: Ints
+    length: Ints
+    unit: OffsetUnit
+    rows: list[tuple[Ints, Rows]] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
 
 
 def plain(column: pa.Array) -> pa.Array:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.dissector import Run
-from cdcwb.formats.files import open_source
+from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.source import is_remote
-from cdcwb.formats.tabular.delimited import Bytewise, likely_start
-from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, FileProbe
-from cdcwb.formats.tabular.parts import Part, csv_parts, read_parts
+from cdcwb.formats.tabular.delimited import likely_start
+from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, SQL, FileProbe
+from cdcwb.formats.tabular.parts import csv_parts, read_parts
+from cdcwb.formats.tabular.rows import Part
+from cdcwb.formats.tabular.sql import find_begin, sql_parts
 from cdcwb.model import Kind, OffsetUnit
 
 __all__ = ["FileEntry", "Scan", "Stretch", "cut", "fail_fast", "read_stretch", "scan_all"]
@@ -82,6 +84,7 @@ class Scan:
                 self.filler += int(part.length[gap.index])
 
 
+_FOUND: Final = (CSV, SQL)  # kinds of files in which the first record of a stretch is looked for
 S = TypeVar("S", bound=Stretch)
 F = TypeVar("F", bound=Scan)
 
@@ -89,25 +92,25 @@ F = TypeVar("F", bound=Scan)
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
 
-def cut(files: Sequence[FileEntry], split_size: int, chained: Collection[str] = (CSV,)) -> list[Stretch]:
-    """The stretches of all files, in order: pieces of ``split_size`` bytes of uncompressed text of the kinds
-    ``chained`` and of lines of JSON, row groups of about as many bytes of Parquet, complete files otherwise. A remote
-    text of another kind than delimited text is one stretch, because its records are found in the complete text."""
+def cut(files: Sequence[FileEntry], split_size: int) -> list[Stretch]:
+    """The stretches of all files, in order: pieces of ``split_size`` bytes of uncompressed delimited text, dumps and
+    lines of JSON, row groups of about as many bytes of Parquet, complete files otherwise. A remote dump is one stretch,
+    because its statements are found in the complete text."""
     stretches: list[Stretch] = []
     for index, entry in enumerate(files):
-        cuts = _cuts(entry.probe, split_size, chained)
+        cuts = _cuts(entry.probe, split_size)
         for start, stop in cuts:
-            begin = start if start == 0 or entry.probe.kind not in chained else None
+            begin = start if start == 0 or entry.probe.kind not in _FOUND else None
             stretches.append(Stretch(index, entry, start, stop, begin, len(cuts) == 1))
     return stretches
 
 
-def _cuts(file: FileProbe, split_size: int, chained: Collection[str]) -> list[tuple[int, int]]:
+def _cuts(file: FileProbe, split_size: int) -> list[tuple[int, int]]:
     if file.kind == PARQUET:
         return _row_group_cuts(file.groups, split_size)
     if file.kind == EXCEL:
         return [(0, EVERYTHING)]
-    by_records = file.kind in chained and (file.kind == CSV or not is_remote(file.path))
+    by_records = file.kind == CSV or (file.kind == SQL and not is_remote(file.path))
     can_cut = file.compression is None and (by_records or file.settings.get("kind") == "lines")
     if not can_cut or file.size <= split_size:
         return [(0, EVERYTHING if file.compression is not None else file.size)]
@@ -128,15 +131,16 @@ def _row_group_cuts(groups: Sequence[tuple[int, int]], split_size: int) -> list[
 # --- the first pass ---------------------------------------------------------------------------------------------------
 
 
-def scan_all(stretches: list[S], scan: Callable[[S], F], run: Run, chained: Collection[str] = (CSV,)) -> list[F]:
-    """Scans all stretches in parallel, and again those of the kinds ``chained`` that did not begin at the end of the
-    preceding one, whose ``begin`` it sets. The records of all stretches are then those of one pass over each file."""
+def scan_all(stretches: list[S], scan: Callable[[S], F], run: Run) -> list[F]:
+    """Scans all stretches in parallel, and again those whose first record was looked for and is not at the end of the
+    preceding stretch; it sets their ``begin``. The records of all stretches are then those of one pass over each
+    file."""
     scans: list[F] = run(scan, stretches)
     while True:
         again: list[int] = []
         expected = 0
         for at, stretch in enumerate(stretches):
-            if stretch.file.kind not in chained:
+            if stretch.file.kind not in _FOUND:
                 continue
             expected = 0 if stretch.start == 0 else expected
             begin = max(stretch.start, expected)
@@ -157,7 +161,7 @@ def read_stretch(stretch: Stretch, found: Scan, upper: frozenset[int] = frozense
     (the bounds of its records, and facts of the file) is valid after the parts have been read."""
     file = stretch.file
     found.begin, found.end, found.size, found.problem = stretch.start, stretch.stop, file.size, file.problem
-    if file.kind != CSV:
+    if file.kind not in _FOUND:
         if file.compression is not None:
             with closing(open_source(file.path, "binary", size=file.size)) as source:
                 found.size, found.problem = source.length, source.problem or file.problem
@@ -165,17 +169,22 @@ def read_stretch(stretch: Stretch, found: Scan, upper: frozenset[int] = frozense
         return
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         found.size, found.problem = source.length, source.problem or file.problem
-        found.begin = found.end = _begin_of(source, stretch, file.width)
-        for part in csv_parts(source, file, found.begin, stretch.stop):
+        begin = stretch.begin if stretch.begin is not None else _begin_of(source, stretch)
+        found.begin = found.end = begin
+        read = csv_parts if file.kind == CSV else sql_parts
+        for part in read(source, file, begin, stretch.stop):
             found.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else found.end
             yield part
 
 
-def _begin_of(source: Bytewise, stretch: Stretch, width: int) -> int:
-    """The start of the first record of a stretch of delimited text, inferred from the following bytes."""
-    if stretch.begin is not None:
-        return stretch.begin
-    return max(likely_start(source, stretch.start, stretch.file.dialect or DEFAULT, width), stretch.file.first)
+def _begin_of(source: Source, stretch: Stretch) -> int:
+    """The start of the first record of a stretch, inferred from the following bytes."""
+    file, start = stretch.file, stretch.start
+    if file.kind == CSV:
+        return max(likely_start(source, start, file.dialect or DEFAULT, file.width), file.first)
+    before = max(start - 1, 0)
+    begin = find_begin(source.view(before, stretch.stop), start)
+    return begin if begin < stretch.stop else find_begin(source.view(before, source.length), start)
 
 
 def fail_fast(stretches: Sequence[Stretch], scans: Sequence[Scan]) -> None:

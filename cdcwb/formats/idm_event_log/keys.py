@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_text, slices
-from cdcwb.formats.idm_event_log.decode.values import Bools, Bytes, Ints, bytes_of_texts
+from cdcwb.formats.idm_event_log.values import Bools, Bytes, Ints, bytes_of_texts
 from cdcwb.formats.kernels import kernel
 
 __all__ = [

@@ -10,18 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from cdcwb.formats.idm_event_log.decode.lexer import LAST, WRONG, read_row, read_rows, skip_blank, statement_end
+from cdcwb.formats.arrays import slices
+from cdcwb.formats.files import Source
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.tabular.delimited import LONGEST
-from cdcwb.formats.tabular.parts import Gap
-from cdcwb.model import Problem
+from cdcwb.formats.tabular.file import FileProbe
+from cdcwb.formats.tabular.rows import Cell, ColumnRows, Gap, Part
+from cdcwb.formats.tabular.sql_lexer import LAST, WRONG, read_row, read_rows, skip_blank, statement_end
+from cdcwb.formats.tabular.sql_values import column
+from cdcwb.model import OffsetUnit, Problem
 
 __all__ = [
     "BOM",
@@ -30,6 +35,7 @@ __all__ = [
     "Segments",
     "SqlRows",
     "begins_like_dump",
+    "cut_sql",
     "find_begin",
     "folded_name",
     "inserted_from_select",
@@ -38,7 +44,9 @@ __all__ = [
     "names_of",
     "outline",
     "segments",
+    "sql_parts",
     "value_places",
+    "written_name",
 ]
 
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
@@ -107,6 +115,7 @@ def folded_name(text: bytes, charset: str) -> str:
 
 
 Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
 
 BOM: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
@@ -214,6 +223,86 @@ def segments(
         yield reader.taken()
 
 
+_BEHIND: Final = 1 << 20  # bytes after a part that are read with it, where its last statement goes on
+_NEAR: Final = 1 << 16  # bytes from the end of those that were read, which may decide what a row is
+
+
+def sql_parts(source: Source, file: FileProbe, start: int, stop: int) -> Iterator[Part]:
+    """The segments of the statements of a dump that begin in ``[start, stop)``; ``start`` has to be where one begins. A
+    row with a value that only the database can evaluate is malformed; columns that are not ``needed`` are null."""
+    table, backslash = str(file.settings["table"]), bool(file.settings["backslash"])
+    widths = {table: file.width} if file.width else {}
+    done = 0
+    for upto in dict.fromkeys((min(stop + _BEHIND, source.length), source.length)):
+        buffer = source.view(start, upto)
+        whole = upto == source.length
+        parts = segments(buffer, start, stop, table=table, charset=file.charset, backslash=backslash, widths=widths)
+        for number, found in enumerate(parts):
+            # what looks damaged, or ends with the bytes that were read, may go on in those that were not
+            if not whole and (found.end[-1] > upto - _NEAR or any(gap.code is not None for gap in found.gaps)):
+                break
+            if number >= done:
+                yield _part(buffer, found, file)
+                done += 1
+        else:
+            return
+
+
+def _part(buffer: Bytes, found: Segments, file: FileProbe) -> Part:
+    offset = np.array(found.start, dtype=np.int64)
+    part = Part(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
+    groups = [group for group in found.rows.values() if group.index]
+    if groups:
+        part.rows.append(_rows(buffer, part, groups, file))
+    part.gaps.sort(key=lambda gap: gap.index)
+    return part
+
+
+def _rows(buffer: Bytes, part: Part, groups: list[SqlRows], file: FileProbe) -> tuple[Ints, ColumnRows]:
+    """All rows, whatever their statements list; those with a value that has no text become gaps."""
+    tokens: dict[str, list[bytes]] = {name: [] for name in file.settings.get("needed") or file.columns}
+    for group in groups:
+        places = {name.casefold(): place for place, name in enumerate(group.names or file.columns)}
+        for name, values in tokens.items():
+            place = places.get(name.casefold(), 1 << 30)
+            values += [row[place] if place < len(row) else b"NULL" for row in group.values]
+    index = np.concatenate([np.array(group.index, dtype=np.int64) for group in groups])
+    order = np.argsort(index)
+    in_order = bool((order[1:] > order[:-1]).all())
+    columns, wrong, refused = [], dict[int, Ints](), dict[int, str]()
+    for place, name in enumerate(file.columns):
+        if name not in tokens:
+            columns.append(pa.nulls(len(index), pa.string()))
+            continue
+        values = tokens[name]
+        some = values if in_order else [values[at] for at in order.tolist()]
+        made = column(some, file.charset, bool(file.settings["backslash"]))
+        columns.append(made.texts)
+        wrong |= {place: made.garbled} if len(made.garbled) else {}
+        refused.update({row: f"{name}: {why}" for row, why in made.refused.items()})
+    index = index[order]
+    start, end = part.offset[index], part.offset[index] + part.length[index]
+    rows = ColumnRows(file.columns, start, end - start, columns, slices(buffer, start, end), wrong=wrong)
+    for row, why in refused.items():
+        raw = buffer[start[row] : min(int(end[row]), int(start[row]) + LONGEST)].tobytes()
+        part.gaps.append(Gap(int(index[row]), Problem.MALFORMED, why, raw))
+    fine = np.delete(np.arange(len(index)), list(refused))
+    return (index[fine], rows.take(fine)) if refused else (index, rows)
+
+
+def cut_sql(record: bytes, file: FileProbe) -> list[Cell]:
+    """The values of a row, which may be the first of its statement."""
+    names, places = value_places(record, file.charset, bool(file.settings["backslash"]))
+    cells, begin = [], 0
+    for name, (start, end) in zip(names or file.columns, places, strict=False):
+        made = column([record[start:end].strip()], file.charset, bool(file.settings["backslash"]))
+        cells.append(Cell(name, begin, start, end, end, made.texts[0].as_py()))
+        begin = end
+    if cells:
+        cells[-1] = replace(cells[-1], stop=len(record))
+    return cells
+
+
 _COMMA: Final = re.compile(rb"\s*+,")
 _TO_NEXT_LINE: Final = re.compile(rb"[ \t\r]*+\n")
 _END_OF_QUOTED: Final = re.compile(rb";(?:[ \t\r]*+\n)?")
@@ -313,7 +402,7 @@ class _Reader:
         found = _HEAD.match(self.data, place)
         if found is None:
             return None
-        names = None if found[2] is None else tuple(name.casefold() for name in names_of(found[2], self.charset))
+        names = None if found[2] is None else names_of(found[2], self.charset)
         table = folded_name(found[1], self.charset)
         values = _VALUES.match(self.data, found.end())
         if values is None:
@@ -349,7 +438,7 @@ class _Reader:
         """The rows of a COPY as pg_dump writes it: a line each, with tabs between the values, up to a line of a
         backslash and a dot."""
         table, size = folded_name(head[1], self.charset), len(self.buffer)
-        names = tuple(name.casefold() for name in names_of(head[2], self.charset)) if head[2] else None
+        names = names_of(head[2], self.charset) if head[2] else None
         mine = self.table is None or is_table(table, self.table)
         begin, at, group = place, head.end(), self._group(table, names)
         width = self.widths.get(table) if names is None else len(names)
@@ -389,7 +478,7 @@ class _Reader:
         begin, is_row, size = place, False, len(self.buffer)
         while (head := _INTO.match(self.data, at)) is not None:
             table = folded_name(head[1], self.charset)
-            names = None if head[2] is None else tuple(one.casefold() for one in names_of(head[2], self.charset))
+            names = None if head[2] is None else names_of(head[2], self.charset)
             width = self._width(table, head.end()) if names is None else len(names)
             starts, ends = np.empty((2, width), np.int64)
             count, end, looked = read_row(self.buffer, head.end(), size, self.backslash, starts, ends)
@@ -699,6 +788,17 @@ def outline(
     return {table: max(lists.items(), key=lambda one: len(one[1])) for table, lists in found.items()}
 
 
+def written_name(buffer: Bytes, table: str, charset: str) -> str:
+    """The name of a table as the first statement with its rows spells it."""
+    place = find_begin(buffer, 0)
+    while place < len(buffer):
+        found = _HEAD.match(buffer.data, place) or _other_rows(buffer.data, place)
+        if found is not None and folded_name(found[1], charset) == table:
+            return ".".join(names_of(found[1], charset))
+        place = find_begin(buffer, place + 1)
+    return table
+
+
 def value_places(record: bytes, charset: str, backslash: bool) -> tuple[tuple[str, ...] | None, list[tuple[int, int]]]:
     """The columns that a row's statement lists (None: it lists none, or the row is not its first), and where its values
     begin and end in its bytes."""
@@ -706,7 +806,7 @@ def value_places(record: bytes, charset: str, backslash: bool) -> tuple[tuple[st
     found = head or copied or _INTO.match(record, _after(_ALL, record, 0))
     names, place = None, 0
     if found is not None:
-        names = None if found[2] is None else tuple(one.casefold() for one in names_of(found[2], charset))
+        names = None if found[2] is None else names_of(found[2], charset)
         place = found.end()
     if copied is not None or (found is None and record.lstrip()[:1] != b"("):
         line = record[place:].split(b"\n", 1)[0].rstrip(b"\r")

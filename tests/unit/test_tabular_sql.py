@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdcwb.formats.idm_event_log.decode.literals import column, value_of
-from cdcwb.formats.idm_event_log.decode.sql import (
+from cdcwb.formats.tabular.sql import (
     Segments,
     find_begin,
     looks_like_dump,
@@ -17,6 +16,7 @@ from cdcwb.formats.idm_event_log.decode.sql import (
     segments,
     value_places,
 )
+from cdcwb.formats.tabular.sql_values import column, value_of
 from cdcwb_synth.mutate import mutate
 from tests.event_logs import as_sql, rows
 
