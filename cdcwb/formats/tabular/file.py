@@ -264,7 +264,7 @@ class FileProbe:
 
     @property
     def place(self) -> str:
-        """The path whose names tell its table; of a dump the name of the table, in its folder."""
+        """The path whose names are those of its table; of a dump the name of the table, in its folder."""
         folder = self.path.rpartition("/")[0]
         return f"{folder}/{self.settings['name']}" if self.kind == SQL else self.path
 

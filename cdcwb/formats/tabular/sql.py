@@ -54,11 +54,11 @@ _FLAGS: Final = re.IGNORECASE | re.DOTALL
 _NAME_PART: Final = (
     rb"(?:[\w$#@\x80-\xff]++|\"[^\"\n]{1,512}+\"|`[^`\n]{1,512}+`|\[[^\]\n]{1,512}+\])"  # names are short
 )
-# `|(?!)` in a possessive group: tests/possessive.py says what for
+# `|(?!)` in a possessive group: see tests/possessive.py
 _NAME: Final = _NAME_PART + rb"(?:\s*+\.\s*+" + _NAME_PART + rb"|(?!))*+"
 
 INSERT_LINE: Final = re.compile(rb"(?m)^[ \t]*+(?=(?:INSERT|REPLACE|COPY)\s)", re.IGNORECASE)
-"""A line that begins with an INSERT or a COPY, as far as can be told without what stands before it."""
+"""A line that begins with an INSERT or a COPY, as far as its bytes show."""
 
 FROM_SELECT: Final = re.compile(rb"[(\s]*+(?:SELECT|WITH)\b", re.IGNORECASE)
 """What follows the head of an INSERT that takes its rows from a query."""
@@ -186,12 +186,12 @@ class Segments:
 
 
 def is_table(name: str, wanted: str) -> bool:
-    """Is a folded name the wanted one? A schema that only one of them bears does not part them."""
+    """Is a folded name the wanted one? A schema that only one of them has does not count."""
     return name == wanted or name.endswith(f".{wanted}") or wanted.endswith(f".{name}")
 
 
 def begins_like_dump(buffer: Bytes, place: int) -> bool:
-    """Does a statement stand at ``place``, or a line of a script?"""
+    """Is a statement at ``place``, or a line of a script?"""
     return any(one.match(buffer.data, place) is not None for one in (_INSERT, _STATEMENT, _LINE))
 
 
@@ -208,7 +208,7 @@ def segments(
     """The segments of the statements that begin in ``[start, stop)``; ``start`` has to be where one begins.
 
     ``table``: the folded name of the log's table; None: the rows of all tables. ``widths``: how many values a row of a
-    table has, where its statements do not list the columns; else the first row tells.
+    table has, where its statements do not list the columns; else the first row shows it.
     """
     reader = _Reader(buffer, table, charset, backslash, dict(widths or {}), origin=start)
     place = start
@@ -223,7 +223,7 @@ def segments(
         yield reader.taken()
 
 
-_BEHIND: Final = 1 << 20  # bytes after a part that are read with it, where its last statement goes on
+_BEHIND: Final = 1 << 20  # bytes after a part that are read with it, in which its last statement may continue
 _NEAR: Final = 1 << 16  # bytes from the end of those that were read, which may decide what a row is
 
 
@@ -238,7 +238,7 @@ def sql_parts(source: Source, file: FileProbe, start: int, stop: int) -> Iterato
         whole = upto == source.length
         parts = segments(buffer, start, stop, table=table, charset=file.charset, backslash=backslash, widths=widths)
         for number, found in enumerate(parts):
-            # what looks damaged, or ends with the bytes that were read, may go on in those that were not
+            # what looks damaged, or ends with the bytes that were read, may continue in those that were not
             if not whole and (found.end[-1] > upto - _NEAR or any(gap.code is not None for gap in found.gaps)):
                 break
             if number >= done:
@@ -650,7 +650,7 @@ class _Reader:
 
     def _bad_row(self, begin: int, first: int, width: int, number: int, after: int, looked: int) -> tuple[int, bool]:
         """Adds a malformed row, of ``number`` values up to ``after`` (-1: it has no end); where the next begins, and
-        whether the statement goes on there."""
+        whether the statement continues there."""
         if after < 0:
             return self._resume(begin, first, looked, "expected a row of values, closed by a parenthesis")
         reason = f"expected {width} values, found {number}"
@@ -667,7 +667,7 @@ class _Reader:
 
     def _resume(self, begin: int, place: int, looked: int, reason: str) -> tuple[int, bool]:
         """Adds damage from ``begin`` to the next place after ``place`` where a row or a statement may begin; that
-        place, and whether the statement goes on there. ``looked``: where the look at what is damaged ended."""
+        place, and whether the statement continues there. ``looked``: where the look at what is damaged ended."""
         if not self._may_look(looked - place, place):
             place = looked
         found = _RESTART.search(self.data, place)
@@ -678,7 +678,7 @@ class _Reader:
         return end, end < len(self.buffer) and self.buffer[end] == 40
 
     def gap(self, start: int, end: int, code: Problem | None, reason: str) -> int:
-        """Adds a segment that is no row; where it ends."""
+        """Adds a segment that is not a row; where it ends."""
         raw = bytes(self.data[start : min(end, start + LONGEST)])
         self.found.gaps.append(Gap(len(self.found.start), code, reason, raw))
         self.found.start.append(start)
@@ -709,7 +709,7 @@ _MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
 
 
 def find_begin(buffer: Bytes, place: int) -> int:
-    """Where the first statement with rows begins at or after ``place``, as far as can be told from there; the end
+    """Where the first statement with rows begins at or after ``place``, as far as the bytes from there on show; the end
     where there is none."""
     found = INSERT_LINE.search(buffer.data, place)
     while found is not None and found.start() and buffer[found.start() - 1] != 10:

@@ -1,4 +1,4 @@
-"""What the values of an INSERT say, as text (docs/formats/idm-event-log.md §1.5)."""
+"""The values of an INSERT as text (docs/formats/idm-event-log.md §1.5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEX: Final = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)|[xX]'((?:[0-9a-fA-F]{2})*)
 _WORDS: Final = {"TRUE": "true", "FALSE": "false"}
 _BACKSLASH: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _BRACKETS: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_KEPT: Final = ("%", "_")  # behind a backslash, both characters stay
+_KEPT: Final = ("%", "_")  # after a backslash, both characters stay
 _AS: Final = re.compile(r"(?i)\bAS\s")
 _TYPE: Final = re.compile(r"\w[\w\s]*+(?:\([\d,\s]*+\))?(?:\[\])?")
 _DEEPEST: Final = 16  # casts, parentheses and calls around a literal
@@ -61,7 +61,7 @@ _PARTS: Final = {
 
 
 class Value(NamedTuple):
-    """What a value says: its text (None: NULL), or why it has none."""
+    """A value: its text (None: NULL), or why it has none."""
 
     text: str | None
     refused: str | None = None
@@ -104,7 +104,7 @@ def column(tokens: Sequence[bytes], charset: str, backslash: bool) -> SqlColumn:
 
 
 def _without_prefix(raw: pa.BinaryArray) -> pa.BinaryArray:
-    """Strings without the word before them that says that they are times, or in the national character set."""
+    """Strings without the word before them for times, or for the national character set."""
     if not len(raw) or raw[0].as_py()[:1] not in b"TtDdNn" or not len(raw[0].as_py()):
         return raw
     return pc.replace_substring_regex(raw, rb"(?i)^(?:TIMESTAMP\s*|DATE\s*|N)('(?:[^']|'')*')$", rb"\1")
@@ -135,7 +135,7 @@ def _with_hard(
 
 
 def value_of(token: str, backslash: bool = False) -> Value:
-    """What one value says. Literals, casts and the usual spellings of times have a text; what only the database can
+    """One value. Literals, casts and the usual spellings of times have a text; what only the database can
     work out has none."""
     text = _without_comments(token).strip()
     try:
@@ -156,7 +156,7 @@ def _without_comments(token: str) -> str:
 
 
 def _literal(text: str, backslash: bool, depth: int) -> Value | None:
-    """What a value says; None where only the database can work that out. ``depth``: how much is around it."""
+    """A value; None where only the database can work that out. ``depth``: how much is around it."""
     if depth > _DEEPEST:
         return None
     upper = text[:8].upper()
@@ -218,7 +218,7 @@ def _unquoted(text: str, escaped: bool) -> str:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that stand outside strings and parentheses."""
+    """The parts between separators outside of strings and parentheses."""
     parts, depth, start = [], 0, 0
     for found in _SEPARATORS.finditer(text):
         one = found[1]
