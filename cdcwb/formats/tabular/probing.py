@@ -182,7 +182,8 @@ def probe_dump(
     quick: bool = False,
     damaged: bool = False,
 ) -> FileProbe | None:
-    """A dump of SQL statements; None for another file. ``choose`` names the table that is read (empty: none), and whether no table that follows in the file is better; ``table`` is one that has to be found. ``backslash``: whether
+    """A dump of SQL statements; None for another file. ``choose`` returns the table that is read (empty: none), and
+    whether no table that follows in the file is better; ``table`` is one that has to be found. ``backslash``: whether
     it is an escape; None: as the dump shows. ``quick``: only the beginning is looked at; ``damaged``: one statement
     shows a dump. Raises what ``choose`` raises."""
     with open_file(path) as file:
