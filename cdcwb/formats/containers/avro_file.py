@@ -129,16 +129,21 @@ class AvroFile:
             shift += 7
         return 0, at
 
-    def begin(self, start: int, stop: int) -> int:
-        """The offset of the first block that begins in ``[start, stop)``, inferred from the sync markers there;
-        ``stop`` or more if there is none."""
-        at = max(start, self.first)
-        return self._next_sync(at - _SYNC, stop) if self.is_readable and at < stop else at
+    def parts(self, size: int) -> tuple[list[int], list[int], int]:
+        """The offsets at which parts of about ``size`` bytes begin, the number of the first row of each, and the number
+        of all rows. Reads the sizes of all blocks."""
+        starts, rows, end, count = [0], [0], 0, 0
+        for block in self.blocks(0, self.source.length):
+            if end >= starts[-1] + size:
+                starts.append(end)
+                rows.append(block.row)
+            end, count = block.end, block.row + block.count
+        return starts, rows, count
 
     def blocks(self, start: int, stop: int, row: int = 0) -> Iterator[Block]:
-        """The blocks that begin in ``[start, stop)`` and the stretches of damage between them, in order. ``row``: the
-        number of the first row."""
-        at, length = self.begin(start, stop), self.source.length
+        """The blocks that begin in ``[start, stop)`` and the stretches of damage between them, in order. ``start``: 0,
+        or where a block begins; ``row``: the number of the first row."""
+        at, length = max(start, self.first), self.source.length
         ahead = at
         if not self.is_readable:
             yield Block(row, 1, 0, length, length, self.problem)
@@ -217,8 +222,7 @@ _UNPACK: Final[dict[str, Callable[[memoryview], bytes]]] = {
 
 def _content(schema: Schema, name: str) -> str:
     """The kind of a field, which may be null as well."""
-    node = schema.root.inner[schema.fields.index(name)]
-    return node.others[0].kind if node.kind == "union" and len(node.others) == 1 else node.kind
+    return schema.root.inner[schema.fields.index(name)].without_null.kind
 
 
 def topic_columns(records: Schema | None) -> dict[str, str]:

@@ -111,6 +111,11 @@ class Node:
         """The members of a union that are not null."""
         return [member for member in self.inner if member.kind != "null"]
 
+    @property
+    def without_null(self) -> Node:
+        """The type of the values other than null."""
+        return self.others[0] if self.kind == "union" and len(self.others) == 1 else self
+
     def __str__(self) -> str:
         """The type in a few words."""
         decimal = f"decimal({self.precision},{self.scale})"
@@ -415,8 +420,7 @@ def restricted(root: Node, fields: Iterable[str]) -> Node:
             if not rest:
                 inside[label] = None
                 break
-            node = node.inner[node.names.index(label)]
-            node = node.others[0] if node.kind == "union" and len(node.others) == 1 else node
+            node = node.inner[node.names.index(label)].without_null
             if node.kind != "record":
                 raise OptionError(f"The Avro schema has no field '{name}': {label} is not a record.")
             inner = inside.setdefault(label, {})

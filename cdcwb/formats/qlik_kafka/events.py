@@ -146,7 +146,7 @@ class _Header:
         numbers, groups = self.decoded.numbers_of("operation"), self.decoded.groups
         texts = self.decoded.texts.take(numbers)
         known = as_array(pc.is_in(texts, pa.array(_OPERATIONS)))
-        there = numbers != -1
+        there = numbers != 0
         for number in self.rows[~there].tolist():
             if groups[self.decoded.group[number]].is_decoded:
                 self.batch.problem(number, Problem.VALUE, "the headers have no operation")
