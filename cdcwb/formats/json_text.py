@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
-__all__ = ["MOST_ELEMENTS", "Damage", "Element", "Json", "Parts", "complete_part", "field_tree", "parse"]
+__all__ = ["MOST_ELEMENTS", "Damage", "Element", "Json", "field_tree", "parse"]
 
 
 MOST_ELEMENTS: Final = 250_000
@@ -234,39 +234,3 @@ def _field(value: bytes, element: Element, number: int) -> Field:
         tuple(_inside(value, element)) if is_group else (),
         None if element.followed else Problem.JSON_SYNTAX,
     )
-
-
-# --- json cut ---------------------------------------------------------------------------------------------------------
-
-Parts = Mapping[str | None, Any]
-"""The objects inside an object of which a part is useful, by name (None: the items of an array), each with its own."""
-
-_ENDS: Final = re.compile(rb"[ \t\r\n]*[,}\]]")
-_CLOSING: Final = {"object": b"}", "array": b"]"}
-
-
-def complete_part(text: bytes, parts: Parts) -> bytes:
-    """The beginning of a truncated object, up to its last complete field, as a JSON text. A field is left out if its
-    value is or may be incomplete, such as a number at the end. An object or array that is open at the end is left out
-    too, unless it is among the ``parts``, whose complete fields are kept.
-    """
-    element = parse(text, True).root
-    if element is None or element.kind != "object":
-        return b"{}"
-    closing: list[bytes] = []
-    while True:
-        closing.append(_CLOSING[element.kind])
-        last = element.children[-1] if element.children else None
-        inside = None if last is None or last.closed else parts.get(last.name)
-        if last is None or inside is None:
-            break
-        element, parts = last, inside
-    fields = [child for child in element.children if child.closed]
-    if fields and _may_go_on(fields[-1], text):
-        fields.pop()
-    stop = fields[-1].stop if fields else element.inner
-    return text[:stop].rstrip(b" \t\r\n").removesuffix(b",") + b"".join(reversed(closing))
-
-
-def _may_go_on(element: Element, text: bytes) -> bool:
-    return element.kind == "number" and _ENDS.match(text, element.end) is None

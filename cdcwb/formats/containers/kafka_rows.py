@@ -47,7 +47,6 @@ __all__ = [
     "CsvRows",
     "ParquetRows",
     "Where",
-    "by_partition",
     "from_arrow",
     "kafka_columns",
     "malformed_rows",
@@ -493,22 +492,6 @@ def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]]) ->
         if name in names:
             index[(codes == names.index(name)) & (numbers == number)] = at
     return dataclasses.replace(messages, offset=offset.to_numpy(zero_copy_only=False)), index
-
-
-def by_partition(
-    batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]], name: str
-) -> Iterator[tuple[Messages, tuple[str, int, str]]]:
-    """The messages of some rows, those of each topic and partition together: with their file, its index and the unit of
-    places."""
-    messages, index = messages_of(batch, partitions)
-    if isinstance(index, int):
-        yield messages, (name, index, str(OffsetUnit.ROW))
-        return
-    numbers = np.unique(index).tolist()
-    for number in numbers:
-        some = messages if len(numbers) == 1 else messages_of(batch.filter(pa.array(index == number)), partitions)[0]
-        topic, partition = partitions[number]
-        yield some, (f"{topic}-{partition}", number, str(OffsetUnit.MESSAGE))
 
 
 def where_of(batch: pa.RecordBatch, index: Ints | int, name: str) -> Where:

@@ -79,6 +79,11 @@ class Group:
             return self.schema_id
         return (self.version.table_version or None) if self.version else None
 
+    def key(self, which: int) -> dict[str, int]:
+        """The numbers of the key columns in an image, in key order, if it has all of them."""
+        image, key = self.images[which] or {}, self.version.key if self.version else []
+        return {name: image[name] for name in key} if image.keys() >= set(key) else {}
+
     @property
     def names(self) -> list[str]:
         """The columns of its rows."""
@@ -203,12 +208,13 @@ class Decoded:
 
     @cached_property
     def columns(self) -> tuple[list[str], list[Flat]]:
-        """The names of columns, and for each image of the groups a list of: name, number, bit in masks (-1: none)."""
+        """The names of columns, and for each image of the groups, and the key columns in each, a list of: name, number,
+        bit in masks (-1: none)."""
         names: list[str] = []
         flats = []
         bit_of = [{c.name: c.ordinal - 1 for c in one.version.columns} if one.version else {} for one in self.groups]
-        for which in (0, 1):
-            images = [one.images[which] or {} for one in self.groups]
+        for which in range(4):
+            images = [one.key(which - 2) if which > 1 else one.images[which] or {} for one in self.groups]
             first = len(names)
             names += [name for one in images for name in one]
             numbers = [number for one in images for number in one.values()]
