@@ -15,7 +15,7 @@ decimal                       decimal128 up to 38 digits, decimal256 up to 76, e
 record, array, map            struct, list, map
 null and one other type       that type
 several types                 struct of ``member0``, ``member1`` …, of which at most one is not null
-a record inside itself        string: JSON of the texts of its values
+a record inside itself        large_string: JSON of the texts of its values
 ============================  ========================================================================================
 """
 
@@ -38,24 +38,21 @@ from cdcwb.formats.options import nearest
 from cdcwb.words import plural, unique_names
 
 __all__ = [
-    "CALL", "COUNT", "FIXED", "JSON", "JUMP", "MARK", "MEMBER", "NEXT", "NUMBER", "OPEN", "RETURN", "RUN", "SPANNED",
+    "CALL", "COUNT", "FIXED", "JUMP", "MEMBER", "NESTED", "NEXT", "NUMBER", "RETURN", "RUN", "SPANNED",
     "TOP", "UNION", "WORD", "Node", "Schema", "parse_schema", "restricted",
 ]  # fmt: skip
 
-SPANNED: Final = ("string", "bytes", "fixed", "recursive")
+NESTED: Final = ("array", "map", "recursive")
+"""Kinds whose values are decoded one by one."""
+
+SPANNED: Final = ("string", "bytes", "fixed", *NESTED)
 """Kinds whose values are spans of the bytes."""
 
 TOP: Final = "value"
 """Name of the only field for a schema that is not a record."""
 
-MARK: Final = b"avro"
-"""Metadata key of Arrow fields that need a mark."""
-
-MEMBER: Final = b"member"
-"""Mark of the fields for the types of a union."""
-
-JSON: Final = b"json"
-"""Mark of a string that is JSON already."""
+MEMBER: Final = {b"avro": b"member"}
+"""The metadata of the fields for the types of a union."""
 
 _MOST_DEPTH: Final = 64  # types inside each other
 _MOST_DIGITS: Final = 1000  # of a decimal; a type with more is read as bytes
@@ -89,8 +86,8 @@ _LOGICAL: Final = {
 @dataclass(eq=False)
 class Node:
     """A type. ``kind`` is that of Avro, ``entry`` (the items of a map: a key and a value), or ``recursive`` (a record
-    inside itself). ``inner`` are the types in it: of the fields, the members, the items. ``pc`` and ``domain``: its
-    instruction in the program, and the array whose items it is in (0: none)."""
+    inside itself). ``inner`` are the types in it: of the fields, the members, the items. ``pc``: its
+    instruction in the program."""
 
     kind: str
     arrow: pa.DataType
@@ -104,7 +101,6 @@ class Node:
     inner: list[Node] = field(default_factory=list)
     weight: int = 1
     pc: int = -1
-    domain: int = 0
 
     @property
     def others(self) -> list[Node]:
@@ -155,10 +151,10 @@ class _Parser:
         kind = given["type"]
         if kind == "array":
             items = self.type(given.get("items"), space, f"{path}[]", depth + 1)
-            return _sized(Node(kind, pa.list_(_field("item", items)), inner=[items]))
+            return _sized(Node(kind, pa.list_(items.arrow), inner=[items]))
         if kind == "map":
             values = self.type(given.get("values"), space, f"{path}{{}}", depth + 1)
-            arrow = pa.map_(pa.string(), _field("value", values))
+            arrow = pa.map_(pa.string(), values.arrow)
             entry = Node("entry", pa.struct([arrow.key_field, arrow.item_field]), inner=[_KEY, values])
             return _sized(Node(kind, arrow, inner=[_sized(entry)]))
         if kind in ("record", "error", "enum", "fixed"):
@@ -173,7 +169,9 @@ class _Parser:
         found = self._named.get(f"{space}.{name}" if space and "." not in name else name) or self._named.get(name)
         if found is None:
             raise _wrong(path, "a type that is already defined", name)
-        return Node("recursive", pa.string(), name=found.name, inner=[found]) if id(found) in self._open else found
+        return (
+            Node("recursive", pa.large_string(), name=found.name, inner=[found]) if id(found) in self._open else found
+        )
 
     def _defined(self, given: Mapping[str, Any], space: str, path: str, depth: int) -> Node:
         """A record, enum or fixed, which later types may name."""
@@ -220,22 +218,14 @@ def _union(members: list[Node]) -> Node:
     union = Node("union", pa.null(), inner=members)
     others = union.others
     if len(others) > 1:
-        mark = {MARK: MEMBER}
-        union.arrow = pa.struct([pa.field(f"member{n}", one.arrow, metadata=mark) for n, one in enumerate(others)])
+        union.arrow = pa.struct([pa.field(f"member{n}", one.arrow, metadata=MEMBER) for n, one in enumerate(others)])
     elif others:
         union.arrow = others[0].arrow
     return union
 
 
 def _struct(record: Node) -> pa.StructType:
-    return pa.struct([_field(name, inner) for name, inner in zip(record.names, record.inner, strict=True)])
-
-
-def _field(name: str, node: Node) -> pa.Field:
-    """A field of the node's type. Nullable in any case: Avro's own nulls are in unions."""
-    inner = node.others if node.kind == "union" else [node]
-    is_json = len(inner) == 1 and inner[0].kind == "recursive"
-    return pa.field(name, node.arrow, metadata={MARK: JSON} if is_json else None)
+    return pa.struct([(name, inner.arrow) for name, inner in zip(record.names, record.inner, strict=True)])
 
 
 def _sized(node: Node) -> Node:
@@ -272,72 +262,74 @@ def _wrong(path: str, expected: str, found: Any) -> CaptureError:
 
 # --- program ----------------------------------------------------------------------------------------------------------
 
-NUMBER, RUN, UNION, COUNT, WORD, FIXED, OPEN, NEXT, CALL, RETURN, JUMP = range(11)
+NUMBER, RUN, UNION, COUNT, WORD, FIXED, NEXT, CALL, RETURN, JUMP = range(10)
 """What an instruction reads: a varint; a length and so many bytes; the number of a member, whose instructions begin at
-that of the following rows; the number of items in a block; a little-endian word; bytes of a fixed number. ``OPEN`` and
-``NEXT`` are around the items of an array, ``CALL`` and ``RETURN`` around a record inside itself."""
+that of the following rows; the number of items in a block; a little-endian word; bytes of a fixed number. ``CALL`` is
+an array, a map or a record inside itself, whose instructions follow those of the schema and end with ``RETURN``;
+``NEXT`` follows an item."""
 
 _READ: Final = {"string": (RUN, 0), "bytes": (RUN, 0), "fixed": (FIXED, 0), "boolean": (WORD, 1), "float": (WORD, 4)}
 _READ["double"] = WORD, 8
 
 
 class _Program:
-    """The instructions of a schema: operation, argument, slot of the number, slot of the span or member, and domain.
-    ``nodes`` are their types; ``domains`` has the outer domain of each domain."""
+    """The instructions of a schema: operation, argument, slot of the number, slot of the span or member. ``nodes`` are
+    their types."""
 
     def __init__(self, root: Node) -> None:
         self.code: list[list[int]] = []
         self.nodes: list[Node | None] = []
-        self.domains = [-1]
-        self._calls: list[tuple[int, Node]] = []
-        self.root = self._emit(root, 0)
-        self._add(RETURN, None, 0)
+        self._calls: list[Node] = []
+        self.root = self._emit(root)
+        self._add(RETURN, None)
         bodies: dict[int, Node] = {}
-        for at, node in self._calls:  # grows
-            record = node.inner[0]
-            if id(record) not in bodies:
-                bodies[id(record)] = self._emit(record, 0)
-                self._add(RETURN, None, 0)
-            node.inner = [bodies[id(record)]]
-            self.code[at][1] = node.inner[0].pc
+        for node in self._calls:  # grows
+            inner = node.inner[0]
+            if node.kind == "recursive" and id(inner) in bodies:
+                node.inner = [bodies[id(inner)]]
+                self.code[node.pc][1] = node.inner[0].pc
+                continue
+            self.code[node.pc][1] = begin = len(self.code)
+            if node.kind != "recursive":
+                self._add(COUNT, node)
+            node.inner = [self._emit(inner)]
+            if node.kind == "recursive":
+                bodies[id(inner)] = node.inner[0]
+            else:
+                self._add(NEXT, node, begin)
+                self.code[begin][1] = len(self.code)
+            self._add(RETURN, None)
 
-    def _add(self, operation: int, node: Node | None, domain: int, argument: int = 0) -> int:
-        self.code.append([operation, argument, -1, -1, domain])
+    def _add(self, operation: int, node: Node | None, argument: int = 0) -> int:
+        self.code.append([operation, argument, -1, -1])
         self.nodes.append(node)
         return len(self.code) - 1
 
-    def _emit(self, given: Node, domain: int) -> Node:
+    def _emit(self, given: Node) -> Node:
         """The instructions of a type at this place of the schema; gives the type with its place."""
         node = copy(given)
-        node.inner, node.pc, node.domain = list(given.inner), len(self.code), domain
+        node.inner, node.pc = list(given.inner), len(self.code)
         if node.kind in ("record", "entry"):
-            node.inner = [self._emit(one, domain) for one in given.inner]
+            node.inner = [self._emit(one) for one in given.inner]
         elif node.kind == "union":
-            self._add(UNION, node, domain, len(node.inner))
-            entries = [self._add(JUMP, None, domain) for _ in node.inner]
+            self._add(UNION, node, len(node.inner))
+            entries = [self._add(JUMP, None) for _ in node.inner]
             ends = []
             for number, entry in enumerate(entries):
                 self.code[entry][1] = len(self.code)
-                node.inner[number] = self._emit(given.inner[number], domain)
+                node.inner[number] = self._emit(given.inner[number])
                 if len(self.code) == self.code[entry][1]:  # null
                     ends.append(entry)
                 elif entry != entries[-1]:
-                    ends.append(self._add(JUMP, None, domain))
+                    ends.append(self._add(JUMP, None))
             for at in ends:
                 self.code[at][1] = len(self.code)
-        elif node.kind in ("array", "map"):
-            self._add(OPEN, node, domain)
-            node.pc = self._add(COUNT, node, domain)
-            self.domains.append(domain)
-            items = len(self.domains) - 1
-            node.inner = [self._emit(given.inner[0], items)]
-            self._add(NEXT, node, items, node.pc)
-            self.code[node.pc][1] = len(self.code)
-        elif node.kind == "recursive":
-            self._calls.append((self._add(CALL, node, domain), node))
+        elif node.kind in NESTED:
+            self._add(CALL, node)
+            self._calls.append(node)
         elif node.kind != "null":
             operation, size = _READ.get(node.kind, (NUMBER, 0))
-            self._add(operation, node, domain, node.size or size)
+            self._add(operation, node, node.size or size)
         return node
 
 
@@ -347,15 +339,14 @@ class _Program:
 @dataclass(frozen=True, eq=False)
 class Schema:
     """A schema from :func:`parse_schema`. A schema that is not a record is read as a record with the only field
-    ``value``, which has the same bytes; ``is_record`` is False then. ``root`` is the tree of types; ``code``, ``nodes``
-    and ``domains`` are its program. Can be pickled, and equals another with the same text."""
+    ``value``, which has the same bytes; ``is_record`` is False then. ``root`` is the tree of types; ``code`` and
+    ``nodes`` are its program. Can be pickled, and equals another with the same text."""
 
     text: str
     is_record: bool
     root: Node = field(repr=False)
     code: npt.NDArray[np.int64] = field(repr=False)
     nodes: list[Node | None] = field(repr=False)
-    domains: list[int] = field(repr=False)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -397,7 +388,7 @@ def parse_schema(text: str) -> Schema:
         root.arrow = _struct(root)
     program = _Program(root)
     code = np.array(program.code, dtype=np.int64)
-    return Schema(text, is_record, program.root, code, program.nodes, program.domains)
+    return Schema(text, is_record, program.root, code, program.nodes)
 
 
 # --- selection --------------------------------------------------------------------------------------------------------
