@@ -121,13 +121,8 @@ class AvroFile:
 
     def _number(self, at: int) -> tuple[int, int]:
         """A long and the offset after it; its own offset if there is none."""
-        value = shift = 0
-        for after, byte in enumerate(self.read(at, at + 10), at + 1):
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1), after
-            shift += 7
-        return 0, at
+        value, size = _varint(self.read(at, at + 10))
+        return (value >> 1) ^ -(value & 1), at + size
 
     def parts(self, size: int) -> tuple[list[int], list[int], int]:
         """The offsets at which parts of about ``size`` bytes begin, the number of the first row of each, and the number
@@ -188,7 +183,7 @@ class AvroFile:
 
 
 def _snappy(packed: memoryview) -> bytes:
-    size = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(_varint(packed)))
+    size, _ = _varint(packed[:5])
     if size > _UNPACKED:
         raise ValueError(f"{size:,} bytes")
     plain = pa.Codec("snappy").decompress(packed[:-4], size, asbytes=True)
@@ -197,9 +192,14 @@ def _snappy(packed: memoryview) -> bytes:
     return bytes(plain)
 
 
-def _varint(packed: memoryview) -> memoryview:
-    """The bytes of the number in front."""
-    return packed[: next((place for place, byte in enumerate(packed[:5], 1) if byte < 0x80), 5)]
+def _varint(data: memoryview) -> tuple[int, int]:
+    """The number at the beginning, without its sign, and its number of bytes; 0 of both if it has no end."""
+    value = 0
+    for place, byte in enumerate(data):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, place + 1
+    return 0, 0
 
 
 def _zstandard(packed: memoryview) -> bytes:

@@ -30,24 +30,8 @@ from cdcwb.formats.containers.avro_schema import (
 from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = [
-    "BEGIN",
-    "BLANK",
-    "DEPTH",
-    "END",
-    "LONG",
-    "LONGEST",
-    "MEMBER",
-    "MOST_BLANK",
-    "MOST_NESTED",
-    "NEGATIVE",
-    "SHORT",
-    "TRAILING",
-    "WIDE",
-    "Bytes",
-    "Ints",
-    "Slots",
-    "unscaled",
-    "walk",
+    "BEGIN", "BLANK", "DEPTH", "END", "LONG", "LONGEST", "MEMBER", "MOST_BLANK", "MOST_NESTED", "NEGATIVE", "SHORT",
+    "TRAILING", "WIDE", "Bytes", "Ints", "Slots", "unscaled", "walk",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]

@@ -42,18 +42,9 @@ from cdcwb.formats.source import open_file
 from cdcwb.model import OffsetUnit
 
 __all__ = [
-    "OF_TABLES",
-    "PARTITION",
-    "CsvRows",
-    "ParquetRows",
-    "Where",
-    "from_arrow",
-    "kafka_columns",
-    "malformed_rows",
-    "messages_of",
-    "topic_partitions",
-    "where_of",
-]
+    "OF_TABLES", "PARTITION", "CsvRows", "ParquetRows", "Where", "from_arrow", "kafka_columns", "malformed_rows",
+    "messages_of", "topic_partitions", "where_of",
+]  # fmt: skip
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -158,15 +149,12 @@ def _bytes(array: pa.Array, name: str) -> pa.BinaryArray:
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    views = getattr(pa.types, "is_binary_view", lambda _: False)
-    return bool(
-        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or views(kind)
-    )
+    is_sized = pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(pa.types.is_binary(kind) or is_sized or pa.types.is_binary_view(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    views = getattr(pa.types, "is_string_view", lambda _: False)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or views(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _texts(array: pa.Array) -> pa.StringArray:

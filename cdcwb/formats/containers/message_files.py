@@ -29,20 +29,9 @@ from cdcwb.formats.source import read_text
 from cdcwb.model import OffsetUnit
 
 __all__ = [
-    "KINDS",
-    "OPTIONS",
-    "SPLIT_SIZE",
-    "Container",
-    "Options",
-    "Part",
-    "chunks",
-    "container_rows",
-    "file_rows",
-    "grouped",
-    "locate",
-    "parts",
-    "read",
-]
+    "KINDS", "OPTIONS", "SPLIT_SIZE", "Container", "Options", "Part", "chunks", "container_rows", "file_rows",
+    "grouped", "locate", "parts", "read",
+]  # fmt: skip
 
 # --- options ----------------------------------------------------------------------------------------------------------
 

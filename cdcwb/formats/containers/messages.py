@@ -18,33 +18,10 @@ from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names, visible
 
 __all__ = [
-    "BATCH",
-    "BYTES",
-    "FACTS",
-    "FILLER",
-    "HEADER",
-    "LONGEST",
-    "MALFORMED",
-    "MESSAGE",
-    "NOTE",
-    "NOT_MESSAGES",
-    "PIECE",
-    "TRUNCATED",
-    "Chunk",
-    "Messages",
-    "Parsed",
-    "Segment",
-    "batches_of",
-    "damage",
-    "fact_columns",
-    "header_facts",
-    "instants",
-    "joined",
-    "key_texts",
-    "shown",
-    "text_of",
-    "time_text",
-]
+    "BATCH", "BYTES", "FACTS", "FILLER", "HEADER", "LONGEST", "MALFORMED", "MESSAGE", "NOTE", "NOT_MESSAGES", "PIECE",
+    "TRUNCATED", "Chunk", "Messages", "Parsed", "Segment", "batches_of", "damage", "fact_columns", "header_facts",
+    "instants", "joined", "key_texts", "shown", "text_of", "time_text",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

@@ -14,20 +14,8 @@ from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 
 __all__ = [
-    "COLUMNS_OF_NAMES",
-    "PLACES",
-    "UNNAMED",
-    "Place",
-    "Settings",
-    "TableName",
-    "Version",
-    "Versions",
-    "from_avro",
-    "from_metadata",
-    "from_names",
-    "name_in",
-    "name_of",
-    "split_name",
+    "COLUMNS_OF_NAMES", "PLACES", "UNNAMED", "Place", "Settings", "TableName", "Version", "Versions", "from_avro",
+    "from_metadata", "from_names", "name_in", "name_of", "split_name",
 ]  # fmt: skip
 
 
