@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.containers.detect import probe
-from cdcwb.formats.containers.message_files import Container, bounds_of, in_parts, locate, parts, read, settled
+from cdcwb.formats.containers.message_files import Container, locate, parts, read
 from cdcwb.formats.containers.messages import Messages
 
 __all__ = [
@@ -97,10 +97,7 @@ def rows(path: str, batch: int = 8192, **options: Any) -> list[Row]:
 def rows_in_parts(container: Container, split_size: int, batch: int = 8192) -> list[Row]:
     """All segments of a container, read part by part."""
     if container.kind == "avro":
-        container = in_parts(container, split_size) if container.starts != [0] else container
-        container = (
-            settled(container, [bounds_of(container, *part) for part in parts(container)]) or container.in_one_part()
-        )
+        container = probe(container.path, {"split_size": max(split_size, 64)})
     found = [
         row
         for start, stop in parts(container, split_size)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.errors import CaptureError
 from cdcwb.formats.containers import messages
 from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.dissector import EVERYTHING, Field
@@ -46,7 +47,7 @@ def dissect(
             continue
         try:
             version = from_avro(text, name, "record")
-        except ValueError:
+        except CaptureError:
             version = Version(name, None, None, [], "record", text)
         version.columns = version.columns if columns is None else listed
         version.schema_id, version.registry_id = name or None, 42 if name == "42" else None

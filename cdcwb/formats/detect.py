@@ -208,7 +208,7 @@ def _avro(path: str, head: bytes) -> str | None:
     from cdcwb.formats.containers import detect
 
     try:
-        schema = json.loads(detect.probe(path, {}).schema or "{}")
+        schema = json.loads(detect.probe(path, {}, _HEAD).schema or "{}")
     except (ValueError, RecursionError) as wrong:
         return f"no format reads this file: its Avro schema is not JSON: {visible(str(wrong), 200)}"
     fields = schema.get("fields") if isinstance(schema, dict) else None

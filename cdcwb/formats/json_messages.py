@@ -5,8 +5,6 @@ messages are its own, what one of them means as an event, and what its fields me
 
 from __future__ import annotations
 
-import json
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,12 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Ints, batch_of, columns_of
-from cdcwb.formats.containers import detect
-from cdcwb.formats.containers.detect import probe_all
-from cdcwb.formats.containers.kafka_rows import Where, messages_of
-from cdcwb.formats.containers.message_files import Container, container_rows, locate, read
+from cdcwb.formats.containers.kafka_rows import Where
+from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
-from cdcwb.formats.dissector import EVERYTHING, Field, Inspection, Piece, Run, RunRows, TableRequest, Wanted, run_here
+from cdcwb.formats.dissector import Field, TableRequest, Wanted
 from cdcwb.formats.inferred import (
     Column,
     Tables,
@@ -37,15 +33,7 @@ from cdcwb.formats.inferred import (
 )  # fmt: skip
 from cdcwb.formats.json_values import EXACT, CutOff
 from cdcwb.formats.messages.connect import message_tree, plain
-from cdcwb.formats.messages.format import (
-    MESSAGE_OPTIONS,
-    MessageFormat,
-    MessagePlan,
-    Task,
-    file_notes,
-    first_pass,
-    given_options,
-)  # fmt: skip
+from cdcwb.formats.messages.format import MESSAGE_OPTIONS, Batches, MessageFormat, MessagePlan, Pass, given_options
 from cdcwb.formats.requests import select
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unused_name
@@ -137,33 +125,24 @@ class JsonMessages(MessageFormat):
         bodies = [_body(value) for value in messages.value.to_pylist() if value is not None]
         return sum(isinstance(body, dict) and self.claims(body) for body in bodies), len(bodies), True
 
-    def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Any:
-        """See :meth:`cdcwb.formats.dissector.Format.plan`."""
-        found = self.probe_all(paths, options.container, run)
-        found, splits, results = first_pass(self._scan_task, found, options.container, run, options.given)
-        plan = self.plan_type(containers=found, splits=splits, given=options.given)
-        plan.detected, plan.notes = container_rows(found, options.container), file_notes(found)
-        plan.facts["bytes"] = sum(one.size for one in found if one.unit == "byte")
-        self.conclude(plan, results, options)
-        return plan
+    def begin(self, options: Options, **plan: Any) -> Any:
+        """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""
+        return self.plan_type(given=options.given, **plan)
 
-    def probe_all(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
-        """What each file is. Raises CaptureError for one that cannot be read."""
-        return probe_all(paths, options, run)
+    def complete(self, plan: Any, options: Options, each: Pass) -> None:
+        """See :meth:`cdcwb.formats.messages.format.MessageFormat.complete`."""
+        self.conclude(plan, each(self._scan_part, options.given), options)
 
-    def _scan_task(self, given: tuple[Task, dict[str, str]]) -> Any:
-        task, own = given
-        return self.scan(
-            (container.path, rows)
-            for container, (_, start, stop) in task
-            for rows in self.rows_of(container, start, stop, own)
-        )
+    def _scan_part(self, batches: Batches, container: Container | None, own: Mapping[str, str]) -> Any:
+        path = "" if container is None else container.path
+        return self.scan((path, rows) for rows in self.rows_of(container, batches, own))
 
     def rows_of(
-        self, container: Container, start: int, stop: int, own: Mapping[str, str]
+        self, container: Container | None, batches: Batches, own: Mapping[str, str]
     ) -> Iterator[list[dict[str, Any]]]:
-        """The events of a part of a container as dictionaries, some at a time; values are not texts yet."""
-        return (self._rows(messages, own, texts=False)[0] for messages in read(container, start, stop))
+        """The events of messages as dictionaries, some at a time; values are not texts yet. The messages are a part of
+        a ``container``, or rows of a topic (None)."""
+        return (self._rows(messages, own, texts=False)[0] for messages, _ in batches)
 
     def scan(self, batches: Iterator[tuple[str, list[dict[str, Any]]]]) -> Any:
         """What a first pass finds in events, of which each batch is of one file: the number of events, and the
@@ -182,21 +161,9 @@ class JsonMessages(MessageFormat):
         tables = merged_tables(one for _, one in found)
         plan.tables = [(schema, name, columns) for (schema, name), columns in tables.items()]
 
-    def plan_of_rows(self, name: str, partitions: list[tuple[str, int]], run: RunRows, options: Options) -> Any:
-        """See :meth:`cdcwb.formats.messages.format.MessageFormat.plan_of_rows`."""
-        plan = self.plan_type(containers=[], splits=[], given=options.given, name=name, partitions=partitions)
-        self.conclude(plan, map(pickle.loads, run(_RowScan(self, partitions, options.given))), options)
-        return plan
-
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
-        """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
-        for some in plan.splits:
-            found = []
-            for index, start, stop in some:
-                container = plan.containers[index]
-                context = {**container.context(start, stop), "options": sorted(plan.given.items())}
-                found.append(Piece((container.path,), json.dumps(context)))
-            yield found
+    def context(self, plan: Plan) -> Any:
+        """The given options of the format."""
+        return sorted(plan.given.items())
 
     def reading(self, plan: Plan) -> Mapping[str, str]:
         """The given options of the format."""
@@ -318,24 +285,11 @@ class JsonMessages(MessageFormat):
 
         return inferred_rows(read, self.table_schema(plan, request), request)
 
-    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """See :meth:`cdcwb.formats.dissector.Format.inspect`."""
-        checked = self.parse_options(options)
-        container = detect.probe(path, checked.container)
-        messages = locate(container, offset)
-        plan = self.make_plan([path], Options(container=checked.container, given=checked.given), run_here)
-        where = Where(path, 0, container.unit)
-        rows = self.events(plan, None, messages, where, EVERYTHING, None).to_pylist()
-        row = next((one for one in reversed(rows) if one["offset"] <= offset and one["length"]), rows[0])
-        event = {name: value for name, value in row.items() if value is not None}
-        start, length = int(messages.offset[0]), int(messages.length[0])
-        if messages.state[0]:
-            raw, reason = messages.source[0].as_py() or b"", messages.reasons.get(0, "")
-            damage = Field(str(row["kind"]), 0, len(raw), raw, None, reason)
-            return Inspection(path, start, length, raw, damage, event, reason)
-        value = messages.value[0].as_py()
-        tree = message_tree(value, {}, self._meaning)
-        return Inspection(path, start, length, value or b"", tree, event, "")
+    def dissected(
+        self, plan: Any, messages: Messages, schema: str | None, event: Mapping[str, Any]
+    ) -> tuple[Field, str]:
+        """See :meth:`cdcwb.formats.messages.format.MessageFormat.dissected`."""
+        return message_tree(messages.value[0].as_py(), {}, self._meaning), ""
 
     def _meaning(self, section: str, name: str, text: str | None, kind: str) -> tuple[str | None, str]:
         path = f"{section}.{name}" if section else name
@@ -350,19 +304,6 @@ def changed_at(milliseconds: int) -> dict[str, Any]:
     except OverflowError:
         detail = f"{milliseconds} ms since 1970 is not in the years 1 to 9999"
         return {"problems": [{"code": str(Problem.TIME_RANGE), "detail": detail}]}
-
-
-@dataclass(frozen=True)
-class _RowScan:
-    """Scans rows of a topic."""
-
-    form: JsonMessages
-    partitions: list[tuple[str, int]]
-    given: dict[str, str]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
-        found = (messages_of(batch, self.partitions)[0] for batch in batches)
-        return pickle.dumps(self.form.scan(("", self.form._rows(one, self.given, texts=False)[0]) for one in found))
 
 
 def _body(value: bytes) -> Any:

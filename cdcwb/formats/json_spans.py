@@ -14,24 +14,9 @@ import numpy.typing as npt
 from cdcwb.formats.kernels import kernel
 
 __all__ = [
-    "ARRAY",
-    "BOOLEAN",
-    "ESCAPED",
-    "EXPECTED",
-    "FULL",
-    "KIND",
-    "LEVELS",
-    "NAME_ESCAPED",
-    "NULL",
-    "NUMBER",
-    "OBJECT",
-    "OPAQUE",
-    "STRING",
-    "TRAILING",
-    "Spans",
-    "spans_of",
-    "utf8_fault",
-]
+    "ARRAY", "BOOLEAN", "ESCAPED", "EXPECTED", "FULL", "KIND", "LEVELS", "NAME_ESCAPED", "NULL", "NUMBER", "OBJECT",
+    "OPAQUE", "STRING", "TRAILING", "Spans", "spans_of", "utf8_fault",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

@@ -7,35 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from cdcwb.formats import json_spans as js
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.json_spans import (
-    ARRAY,
-    BOOLEAN,
-    ESCAPED,
-    EXPECTED,
-    FULL,
-    KIND,
-    NAME_ESCAPED,
-    NULL,
-    NUMBER,
-    OBJECT,
-    OPAQUE,
-    STRING,
-    TRAILING,
-    Spans,
-    spans_of,
-)
 from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
-__all__ = ["MOST_ELEMENTS", "Damage", "Element", "Json", "Parts", "complete_part", "field_tree", "parse"]
+__all__ = ["MOST_ELEMENTS", "Damage", "Element", "Json", "field_tree", "parse"]
 
 
 MOST_ELEMENTS: Final = 250_000
@@ -45,13 +28,13 @@ _SHOWN: Final = 12  # levels that become elements of their own; below, a value i
 _MARK: Final = b"\xef\xbb\xbf"
 _SMALL: Final = 1 << 16  # bytes for which nothing is compiled
 _KINDS: Final = {
-    OBJECT: "object",
-    ARRAY: "array",
-    STRING: "string",
-    ESCAPED: "string",
-    NUMBER: "number",
-    BOOLEAN: "boolean",
-    NULL: "null",
+    js.OBJECT: "object",
+    js.ARRAY: "array",
+    js.STRING: "string",
+    js.ESCAPED: "string",
+    js.NUMBER: "number",
+    js.BOOLEAN: "boolean",
+    js.NULL: "null",
 }
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SPELLED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
@@ -79,15 +62,6 @@ class Element:
     closed: bool = True
     followed: bool = True
 
-    def get(self, name: str) -> Element | None:
-        """The last field of this object with a name, None without one."""
-        return next((child for child in reversed(self.children) if child.name == name), None)
-
-    def string(self, name: str) -> str | None:
-        """The text of the string with that name; None without one."""
-        found = self.get(name)
-        return found.text if found is not None and found.kind == "string" else None
-
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -114,54 +88,43 @@ def parse(data: bytes, commas: bool = False) -> Json:
     edges = np.array([len(_MARK) if data.startswith(_MARK) else 0, len(data)], dtype=np.int64)
     most = min(MOST_ELEMENTS, 1 + sum(data.count(byte) for byte in b":,["))
     with interpreted() if len(data) <= _SMALL else contextlib.nullcontext():
-        spans = spans_of(text, edges, _SHOWN, commas=commas, most=most)
+        spans = js.spans_of(text, edges, _SHOWN, commas=commas, most=most)
     state, at = int(spans.state[0]), int(spans.at[0])
     done = int(spans.done[0]) if len(spans.kind) else 0
     root = _elements(data, spans, done)
-    if not state or state == FULL:
+    if not state or state == js.FULL:
         return Json(root, done if state else len(data), None)
     found = data[at : at + 12].decode("utf-8", "backslashreplace")
-    expected = EXPECTED[state].format(closing=chr(int(spans.closing[0])))
+    expected = js.EXPECTED[state].format(closing=chr(int(spans.closing[0])))
     sentence = f"expected {expected}, found {repr(found) if found else 'the end'} at byte {at}"
     return Json(root, done, Damage(at, sentence))
 
 
-def _elements(data: bytes, spans: Spans, done: int) -> Element | None:
+def _elements(data: bytes, spans: js.Spans, done: int) -> Element | None:
     """The outermost element, from their spans. An element that is open at the damage ends with the parsed text."""
     around: list[Element] = []
     root = None
     columns = (spans.kind, spans.level, spans.name, spans.name_end, spans.start, spans.end, spans.stop)
     for kind, level, begin, behind, first, end, stop in zip(*(one.tolist() for one in columns), strict=True):
-        name = _decoded(data[begin:behind], kind & NAME_ESCAPED) if begin >= 0 else None
+        name = _decoded(data[begin:behind], kind & js.NAME_ESCAPED) if begin >= 0 else None
         del around[level:]
         siblings = around[-1].children if around else []
         start = siblings[-1].stop if siblings else around[-1].inner if around else 0
-        what = kind & KIND
-        if what <= ARRAY and not kind & OPAQUE:
+        what = kind & js.KIND
+        if what <= js.ARRAY and not kind & js.OPAQUE:
             element = Element(_KINDS[what], name, start, first + 1, end - 1, stop, closed=end > first + 1)
             if not element.closed:
                 element.end = element.stop = done
         else:
-            quoted = what in (STRING, ESCAPED)
+            quoted = what in (js.STRING, js.ESCAPED)
             inside = data[first + quoted : end - quoted]
-            held = None if what == NULL else _decoded(inside, what == ESCAPED)
+            held = None if what == js.NULL else _decoded(inside, what == js.ESCAPED)
             element = Element(_KINDS[what], name, start, first + quoted, end - quoted, stop, held)
-        element.followed = not kind & TRAILING
+        element.followed = not kind & js.TRAILING
         siblings.append(element)
         around.append(element)
         root = root or element
-    for element in _all(root):
-        if element.text is None and element.kind in ("object", "array") and element.closed and not element.children:
-            element.end = element.inner
     return root
-
-
-def _all(root: Element | None) -> Iterator[Element]:
-    waiting = [] if root is None else [root]
-    while waiting:
-        element = waiting.pop()
-        yield element
-        waiting += element.children
 
 
 def _decoded(raw: bytes, is_escaped: object) -> str:
@@ -234,39 +197,3 @@ def _field(value: bytes, element: Element, number: int) -> Field:
         tuple(_inside(value, element)) if is_group else (),
         None if element.followed else Problem.JSON_SYNTAX,
     )
-
-
-# --- json cut ---------------------------------------------------------------------------------------------------------
-
-Parts = Mapping[str | None, Any]
-"""The objects inside an object of which a part is useful, by name (None: the items of an array), each with its own."""
-
-_ENDS: Final = re.compile(rb"[ \t\r\n]*[,}\]]")
-_CLOSING: Final = {"object": b"}", "array": b"]"}
-
-
-def complete_part(text: bytes, parts: Parts) -> bytes:
-    """The beginning of a truncated object, up to its last complete field, as a JSON text. A field is left out if its
-    value is or may be incomplete, such as a number at the end. An object or array that is open at the end is left out
-    too, unless it is among the ``parts``, whose complete fields are kept.
-    """
-    element = parse(text, True).root
-    if element is None or element.kind != "object":
-        return b"{}"
-    closing: list[bytes] = []
-    while True:
-        closing.append(_CLOSING[element.kind])
-        last = element.children[-1] if element.children else None
-        inside = None if last is None or last.closed else parts.get(last.name)
-        if last is None or inside is None:
-            break
-        element, parts = last, inside
-    fields = [child for child in element.children if child.closed]
-    if fields and _may_go_on(fields[-1], text):
-        fields.pop()
-    stop = fields[-1].stop if fields else element.inner
-    return text[:stop].rstrip(b" \t\r\n").removesuffix(b",") + b"".join(reversed(closing))
-
-
-def _may_go_on(element: Element, text: bytes) -> bool:
-    return element.kind == "number" and _ENDS.match(text, element.end) is None

@@ -11,17 +11,9 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
-    "EXACT",
-    "MARK",
-    "CutOff",
-    "JsonReader",
-    "as_text",
-    "digits_of",
-    "has_minus_zero",
-    "is_cut_off",
-    "parse_json",
+    "EXACT", "MARK", "CutOff", "JsonReader", "as_text", "digits_of", "has_minus_zero", "is_cut_off", "parse_json",
     "without_trailing_commas",
-]
+]  # fmt: skip
 
 MARK: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark, which may precede a text."""

@@ -1,5 +1,4 @@
-"""Avro containers whose blocks are read in parts: a part finds its first block by the sync marker, and the first pass
-checks that the parts follow each other."""
+"""Avro containers whose blocks are read in parts, which begin where the sizes of all blocks before them show it."""
 
 from __future__ import annotations
 
@@ -14,8 +13,6 @@ import pytest
 from cdcwb.capture import check_capture
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats import get_format
-from cdcwb.formats.containers.detect import probe
-from cdcwb.formats.containers.message_files import bounds_of, parts, settled
 from cdcwb.formats.files import list_files
 from tests.kafka import AFTER, BEFORE, enveloped, metadata, record
 from tests.local import plan_of, read
@@ -82,14 +79,6 @@ def test_no_row_depends_on_the_size_of_splits(format: str, more: tuple[bytes, ..
     assert format == "goldengate-export" or any(version["first_event"]["offset"] > 300 for version in whole[1])
     for size in (300, 20_000):
         assert tables(path, format, split_size=size) == whole
-
-
-def test_a_marker_within_a_block_is_noticed(tmp_path: Path) -> None:
-    for more, is_settled in (((), True), ((b"x" * 5000 + FORGED,), False)):
-        found = probe(str(container("debezium", tmp_path, *more)), {"split_size": 1000})
-        assert len(parts(found)) > 50
-        exact = settled(found, [bounds_of(found, *part) for part in parts(found)])
-        assert (exact is not None) == is_settled
 
 
 @pytest.mark.parametrize("format", MESSAGES)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import MalformedRecordError, TruncatedRecordError
 from cdcwb.formats.arrays import content_of
-from cdcwb.formats.containers.avro_schema import SPANNED, TOP, Node, Schema, restricted
+from cdcwb.formats.containers.avro_schema import NESTED, SPANNED, TOP, Node, Schema, restricted
 from cdcwb.formats.containers.avro_tree import SMALL, Replay, Trouble
 from cdcwb.formats.containers.avro_values import bitmap, leaf_array
 from cdcwb.formats.containers.avro_walk import BEGIN, Bytes, Ints, Slots, walk
@@ -41,8 +40,8 @@ _BYTES: Final = 1 << 23
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """Decoded values. ``column`` has a row for each with the wanted fields; null for a value that is not ``ok``: it is
-    not a value of the schema, or bytes follow it. Fields of a null record are null. ``remarks`` are the errors of
-    values that are null instead, by row (``Decoder.strict`` is false)."""
+    not a value of the schema, or bytes follow it. Fields of a null record are null, unless it is in an array or a map.
+    ``remarks`` are the errors of values that are null instead, by row (``Decoder.strict`` is false)."""
 
     column: pa.StructArray
     ok: Bools
@@ -78,7 +77,6 @@ class Decoder:
         self.strict = strict
         self.root = schema.root if fields is None else restricted(schema.root, fields)
         self.slots = _slots(self.root)
-        self._checked = frozenset(np.concatenate(self.slots).tolist())
 
     @property
     def type(self) -> pa.StructType:
@@ -123,7 +121,22 @@ class Decoder:
 
     def troubles(self, value: bytes, start: int = 0) -> list[Trouble]:
         """The errors of one value, in order."""
-        return Replay(self.schema, value, start, wanted=None if self.fields is None else self._checked).troubles
+        wanted = None if self.fields is None else _instructions(self.schema, self.root)
+        return Replay(self.schema, value, start, wanted=wanted).troubles
+
+
+def _instructions(schema: Schema, root: Node) -> set[int]:
+    """The instructions of a type."""
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.kind in ("record", "entry"):
+            waiting += node.inner
+        elif node.kind != "null" and node.pc not in found:
+            waiting += node.inner
+            found |= {node.pc, int(schema.code[node.pc, 1])} if node.kind in NESTED else {node.pc}
+    return found
 
 
 def _slots(root: Node) -> tuple[Ints, Ints, Ints]:
@@ -132,12 +145,12 @@ def _slots(root: Node) -> tuple[Ints, Ints, Ints]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        waiting += [] if node.kind == "recursive" else node.inner
+        waiting += [] if node.kind in NESTED else node.inner
         if node.kind == "union":
             members.append(node.pc)
         elif node.kind in SPANNED:
             spans.append(node.pc)
-        if node.logical == "decimal" or node.kind not in (*SPANNED, "null", "union", "record", "entry"):
+        if node.logical == "decimal" or node.kind not in (*SPANNED, "null", "union", "record"):
             numbers.append(node.pc)
     return np.array(numbers, np.int64), np.array(members, np.int64), np.array(spans, np.int64)
 
@@ -147,62 +160,43 @@ class _Columns:
     ``remarked``: those with a value that is null because of its error."""
 
     def __init__(self, decoder: Decoder, data: Bytes, starts: Ints, stops: Ints) -> None:
-        self.decoder, self.data = decoder, data
-        schema = decoder.schema
-        self.remarked = np.zeros(len(stops), dtype=np.bool_)
-        self._owners: dict[int, Ints] = {}
-        faults = np.zeros((len(stops), 5), dtype=np.int64)
+        self.decoder, self.data, self.count = decoder, data, len(stops)
+        self.remarked = np.zeros(self.count, dtype=np.bool_)
+        faults = np.zeros((self.count, 5), dtype=np.int64)
         faults[starts > stops, 0] = BEGIN
-        begins = np.minimum(starts, stops)
-        self.counts = np.array([len(stops)])
-        if len(schema.domains) > 1:  # the items are counted first
-            self.counts, faults, _ = walk(schema, data, begins, stops, faults=faults)
-        self.code, ends = schema.code.copy(), []
+        self.code, cells = decoder.schema.code.copy(), self.count + 1
         for column, slots in zip((2, 3, 3), decoder.slots, strict=True):
-            cells = self.counts[schema.code[slots, 4]] + 1
-            ends.append(np.cumsum(cells))
-            self.code[slots, column] = ends[-1] - cells
-        self.numbers = np.zeros(ends[0].max(initial=0), dtype=np.int64)
-        self.members = np.zeros(ends[1].max(initial=0), dtype=np.uint8)
-        self.spans = np.zeros((ends[2].max(initial=0), 2), dtype=np.int32)
+            self.code[slots, column] = np.arange(len(slots)) * cells
+        numbers, members, spans = (len(slots) * cells for slots in decoder.slots)
+        self.numbers = np.zeros(numbers, dtype=np.int64)
+        self.members = np.zeros(members, dtype=np.uint8)
+        self.spans = np.zeros((spans, 2), dtype=np.int32)
         found = Slots(self.code, self.numbers, self.members, self.spans.reshape(-1))
-        walk(schema, data, begins, stops, slots=found, faults=faults)
-        self.spans[ends[2] - 1] = len(data)
+        walk(decoder.schema, data, np.minimum(starts, stops), stops, slots=found, faults=faults)
+        self.spans[self.count :: cells] = len(data)
         self.ok = faults[:, 0] == 0
 
     def column(self, node: Node, present: Bools | None) -> pa.Array:
-        """The values of a type, for each item of its domain; null for those that are not ``present``."""
-        count = int(self.counts[node.domain])
+        """The values of a type; null for those that are not ``present``."""
         if node.kind == "null":
-            return pa.nulls(count)
-        if node.kind in ("record", "entry"):
+            return pa.nulls(self.count)
+        if node.kind == "record":
             children = [self.column(inner, present) for inner in node.inner]
-            return pa.Array.from_buffers(node.arrow, count, [bitmap(present)], children=children)
+            return pa.Array.from_buffers(node.arrow, self.count, [bitmap(present)], children=children)
         number, slot = self.code[node.pc, 2:4].tolist()
         if node.kind == "union":
-            return self._union(node, self.members[slot : slot + count], present)
-        numbers = self.numbers[number : number + count]
-        if node.kind in ("array", "map"):
-            return self._items(node, numbers, present)
-        spans = self.spans[slot : slot + count + 1]
-        if node.kind == "recursive":
-            return self._recursive(node, spans, present)
-        found, wrong = leaf_array(node, self.data, numbers, spans, present)
+            return self._union(node, self.members[slot : slot + self.count], present)
+        spans = self.spans[slot : slot + self.count + 1]
+        if node.kind in NESTED:
+            return self._nested(node, spans, present)
+        found, wrong = leaf_array(node, self.data, self.numbers[number : number + self.count], spans, present)
         if wrong is None:
             return found
-        is_strict = self.decoder.strict or (node.kind == "string" and bool(node.name))  # a key is never null
-        self._fail(node.domain, wrong, is_strict)
-        return found if is_strict else pc.if_else(pa.array(wrong), pa.scalar(None, found.type), found)
-
-    def _fail(self, domain: int, wrong: Bools, is_strict: bool) -> None:
-        """Marks the rows of some items, which have an error."""
-        rows = np.flatnonzero(wrong)
-        while domain:
-            rows, domain = self._owners[domain][rows], self.decoder.schema.domains[domain]
-        if is_strict:
-            self.ok[rows] = False
-        else:
-            self.remarked[rows] = True
+        if self.decoder.strict:
+            self.ok[wrong] = False
+            return found
+        self.remarked[wrong] = True
+        return pc.if_else(pa.array(wrong), pa.scalar(None, found.type), found)
 
     def _union(self, node: Node, members: Bytes, present: Bools | None) -> pa.Array:
         children, valid = [], np.zeros(len(members), dtype=np.bool_)
@@ -215,42 +209,18 @@ class _Columns:
             return pa.Array.from_buffers(node.arrow, len(members), [bitmap(valid)], children=children)
         return children[0] if children else pa.nulls(len(members))
 
-    def _items(self, node: Node, numbers: Ints, present: Bools | None) -> pa.Array:
-        items = node.inner[0]
-        self._owners[items.domain] = np.repeat(np.arange(len(numbers)), numbers)
-        offsets = np.zeros(len(numbers) + 1, dtype=np.int32)
-        np.cumsum(numbers, out=offsets[1:])
-        column = self.column(items, None)
-        if node.kind == "map":
-            column, offsets = _without_repeats(column, offsets)
-        buffers = [bitmap(present), pa.py_buffer(offsets)]
-        return pa.Array.from_buffers(node.arrow, len(numbers), buffers, children=[column])
-
-    def _recursive(self, node: Node, spans: Spans, present: Bools | None) -> pa.Array:
-        """Records inside themselves, one by one: JSON of the texts of their values."""
-        texts: list[str | None] = [None] * (len(spans) - 1)
-        wrong = np.zeros(len(texts), dtype=np.bool_)
-        for row in range(len(texts)) if present is None else np.flatnonzero(present).tolist():
-            if node.domain or self.ok[row]:
-                value = self.data[spans[row, 0] : spans[row, 1]].tobytes()
-                replay = Replay(self.decoder.schema, value, shown=True, node=node.inner[0])
-                wrong[row] = bool(replay.troubles)
-                texts[row] = msgspec.json.encode(replay.value).decode()
-        self._fail(node.domain, wrong, self.decoder.strict)
-        return pa.array([None if bad else text for bad, text in zip(wrong, texts, strict=True)], pa.string())
-
-
-def _without_repeats(entries: pa.StructArray, offsets: Spans) -> tuple[pa.StructArray, Spans]:
-    """The entries of maps without repeated keys: the first place of a key counts, and its last value."""
-    owners = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    codes = entries.field(0).dictionary_encode().indices.to_numpy().astype(np.int64)
-    pairs = owners * (int(codes.max(initial=0)) + 1) + codes
-    last = dict(zip(pairs.tolist(), range(len(pairs)), strict=True))
-    if len(last) == len(pairs):
-        return entries, offsets
-    chosen = np.array(list(last.values()))
-    sizes = np.bincount(owners[chosen], minlength=len(offsets) - 1)
-    return entries.take(pa.array(chosen)), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    def _nested(self, node: Node, spans: Spans, present: Bools | None) -> pa.Array:
+        """Arrays, maps, and records inside themselves, one by one."""
+        values: list[Any] = [None] * self.count
+        for row in np.flatnonzero(self.ok if present is None else self.ok & present).tolist():
+            value = self.data[spans[row, 0] : spans[row, 1]].tobytes()
+            replay = Replay(self.decoder.schema, value, node=node)
+            values[row] = replay.value
+            if replay.is_damaged or (replay.troubles and self.decoder.strict):
+                self.ok[row], values[row] = False, None
+            elif replay.troubles:
+                self.remarked[row] = True
+        return pa.array(values, node.arrow)
 
 
 # --- records and values -----------------------------------------------------------------------------------------------
@@ -261,7 +231,7 @@ def record_ends(schema: Schema, data: bytes, count: int) -> tuple[Ints, Trouble 
     none, with the error of that one. Of values, only what gives their length is checked."""
     edges = np.zeros(count + 1, dtype=np.int64)
     stops = np.full(count, len(data), dtype=np.int64)
-    _, faults, _ = walk(schema, np.frombuffer(data, np.uint8), edges, stops, is_chained=True)
+    faults, _ = walk(schema, np.frombuffer(data, np.uint8), edges, stops, is_chained=True)
     bad = np.flatnonzero(faults[:, 0])
     if not len(bad):
         return edges, None

@@ -121,24 +121,24 @@ class AvroFile:
 
     def _number(self, at: int) -> tuple[int, int]:
         """A long and the offset after it; its own offset if there is none."""
-        value = shift = 0
-        for after, byte in enumerate(self.read(at, at + 10), at + 1):
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1), after
-            shift += 7
-        return 0, at
+        value, size = _varint(self.read(at, at + 10))
+        return (value >> 1) ^ -(value & 1), at + size
 
-    def begin(self, start: int, stop: int) -> int:
-        """The offset of the first block that begins in ``[start, stop)``, inferred from the sync markers there;
-        ``stop`` or more if there is none."""
-        at = max(start, self.first)
-        return self._next_sync(at - _SYNC, stop) if self.is_readable and at < stop else at
+    def parts(self, size: int) -> tuple[list[int], list[int], int]:
+        """The offsets at which parts of about ``size`` bytes begin, the number of the first row of each, and the number
+        of all rows. Reads the sizes of all blocks."""
+        starts, rows, end, count = [0], [0], 0, 0
+        for block in self.blocks(0, self.source.length):
+            if end >= starts[-1] + size:
+                starts.append(end)
+                rows.append(block.row)
+            end, count = block.end, block.row + block.count
+        return starts, rows, count
 
     def blocks(self, start: int, stop: int, row: int = 0) -> Iterator[Block]:
-        """The blocks that begin in ``[start, stop)`` and the stretches of damage between them, in order. ``row``: the
-        number of the first row."""
-        at, length = self.begin(start, stop), self.source.length
+        """The blocks that begin in ``[start, stop)`` and the stretches of damage between them, in order. ``start``: 0,
+        or where a block begins; ``row``: the number of the first row."""
+        at, length = max(start, self.first), self.source.length
         ahead = at
         if not self.is_readable:
             yield Block(row, 1, 0, length, length, self.problem)
@@ -183,7 +183,7 @@ class AvroFile:
 
 
 def _snappy(packed: memoryview) -> bytes:
-    size = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(_varint(packed)))
+    size, _ = _varint(packed[:5])
     if size > _UNPACKED:
         raise ValueError(f"{size:,} bytes")
     plain = pa.Codec("snappy").decompress(packed[:-4], size, asbytes=True)
@@ -192,9 +192,14 @@ def _snappy(packed: memoryview) -> bytes:
     return bytes(plain)
 
 
-def _varint(packed: memoryview) -> memoryview:
-    """The bytes of the number in front."""
-    return packed[: next((place for place, byte in enumerate(packed[:5], 1) if byte < 0x80), 5)]
+def _varint(data: memoryview) -> tuple[int, int]:
+    """The number at the beginning, without its sign, and its number of bytes; 0 of both if it has no end."""
+    value = 0
+    for place, byte in enumerate(data):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, place + 1
+    return 0, 0
 
 
 def _zstandard(packed: memoryview) -> bytes:
@@ -217,8 +222,7 @@ _UNPACK: Final[dict[str, Callable[[memoryview], bytes]]] = {
 
 def _content(schema: Schema, name: str) -> str:
     """The kind of a field, which may be null as well."""
-    node = schema.root.inner[schema.fields.index(name)]
-    return node.others[0].kind if node.kind == "union" and len(node.others) == 1 else node.kind
+    return schema.root.inner[schema.fields.index(name)].without_null.kind
 
 
 def topic_columns(records: Schema | None) -> dict[str, str]:

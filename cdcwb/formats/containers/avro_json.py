@@ -1,4 +1,4 @@
-"""Values that a tool decoded from Avro and printed in Avro's JSON encoding (docs/formats/qlik-kafka.md §9.1).
+"""Values that a tool decoded from Avro and printed in Avro's JSON encoding (docs/formats/qlik-kafka.md §9).
 
 In it a value of a union is an object of one field, the name of its type, and bytes are texts of a character for each
 byte.

@@ -15,7 +15,7 @@ decimal                       decimal128 up to 38 digits, decimal256 up to 76, e
 record, array, map            struct, list, map
 null and one other type       that type
 several types                 struct of ``member0``, ``member1`` …, of which at most one is not null
-a record inside itself        string: JSON of the texts of its values
+a record inside itself        large_string: JSON of the texts of its values
 ============================  ========================================================================================
 """
 
@@ -38,24 +38,21 @@ from cdcwb.formats.options import nearest
 from cdcwb.words import plural, unique_names
 
 __all__ = [
-    "CALL", "COUNT", "FIXED", "JSON", "JUMP", "MARK", "MEMBER", "NEXT", "NUMBER", "OPEN", "RETURN", "RUN", "SPANNED",
+    "CALL", "COUNT", "FIXED", "JUMP", "MEMBER", "NESTED", "NEXT", "NUMBER", "RETURN", "RUN", "SPANNED",
     "TOP", "UNION", "WORD", "Node", "Schema", "parse_schema", "restricted",
 ]  # fmt: skip
 
-SPANNED: Final = ("string", "bytes", "fixed", "recursive")
+NESTED: Final = ("array", "map", "recursive")
+"""Kinds whose values are decoded one by one."""
+
+SPANNED: Final = ("string", "bytes", "fixed", *NESTED)
 """Kinds whose values are spans of the bytes."""
 
 TOP: Final = "value"
 """Name of the only field for a schema that is not a record."""
 
-MARK: Final = b"avro"
-"""Metadata key of Arrow fields that need a mark."""
-
-MEMBER: Final = b"member"
-"""Mark of the fields for the types of a union."""
-
-JSON: Final = b"json"
-"""Mark of a string that is JSON already."""
+MEMBER: Final = {b"avro": b"member"}
+"""The metadata of the fields for the types of a union."""
 
 _MOST_DEPTH: Final = 64  # types inside each other
 _MOST_DIGITS: Final = 1000  # of a decimal; a type with more is read as bytes
@@ -89,8 +86,8 @@ _LOGICAL: Final = {
 @dataclass(eq=False)
 class Node:
     """A type. ``kind`` is that of Avro, ``entry`` (the items of a map: a key and a value), or ``recursive`` (a record
-    inside itself). ``inner`` are the types in it: of the fields, the members, the items. ``pc`` and ``domain``: its
-    instruction in the program, and the array whose items it is in (0: none)."""
+    inside itself). ``inner`` are the types in it: of the fields, the members, the items. ``pc``: its
+    instruction in the program; ``given``: its attributes in the schema."""
 
     kind: str
     arrow: pa.DataType
@@ -104,12 +101,17 @@ class Node:
     inner: list[Node] = field(default_factory=list)
     weight: int = 1
     pc: int = -1
-    domain: int = 0
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def others(self) -> list[Node]:
         """The members of a union that are not null."""
         return [member for member in self.inner if member.kind != "null"]
+
+    @property
+    def without_null(self) -> Node:
+        """The type of the values other than null."""
+        return self.others[0] if self.kind == "union" and len(self.others) == 1 else self
 
     def __str__(self) -> str:
         """The type in a few words."""
@@ -133,7 +135,8 @@ _KEY: Final = Node("string", pa.string(), name="a key")
 class _Parser:
     """One pass through the JSON of a schema, with the named types so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, logical: bool) -> None:
+        self._logical = logical
         self._named: dict[str, Node] = {}
         self._open: set[int] = set()
 
@@ -150,16 +153,16 @@ class _Parser:
         kind = given["type"]
         if kind == "array":
             items = self.type(given.get("items"), space, f"{path}[]", depth + 1)
-            return _sized(Node(kind, pa.list_(_field("item", items)), inner=[items]))
+            return _sized(Node(kind, pa.list_(items.arrow), inner=[items], given=given))
         if kind == "map":
             values = self.type(given.get("values"), space, f"{path}{{}}", depth + 1)
-            arrow = pa.map_(pa.string(), _field("value", values))
+            arrow = pa.map_(pa.string(), values.arrow)
             entry = Node("entry", pa.struct([arrow.key_field, arrow.item_field]), inner=[_KEY, values])
-            return _sized(Node(kind, arrow, inner=[_sized(entry)]))
+            return _sized(Node(kind, arrow, inner=[_sized(entry)], given=given))
         if kind in ("record", "error", "enum", "fixed"):
             return self._defined(given, space, path, depth)
         if isinstance(kind, str) and kind in _ARROW:
-            return _logical(Node(kind, _ARROW[kind]), given, _MOST_DIGITS)
+            return self._with_logical(Node(kind, _ARROW[kind], given=given), _MOST_DIGITS)
         return self.type(kind, space, path, depth + 1)
 
     def _reference(self, name: str, space: str, path: str) -> Node:
@@ -168,7 +171,9 @@ class _Parser:
         found = self._named.get(f"{space}.{name}" if space and "." not in name else name) or self._named.get(name)
         if found is None:
             raise _wrong(path, "a type that is already defined", name)
-        return Node("recursive", pa.string(), name=found.name, inner=[found]) if id(found) in self._open else found
+        return (
+            Node("recursive", pa.large_string(), name=found.name, inner=[found]) if id(found) in self._open else found
+        )
 
     def _defined(self, given: Mapping[str, Any], space: str, path: str, depth: int) -> Node:
         """A record, enum or fixed, which later types may name."""
@@ -182,25 +187,26 @@ class _Parser:
             symbols = given.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
                 raise _wrong(path, "a list of symbols", symbols)
-            node = Node("enum", pa.string(), name=name, symbols=tuple(symbols))
+            node = Node("enum", pa.string(), name=name, symbols=tuple(symbols), given=given)
         elif given["type"] == "fixed":
             size: Any = given.get("size")
             if not _is_whole(size, 0, _MOST_BYTES):
                 raise _wrong(path, "a number of bytes", size)
-            node = Node("fixed", pa.binary(), name=name, size=size)
-            node = _logical(node, given, min(_MOST_DIGITS, math.floor(math.log10(2) * (8 * size - 1))))
+            node = Node("fixed", pa.binary(), name=name, size=size, given=given)
+            node = self._with_logical(node, min(_MOST_DIGITS, math.floor(math.log10(2) * (8 * size - 1))))
         else:
-            return self._record(name, given.get("fields", []), space, path, depth)
+            return self._record(name, given, space, path, depth)
         self._named[name] = node
         return node
 
-    def _record(self, name: str, fields: Any, space: str, path: str, depth: int) -> Node:
+    def _record(self, name: str, given: Mapping[str, Any], space: str, path: str, depth: int) -> Node:
+        fields = given.get("fields", [])
         if not isinstance(fields, list):
             raise _wrong(path, "a list of fields", fields)
         for one in fields:
             if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
                 raise _wrong(path, "a field with a name", one)
-        record = self._named[name] = Node("record", pa.null(), name=name)
+        record = self._named[name] = Node("record", pa.null(), name=name, given=given)
         self._open.add(id(record))
         record.names = unique_names(one["name"] for one in fields)
         for one, label in zip(fields, record.names, strict=True):
@@ -210,49 +216,40 @@ class _Parser:
         record.arrow = _struct(record)
         return _sized(record)
 
+    def _with_logical(self, node: Node, most: int) -> Node:
+        """The node with its logical type, if that fits its type; otherwise it is ignored, as Avro's specification
+        requires. ``most``: digits that a decimal may have."""
+        logical = node.given.get("logicalType") if self._logical else None
+        if logical == "decimal" and node.kind in ("bytes", "fixed"):
+            precision: Any = node.given.get("precision")
+            scale: Any = node.given.get("scale", 0)
+            if _is_whole(precision, 1, most) and _is_whole(scale, 0, precision):
+                node.logical, node.precision, node.scale = logical, precision, scale
+                arrow = pa.decimal128 if precision <= 38 else pa.decimal256
+                node.arrow = pa.string() if precision > 76 else arrow(precision, scale)
+        elif isinstance(logical, str) and _LOGICAL.get(logical, ("", None))[0] == node.kind:
+            node.logical, node.arrow = logical, _LOGICAL[logical][1]
+        return node
+
 
 def _union(members: list[Node]) -> Node:
     union = Node("union", pa.null(), inner=members)
     others = union.others
     if len(others) > 1:
-        mark = {MARK: MEMBER}
-        union.arrow = pa.struct([pa.field(f"member{n}", one.arrow, metadata=mark) for n, one in enumerate(others)])
+        union.arrow = pa.struct([pa.field(f"member{n}", one.arrow, metadata=MEMBER) for n, one in enumerate(others)])
     elif others:
         union.arrow = others[0].arrow
     return union
 
 
 def _struct(record: Node) -> pa.StructType:
-    return pa.struct([_field(name, inner) for name, inner in zip(record.names, record.inner, strict=True)])
-
-
-def _field(name: str, node: Node) -> pa.Field:
-    """A field of the node's type. Nullable in any case: Avro's own nulls are in unions."""
-    inner = node.others if node.kind == "union" else [node]
-    is_json = len(inner) == 1 and inner[0].kind == "recursive"
-    return pa.field(name, node.arrow, metadata={MARK: JSON} if is_json else None)
+    return pa.struct([(name, inner.arrow) for name, inner in zip(record.names, record.inner, strict=True)])
 
 
 def _sized(node: Node) -> Node:
     node.weight = 1 + sum(inner.weight for inner in node.inner)
     if node.weight > _MOST_TYPES:
         raise _wrong("", f"at most {_MOST_TYPES} types, all names written out", "more")
-    return node
-
-
-def _logical(node: Node, given: Mapping[str, Any], most: int) -> Node:
-    """The node with its logical type, if that fits its type; otherwise it is ignored, as Avro's specification requires.
-    ``most``: digits that a decimal may have."""
-    logical = given.get("logicalType")
-    if logical == "decimal" and node.kind in ("bytes", "fixed"):
-        precision: Any = given.get("precision")
-        scale: Any = given.get("scale", 0)
-        if _is_whole(precision, 1, most) and _is_whole(scale, 0, precision):
-            node.logical, node.precision, node.scale = logical, precision, scale
-            arrow = pa.decimal128 if precision <= 38 else pa.decimal256
-            node.arrow = pa.string() if precision > 76 else arrow(precision, scale)
-    elif isinstance(logical, str) and _LOGICAL.get(logical, ("", None))[0] == node.kind:
-        node.logical, node.arrow = logical, _LOGICAL[logical][1]
     return node
 
 
@@ -267,72 +264,74 @@ def _wrong(path: str, expected: str, found: Any) -> CaptureError:
 
 # --- program ----------------------------------------------------------------------------------------------------------
 
-NUMBER, RUN, UNION, COUNT, WORD, FIXED, OPEN, NEXT, CALL, RETURN, JUMP = range(11)
+NUMBER, RUN, UNION, COUNT, WORD, FIXED, NEXT, CALL, RETURN, JUMP = range(10)
 """What an instruction reads: a varint; a length and so many bytes; the number of a member, whose instructions begin at
-that of the following rows; the number of items in a block; a little-endian word; bytes of a fixed number. ``OPEN`` and
-``NEXT`` are around the items of an array, ``CALL`` and ``RETURN`` around a record inside itself."""
+that of the following rows; the number of items in a block; a little-endian word; bytes of a fixed number. ``CALL`` is
+an array, a map or a record inside itself, whose instructions follow those of the schema and end with ``RETURN``;
+``NEXT`` follows an item."""
 
 _READ: Final = {"string": (RUN, 0), "bytes": (RUN, 0), "fixed": (FIXED, 0), "boolean": (WORD, 1), "float": (WORD, 4)}
 _READ["double"] = WORD, 8
 
 
 class _Program:
-    """The instructions of a schema: operation, argument, slot of the number, slot of the span or member, and domain.
-    ``nodes`` are their types; ``domains`` has the outer domain of each domain."""
+    """The instructions of a schema: operation, argument, slot of the number, slot of the span or member. ``nodes`` are
+    their types."""
 
     def __init__(self, root: Node) -> None:
         self.code: list[list[int]] = []
         self.nodes: list[Node | None] = []
-        self.domains = [-1]
-        self._calls: list[tuple[int, Node]] = []
-        self.root = self._emit(root, 0)
-        self._add(RETURN, None, 0)
+        self._calls: list[Node] = []
+        self.root = self._emit(root)
+        self._add(RETURN, None)
         bodies: dict[int, Node] = {}
-        for at, node in self._calls:  # grows
-            record = node.inner[0]
-            if id(record) not in bodies:
-                bodies[id(record)] = self._emit(record, 0)
-                self._add(RETURN, None, 0)
-            node.inner = [bodies[id(record)]]
-            self.code[at][1] = node.inner[0].pc
+        for node in self._calls:  # grows
+            inner = node.inner[0]
+            if node.kind == "recursive" and id(inner) in bodies:
+                node.inner = [bodies[id(inner)]]
+                self.code[node.pc][1] = node.inner[0].pc
+                continue
+            self.code[node.pc][1] = begin = len(self.code)
+            if node.kind != "recursive":
+                self._add(COUNT, node)
+            node.inner = [self._emit(inner)]
+            if node.kind == "recursive":
+                bodies[id(inner)] = node.inner[0]
+            else:
+                self._add(NEXT, node, begin)
+                self.code[begin][1] = len(self.code)
+            self._add(RETURN, None)
 
-    def _add(self, operation: int, node: Node | None, domain: int, argument: int = 0) -> int:
-        self.code.append([operation, argument, -1, -1, domain])
+    def _add(self, operation: int, node: Node | None, argument: int = 0) -> int:
+        self.code.append([operation, argument, -1, -1])
         self.nodes.append(node)
         return len(self.code) - 1
 
-    def _emit(self, given: Node, domain: int) -> Node:
+    def _emit(self, given: Node) -> Node:
         """The instructions of a type at this place of the schema; gives the type with its place."""
         node = copy(given)
-        node.inner, node.pc, node.domain = list(given.inner), len(self.code), domain
+        node.inner, node.pc = list(given.inner), len(self.code)
         if node.kind in ("record", "entry"):
-            node.inner = [self._emit(one, domain) for one in given.inner]
+            node.inner = [self._emit(one) for one in given.inner]
         elif node.kind == "union":
-            self._add(UNION, node, domain, len(node.inner))
-            entries = [self._add(JUMP, None, domain) for _ in node.inner]
+            self._add(UNION, node, len(node.inner))
+            entries = [self._add(JUMP, None) for _ in node.inner]
             ends = []
             for number, entry in enumerate(entries):
                 self.code[entry][1] = len(self.code)
-                node.inner[number] = self._emit(given.inner[number], domain)
+                node.inner[number] = self._emit(given.inner[number])
                 if len(self.code) == self.code[entry][1]:  # null
                     ends.append(entry)
                 elif entry != entries[-1]:
-                    ends.append(self._add(JUMP, None, domain))
+                    ends.append(self._add(JUMP, None))
             for at in ends:
                 self.code[at][1] = len(self.code)
-        elif node.kind in ("array", "map"):
-            self._add(OPEN, node, domain)
-            node.pc = self._add(COUNT, node, domain)
-            self.domains.append(domain)
-            items = len(self.domains) - 1
-            node.inner = [self._emit(given.inner[0], items)]
-            self._add(NEXT, node, items, node.pc)
-            self.code[node.pc][1] = len(self.code)
-        elif node.kind == "recursive":
-            self._calls.append((self._add(CALL, node, domain), node))
+        elif node.kind in NESTED:
+            self._add(CALL, node)
+            self._calls.append(node)
         elif node.kind != "null":
             operation, size = _READ.get(node.kind, (NUMBER, 0))
-            self._add(operation, node, domain, node.size or size)
+            self._add(operation, node, node.size or size)
         return node
 
 
@@ -342,15 +341,16 @@ class _Program:
 @dataclass(frozen=True, eq=False)
 class Schema:
     """A schema from :func:`parse_schema`. A schema that is not a record is read as a record with the only field
-    ``value``, which has the same bytes; ``is_record`` is False then. ``root`` is the tree of types; ``code``, ``nodes``
-    and ``domains`` are its program. Can be pickled, and equals another with the same text."""
+    ``value``, which has the same bytes; ``is_record`` is False then. ``is_logical``: whether logical types count.
+    ``root`` is the tree of types; ``code`` and ``nodes`` are its program. Can be pickled, and equals another with the
+    same text."""
 
     text: str
+    is_logical: bool
     is_record: bool
     root: Node = field(repr=False)
     code: npt.NDArray[np.int64] = field(repr=False)
     nodes: list[Node | None] = field(repr=False)
-    domains: list[int] = field(repr=False)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -363,24 +363,25 @@ class Schema:
         return self.root.arrow
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and self.text == other.text
+        return isinstance(other, Schema) and (self.text, self.is_logical) == (other.text, other.is_logical)
 
     def __hash__(self) -> int:
         return hash(self.text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return parse_schema, (self.text,)
+        return parse_schema, (self.text, self.is_logical)
 
 
 @lru_cache(maxsize=256)
-def parse_schema(text: str) -> Schema:
+def parse_schema(text: str, logical: bool = True) -> Schema:
     """The schema of a JSON text, or of the name of a primitive type. Names may violate the rules of Avro; the name of a
-    field that repeats gets ``#2``, ``#3``. Raises CaptureError with the location of the error."""
+    field that repeats gets ``#2``, ``#3``. Without ``logical``, values are the numbers and bytes that are written.
+    Raises CaptureError with the location of the error."""
     try:
         bare = text.strip("\ufeff \t\r\n")
         given = bare if bare.isidentifier() else json.loads(bare)
         json.dumps(given, ensure_ascii=False).encode()  # fails if a name is not valid Unicode
-        root = _Parser().type(given, "", "", 0)
+        root = _Parser(logical).type(given, "", "", 0)
     except RecursionError:
         raise CaptureError("the Avro schema cannot be read: found too many levels") from None
     except ValueError as error:
@@ -392,7 +393,7 @@ def parse_schema(text: str) -> Schema:
         root.arrow = _struct(root)
     program = _Program(root)
     code = np.array(program.code, dtype=np.int64)
-    return Schema(text, is_record, program.root, code, program.nodes, program.domains)
+    return Schema(text, logical, is_record, program.root, code, program.nodes)
 
 
 # --- selection --------------------------------------------------------------------------------------------------------
@@ -415,8 +416,7 @@ def restricted(root: Node, fields: Iterable[str]) -> Node:
             if not rest:
                 inside[label] = None
                 break
-            node = node.inner[node.names.index(label)]
-            node = node.others[0] if node.kind == "union" and len(node.others) == 1 else node
+            node = node.inner[node.names.index(label)].without_null
             if node.kind != "record":
                 raise OptionError(f"The Avro schema has no field '{name}': {label} is not a record.")
             inner = inside.setdefault(label, {})

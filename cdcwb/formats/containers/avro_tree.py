@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 
 from cdcwb.formats.containers.avro_schema import TOP, Node, Schema
 from cdcwb.formats.containers.avro_values import finding_of, leaf_array, to_text
@@ -66,9 +70,10 @@ class Replay:
     """One value from the events of its walk, in the order of its types.
 
     ``wanted``: the instructions whose values are checked (None: all). ``node``: its type, if it is not that of the
-    schema. ``troubles`` are its errors in order, ``at`` is where the walk ended, ``arrived`` whether that is after the
-    last field; else ``is_stopped``, unless it has too many fields. ``shown``: ``fields`` are the fields of the tree,
-    and ``value`` is the value with every leaf as its text.
+    schema but an array, a map or a record inside itself. ``troubles`` are its errors in order, ``at`` is where the walk
+    ended, ``arrived`` whether that is after the last field; else ``is_stopped``, unless it has too many fields.
+    ``value``: as Arrow takes it for a column, a value with an error null; ``is_damaged``: it cannot be. ``shown``:
+    ``fields`` are the fields of the tree, and ``value`` has every leaf as its text.
     """
 
     def __init__(
@@ -80,7 +85,8 @@ class Replay:
         self.troubles: list[Trouble] = []
         self.fields: list[Field] = []
         self.arrived, self.is_stopped = False, start > len(value)
-        self._nodes, self._shown, self._wanted = schema.nodes, shown, wanted
+        self.is_damaged = self._is_inside = False
+        self._schema, self._nodes, self._shown, self._wanted = schema, schema.nodes, shown, wanted
         self._path: list[str] = []
         self._text: str | None = None  # of the last leaf
         self._raw = b""  # and its bytes
@@ -90,9 +96,11 @@ class Replay:
             self._trouble(Problem.TRUNCATED, sentence, 0)
             return
         data, edges = np.frombuffer(value, np.uint8), np.array([self.at, len(value)], dtype=np.int64)
-        events = np.empty((MOST_FIELDS, 6), dtype=np.int64)
+        self._most = MOST_FIELDS if shown or node is None else max(MOST_FIELDS, 2 * len(value))
+        events = np.empty((self._most, 6), dtype=np.int64)
+        entry = 0 if node is None else int(schema.code[node.pc, 1])
         with interpreted() if shown and len(value) <= SMALL else contextlib.nullcontext():
-            _, faults, count = walk(schema, data, edges[:1], edges[1:], entry=root.pc, events=events)
+            faults, count = walk(schema, data, edges[:1], edges[1:], entry=entry, events=events)
         self._fault = faults[0].tolist()
         self._events = events[:count]
         self._rows = iter(self._events.tolist())
@@ -101,10 +109,11 @@ class Replay:
             self.value = self._parts(root)
             self.arrived = True
         self.is_stopped = self._fault[0] != 0
+        self.is_damaged |= not self.arrived
         if self.arrived:
             self._stop()
         elif not self.troubles and not shown:
-            self._trouble(Problem.VALUE, f"expected valid values, found an error after {MOST_FIELDS} of them", self.at)
+            self._trouble(Problem.VALUE, f"expected valid values, found an error after {self._most} of them", self.at)
 
     def _texts_of(self, data: Bytes) -> Iterator[str | None]:
         """The text of each event's leaf, made column by column."""
@@ -154,7 +163,7 @@ class Replay:
         else:
             limit = f"{LONGEST} bytes" if fault == LONG else "64 bits"
             expected, found = what, f"a number of more than {limit}"
-        if len(self._events) == MOST_FIELDS:
+        if len(self._events) == self._most:
             del self._path[1:]  # it is somewhere after them
         if fault:
             self._trouble(code, f"expected {expected}, found {found}", at)
@@ -212,14 +221,24 @@ class Replay:
             fields = zip(node.names, node.inner, strict=True)
             return {label: self._inside(f".{label}", inner, label) for label, inner in fields}
         if node.kind == "recursive":
-            return self._parts(node.inner[0])
+            return self._recursive(node)
         if node.kind in ("array", "map"):
             return self._blocks(node)
         if node.kind in ("union", "entry"):
             return self._union(node) if node.kind == "union" else self._entry(node)
         return self._value(node, name)
 
-    def _value(self, node: Node, name: str) -> str | None:
+    def _recursive(self, node: Node) -> Any:
+        """A record inside itself: JSON of the texts of its values, unless these are shown or are in such a text."""
+        if self._shown or self._is_inside:
+            return self._parts(node.inner[0])
+        start, self._is_inside = self.at, True
+        self._parts(node.inner[0])
+        self._is_inside = False
+        texts = Replay(self._schema, self.bytes[start : self.at], shown=True, node=node).value
+        return msgspec.json.encode(texts).decode()
+
+    def _value(self, node: Node, name: str) -> Any:
         if node.kind == "null":
             self._text = None
             self._add(name, self.at, self.at, None, str(node))
@@ -231,8 +250,9 @@ class Replay:
         finding = finding_of(node, self._raw, number)
         if finding is not None and (self._wanted is None or place in self._wanted):
             self._trouble(*finding, begin, self._raw.hex() if is_run or node.kind == "fixed" else str(number))
+            self.is_damaged |= bool(node.name) and node.kind == "string"  # a key is never null
         if not self._shown:
-            return None
+            return None if finding is not None else _value_of(node, self._raw, number)
         meaning = str(node)
         if is_run:
             self._add("length", start, middle, str(end - middle), f"bytes of {meaning} that follow")
@@ -251,7 +271,10 @@ class Replay:
         if self._shown:
             self._add("union index", start, end, str(number), f"member {number} of the union: {member}")
         self._text = None
-        return None if member.kind == "null" else self._parts(member)
+        value = None if member.kind == "null" else self._parts(member)
+        if self._shown or len(others := node.others) < 2 or member.kind == "null":
+            return value
+        return {f"member{others.index(member)}": value}
 
     def _entry(self, node: Node) -> tuple[str | None, Any]:
         key = self._value(node.inner[0], "")
@@ -269,7 +292,10 @@ class Replay:
             if number == 0:
                 self._add("end", start, end, "0", "no more items")
                 self._text = None
-                return items if node.kind == "array" else dict(items)
+                if node.kind == "array":
+                    return items
+                entries = dict(items)  # of a key that repeats, the last value counts
+                return entries if self._shown else list(entries.items())
             self._add("block count", start, middle, str(number), "items that follow; negative: their size comes first")
             if number < 0:
                 self._add("block size", middle, end, str(size), "bytes of the items that follow")
@@ -287,8 +313,23 @@ class Replay:
             if number < 0 and size != self.at - end and (self._wanted is None or place in self._wanted):
                 sentence = f"expected a block of {plural(size, 'byte')}, found {plural(self.at - end, 'byte')}"
                 self._trouble(Problem.MALFORMED, sentence, middle)
+                self.is_damaged = True
                 if self._shown:
                     self.fields[mark] = replace(self.fields[mark], meaning=sentence, problem=Problem.MALFORMED)
+
+
+def _value_of(node: Node, raw: bytes, number: int) -> Any:
+    """A leaf as Arrow takes it."""
+    if node.logical == "decimal":
+        value = Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E-{node.scale}")
+        return f"{value:f}" if node.arrow == pa.string() else value
+    if node.kind in ("float", "double"):
+        return struct.unpack("<f" if node.kind == "float" else "<d", raw)[0]
+    if node.kind == "boolean":
+        return bool(number)
+    if node.kind == "enum":
+        return node.symbols[number]
+    return raw.decode() if node.kind == "string" else raw if node.kind in ("bytes", "fixed") else number
 
 
 def _has_text(node: Node) -> bool:

@@ -32,7 +32,7 @@ from pyarrow import types
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import SMALL, content_of, hex_digits, small_numbers
-from cdcwb.formats.containers.avro_schema import JSON, MARK, MEMBER, SPANNED, Node
+from cdcwb.formats.containers.avro_schema import MEMBER, SPANNED, Node
 from cdcwb.formats.containers.avro_walk import Bytes, Ints
 from cdcwb.model import Problem
 from cdcwb.words import plural
@@ -212,6 +212,8 @@ def to_text(array: pa.Array) -> pa.StringArray:
     kind = array.type
     if types.is_string(kind):
         return _based(array)
+    if types.is_large_string(kind):
+        return pc.cast(array, pa.string())
     if types.is_integer(kind):
         return _integers(array)
     if types.is_floating(kind):
@@ -229,7 +231,7 @@ def to_text(array: pa.Array) -> pa.StringArray:
     if types.is_null(kind):
         return pa.nulls(len(array), pa.string())
     if _is_union(kind):
-        return pc.coalesce(*(to_text(array.field(place)) for place in range(kind.num_fields)))
+        return pc.coalesce(*map(to_text, array.flatten()))
     encode = msgspec.json.Encoder().encode
     return pa.array([None if one is None else encode(one).decode() for one in _nested(array)], pa.string())
 
@@ -312,32 +314,28 @@ def _hex(array: pa.Array) -> pa.StringArray:
 
 
 def _is_union(kind: pa.DataType) -> bool:
-    return (
-        types.is_struct(kind) and kind.num_fields > 0 and all((one.metadata or {}).get(MARK) == MEMBER for one in kind)
-    )
+    return types.is_struct(kind) and kind.num_fields > 0 and all(one.metadata == MEMBER for one in kind)
 
 
-def _nested(array: pa.Array, mark: Any = None) -> list[Any]:
+def _nested(array: pa.Array) -> list[Any]:
     """Each value for JSON: lists and dictionaries with a text or None for every value in them."""
     kind = array.type
     if types.is_struct(kind):
-        marks = [(one.metadata or {}).get(MARK) for one in kind]
-        columns = [_nested(array.field(place), mark) for place, mark in enumerate(marks)]
+        columns = [_nested(field) for field in array.flatten()]
         if _is_union(kind):
             return [next((one for one in row if one is not None), None) for row in zip(*columns, strict=True)]
         rows = zip(*columns, strict=True) if columns else [()] * len(array)
         found: list[Any] = [dict(zip(kind.names, row, strict=True)) for row in rows]
     elif types.is_list(kind) or types.is_map(kind):
         is_map = types.is_map(kind)
-        inner = kind.item_field if is_map else kind.value_field
-        items = _nested(array.items if is_map else array.values, (inner.metadata or {}).get(MARK))
+        items = _nested(array.items if is_map else array.values)
         keys = array.keys.to_pylist() if is_map else []
         edges = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1].tolist()
         spans = [slice(*edge) for edge in pairwise(edges)]
         found = [dict(zip(keys[one], items[one], strict=True)) if is_map else items[one] for one in spans]
     else:
         texts = to_text(array).to_pylist()
-        return [text and msgspec.Raw(text.encode()) for text in texts] if mark == JSON else texts
+        return [text and msgspec.Raw(text.encode()) for text in texts] if types.is_large_string(kind) else texts
     return (
         found
         if array.null_count == 0

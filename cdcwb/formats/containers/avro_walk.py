@@ -22,7 +22,6 @@ from cdcwb.formats.containers.avro_schema import (
     JUMP,
     NEXT,
     NUMBER,
-    OPEN,
     RUN,
     UNION,
     WORD,
@@ -31,25 +30,8 @@ from cdcwb.formats.containers.avro_schema import (
 from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = [
-    "BEGIN",
-    "BLANK",
-    "DEPTH",
-    "END",
-    "LONG",
-    "LONGEST",
-    "MEMBER",
-    "MOST_BLANK",
-    "MOST_NESTED",
-    "NEGATIVE",
-    "SHORT",
-    "SIZE",
-    "TRAILING",
-    "WIDE",
-    "Bytes",
-    "Ints",
-    "Slots",
-    "unscaled",
-    "walk",
+    "BEGIN", "BLANK", "DEPTH", "END", "LONG", "LONGEST", "MEMBER", "MOST_BLANK", "MOST_NESTED", "NEGATIVE", "SHORT",
+    "TRAILING", "WIDE", "Bytes", "Ints", "Slots", "unscaled", "walk",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -63,7 +45,7 @@ MOST_NESTED: Final = 64
 MOST_BLANK: Final = 16
 """Maximum items without bytes (null, an empty record) in one value, whose count has no other limit."""
 
-END, LONG, WIDE, NEGATIVE, SHORT, MEMBER, BLANK, DEPTH, TRAILING, BEGIN, SIZE = range(1, 12)
+END, LONG, WIDE, NEGATIVE, SHORT, MEMBER, BLANK, DEPTH, TRAILING, BEGIN = range(1, 11)
 """The errors of a value."""
 
 LONGEST: Final = 10
@@ -110,29 +92,24 @@ def unscaled(data: Bytes, start: Int, end: Int) -> Int:
 
 @kernel
 def _walk(
-    data: Bytes, starts: Ints, stops: Ints, is_chained: Int, code: Ints, entry: Int, index: Ints, numbers: Ints,
-    members: Bytes, spans: npt.NDArray[np.int32], faults: Ints, events: Ints | None, frames: Ints,
+    data: Bytes, starts: Ints, stops: Ints, is_chained: Int, code: Ints, entry: Int, numbers: Ints, members: Bytes,
+    spans: npt.NDArray[np.int32], faults: Ints, events: Ints | None, frames: Ints,
 ) -> Int:  # fmt: skip
     """Walks over values ``[starts, stops)``, or over values that follow each other (``is_chained``), whose starts it
     writes. Values with an error already are left out. Gives the number of events.
 
-    ``index``: the next item of each domain, which are the values and the items of each array. ``numbers``, ``members``
-    of unions and ``spans`` get what is read for a slot and an item of its domain. ``faults`` get for each value its
-    error: what, the instruction, the offset, the number found, and what is left. ``events`` get what one value consists
-    of, in order: instruction, start, end of the length, end, number, size of the block. ``frames`` are the levels: OPEN
-    or CALL, the items left in the block, its count, its size, its start, the start of the item, the items so far; after
-    them is a copy of the index.
+    ``numbers``, ``members`` of unions and ``spans`` get what is read for a slot and a value. ``faults`` get for each
+    value its error: what, the instruction, the offset, the number found, and what is left. ``events`` get what one
+    value consists of, in order: instruction, start, end of the length, end, number, size of the block. ``frames`` are
+    the levels: the CALL, the items left in the block, its start, the start of the item.
     """
     count = 0
     for row in range(len(stops)):
         if faults[row, 0]:
             continue
-        index[0] = row
-        for domain in range(len(index)):
-            frames[MOST_NESTED + domain, 0] = index[domain]
         at: Int = starts[row]
         stop: Int = stops[row]
-        here, top, blank, fault, soft = entry, 0, MOST_BLANK, 0, 0
+        here, top, blank, fault = entry, 1, MOST_BLANK, 0
         number: Int = np.int64(0)
         size = first = middle = number
         while True:
@@ -140,7 +117,7 @@ def _walk(
             if operation == JUMP:
                 here = code[here, 1]
                 continue
-            slot, item, first = code[here, 3], index[code[here, 4]], at
+            slot, first = code[here, 3], at
             if operation <= COUNT:
                 if at < stop and data[at] < 128:
                     bits = np.int64(data[at])
@@ -157,10 +134,10 @@ def _walk(
                     break
                 after = code[here + 1 + number, 1]
                 if slot >= 0:
-                    members[slot + item] = number
+                    members[slot + row] = number
             elif operation == NUMBER:
                 if code[here, 2] >= 0:
-                    numbers[code[here, 2] + item] = number
+                    numbers[code[here, 2] + row] = number
             elif operation in (RUN, FIXED, WORD):
                 size = number if operation == RUN else code[here, 1]
                 if size < 0:
@@ -173,13 +150,13 @@ def _walk(
                 if operation == WORD:
                     number = _word(data, middle, size)
                     if code[here, 2] >= 0:
-                        numbers[code[here, 2] + item] = number
+                        numbers[code[here, 2] + row] = number
                 else:
                     if slot >= 0:
-                        spans[2 * (slot + item)] = middle
-                        spans[2 * (slot + item) + 1] = at
+                        spans[2 * (slot + row)] = middle
+                        spans[2 * (slot + row) + 1] = at
                     if code[here, 2] >= 0:
-                        numbers[code[here, 2] + item] = unscaled(data, middle, at)
+                        numbers[code[here, 2] + row] = unscaled(data, middle, at)
             elif operation == COUNT:
                 size = np.int64(0)
                 if number < 0:
@@ -188,49 +165,38 @@ def _walk(
                         fault, first, size = -at, middle, 1
                         break
                 frames[top - 1, 1] = ~number if number < 0 else number - 1
-                frames[top - 1, 2] = number
-                frames[top - 1, 3] = size
-                frames[top - 1, 4] = frames[top - 1, 5] = at
+                frames[top - 1, 3] = at
                 if number == 0:
-                    top -= 1
                     after = code[here, 1]
-                    if code[here, 2] >= 0:
-                        numbers[code[here, 2] + item] = frames[top, 6]
-            elif operation in (OPEN, CALL):
-                if top + 1 >= MOST_NESTED:
+            elif operation == CALL:
+                if top == MOST_NESTED:
                     fault = DEPTH
                     break
                 frames[top, 0] = here
-                frames[top, 5] = at
-                frames[top, 6] = 0
+                frames[top, 2] = at
                 top += 1
-                here = after if operation == OPEN else code[here, 1]
+                here = code[here, 1]
                 continue
             elif operation == NEXT:
-                if at == frames[top - 1, 5]:
+                if at == frames[top - 1, 3]:
                     blank -= 1
                     if blank < 0:
                         fault = BLANK
                         break
-                frames[top - 1, 6] += 1
-                index[code[here, 4]] += 1
                 here = code[here, 1]
                 if frames[top - 1, 1]:
                     frames[top - 1, 1] -= 1
-                    frames[top - 1, 5] = at
+                    frames[top - 1, 3] = at
                     here += 1
-                elif frames[top - 1, 2] < 0 and frames[top - 1, 3] != at - frames[top - 1, 4] and code[here, 2] >= 0:
-                    soft = SIZE
                 continue
             else:  # RETURN
+                top -= 1
                 if top == 0:
                     break
-                top -= 1
                 here = frames[top, 0]
                 if code[here, 3] >= 0:
-                    item = code[here, 3] + index[code[here, 4]]
-                    spans[2 * item] = frames[top, 5]
-                    spans[2 * item + 1] = at
+                    spans[2 * (code[here, 3] + row)] = frames[top, 2]
+                    spans[2 * (code[here, 3] + row) + 1] = at
                 here += 1
                 continue
             if events is not None and count < len(events):
@@ -244,13 +210,9 @@ def _walk(
                 starts[row + 1] = at
             elif at < stop:
                 fault, number = TRAILING, stop - at
-            else:
-                fault = soft
         if fault:
             faults[row, 0], faults[row, 1], faults[row, 2] = fault, here, first
             faults[row, 3], faults[row, 4] = number, size
-            for domain in range(len(index)):
-                index[domain] = frames[MOST_NESTED + domain, 0]
             if is_chained:
                 break
     return count
@@ -268,14 +230,11 @@ class Slots(NamedTuple):
 def walk(
     schema: Schema, data: Bytes, starts: Ints, stops: Ints, *, slots: Slots | None = None, faults: Ints | None = None,
     events: Ints | None = None, entry: int = 0, is_chained: bool = False,
-) -> tuple[Ints, Ints, int]:  # fmt: skip
-    """Runs :func:`_walk`; gives the number of items of each domain, the errors, and the number of events."""
+) -> tuple[Ints, int]:  # fmt: skip
+    """Runs :func:`_walk`; gives the errors, and the number of events."""
     nothing = np.empty(0, dtype=np.int64)
     code, *found = slots or (schema.code, nothing, nothing.astype(np.uint8), nothing.astype(np.int32))
-    index = np.zeros(len(schema.domains), dtype=np.int64)
     faults = np.zeros((len(stops), 5), dtype=np.int64) if faults is None else faults
-    frames = np.empty((MOST_NESTED + len(index), 7), dtype=np.int64)
-    arrays: Any = (index, *found, faults, events, frames)
+    arrays: Any = (*found, faults, events, np.empty((MOST_NESTED, 4), dtype=np.int64))
     count = _walk(read_only(data), starts, stops, int(is_chained), code, entry, *arrays)
-    index[0] = len(stops)
-    return index, faults, int(count)
+    return faults, int(count)

@@ -51,24 +51,9 @@ from cdcwb.formats.containers.messages import (
 from cdcwb.formats.files import Source
 
 __all__ = [
-    "BOM",
-    "NO_HEADERS",
-    "NULL",
-    "TAIL",
-    "TOKENS",
-    "Layout",
-    "escaped",
-    "header_pairs",
-    "is_comment",
-    "is_document",
-    "is_note",
-    "line_holding",
-    "newlines",
-    "parse",
-    "read_lines",
-    "remark",
-    "unescaped",
-]
+    "BOM", "NO_HEADERS", "NULL", "TAIL", "TOKENS", "Layout", "escaped", "header_pairs", "is_comment", "is_document",
+    "is_note", "line_holding", "newlines", "parse", "read_lines", "remark", "unescaped",
+]  # fmt: skip
 
 # --- notes ------------------------------------------------------------------------------------------------------------
 

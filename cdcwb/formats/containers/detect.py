@@ -41,7 +41,7 @@ from cdcwb.formats.containers.envelopes import (
     printed_record,
 )
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
-from cdcwb.formats.containers.message_files import Container, Options, chunks, in_parts
+from cdcwb.formats.containers.message_files import Container, Options, chunks
 from cdcwb.formats.containers.messages import LONGEST, MESSAGE, batches_of
 from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import Source, compression_of, open_source
@@ -112,7 +112,7 @@ def _probe(source: Source, options: Options, is_whole: bool) -> Container:
     head = source.read(0, _HEAD).tobytes()
     kind = options.container
     if kind == "avro" or (kind is None and head.startswith(MAGIC)):
-        return _avro(source, options.split_size)
+        return _avro(source, options.split_size, is_whole)
     if kind == "parquet" or (kind is None and head.startswith(b"PAR1")):
         return _parquet(source)
     if kind == "csv" or (kind is None and _delimiter(head) is not None):
@@ -124,24 +124,27 @@ def _probe(source: Source, options: Options, is_whole: bool) -> Container:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _avro(source: Source, split_size: int) -> Container:
+def _avro(source: Source, split_size: int, is_whole: bool) -> Container:
     file = AvroFile(source)
     topic = topic_columns(file.records)
     evidence = f"begins with Obj and 1; its blocks have the codec {file.codec}"
     evidence += f"; its records are rows of a topic ({', '.join(topic)})" if topic else "; its records are the messages"
     settings = {"codec": file.codec, "records": "topic" if topic else "messages"}
-    found = Container(
+    size = split_size if source.compression is None else source.size
+    starts, rows, count = file.parts(size) if is_whole else ([0], [0], None)
+    return Container(
         source.path,
         "avro",
         "row",
         source.size,
+        count,
         problem=file.problem,
         settings=settings if file.is_readable else {},
         evidence=evidence if file.is_readable else "begins with Obj",
         schema=None if topic or not file.is_readable else file.schema,
+        starts=starts,
+        rows=rows,
     )
-    is_cut = source.compression is None and file.is_readable
-    return in_parts(found, split_size) if is_cut else found.in_one_part()
 
 
 def _parquet(source: Source) -> Container:

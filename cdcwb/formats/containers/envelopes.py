@@ -20,17 +20,9 @@ import msgspec
 from cdcwb.formats.containers.messages import MALFORMED, MESSAGE, Parsed, header_facts, shown, text_of, time_text
 
 __all__ = [
-    "BINARY",
-    "DECODERS",
-    "PRINTED",
-    "TIME_TYPES",
-    "begins_message",
-    "is_binary",
-    "is_record",
-    "payload_of",
-    "printed_record",
-    "unwrap",
-]
+    "BINARY", "DECODERS", "PRINTED", "TIME_TYPES", "begins_message", "is_binary", "is_record", "payload_of",
+    "printed_record", "unwrap",
+]  # fmt: skip
 
 # --- encodings --------------------------------------------------------------------------------------------------------
 

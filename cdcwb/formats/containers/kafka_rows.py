@@ -42,19 +42,9 @@ from cdcwb.formats.source import open_file
 from cdcwb.model import OffsetUnit
 
 __all__ = [
-    "OF_TABLES",
-    "PARTITION",
-    "CsvRows",
-    "ParquetRows",
-    "Where",
-    "by_partition",
-    "from_arrow",
-    "kafka_columns",
-    "malformed_rows",
-    "messages_of",
-    "topic_partitions",
-    "where_of",
-]
+    "OF_TABLES", "PARTITION", "CsvRows", "ParquetRows", "Where", "from_arrow", "kafka_columns", "malformed_rows",
+    "messages_of", "topic_partitions", "where_of",
+]  # fmt: skip
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -159,15 +149,12 @@ def _bytes(array: pa.Array, name: str) -> pa.BinaryArray:
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    views = getattr(pa.types, "is_binary_view", lambda _: False)
-    return bool(
-        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or views(kind)
-    )
+    is_sized = pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(pa.types.is_binary(kind) or is_sized or pa.types.is_binary_view(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    views = getattr(pa.types, "is_string_view", lambda _: False)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or views(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _texts(array: pa.Array) -> pa.StringArray:
@@ -493,22 +480,6 @@ def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]]) ->
         if name in names:
             index[(codes == names.index(name)) & (numbers == number)] = at
     return dataclasses.replace(messages, offset=offset.to_numpy(zero_copy_only=False)), index
-
-
-def by_partition(
-    batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]], name: str
-) -> Iterator[tuple[Messages, tuple[str, int, str]]]:
-    """The messages of some rows, those of each topic and partition together: with their file, its index and the unit of
-    places."""
-    messages, index = messages_of(batch, partitions)
-    if isinstance(index, int):
-        yield messages, (name, index, str(OffsetUnit.ROW))
-        return
-    numbers = np.unique(index).tolist()
-    for number in numbers:
-        some = messages if len(numbers) == 1 else messages_of(batch.filter(pa.array(index == number)), partitions)[0]
-        topic, partition = partitions[number]
-        yield some, (f"{topic}-{partition}", number, str(OffsetUnit.MESSAGE))
 
 
 def where_of(batch: pa.RecordBatch, index: Ints | int, name: str) -> Where:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats import options as opt
@@ -29,24 +29,9 @@ from cdcwb.formats.source import read_text
 from cdcwb.model import OffsetUnit
 
 __all__ = [
-    "KINDS",
-    "OPTIONS",
-    "SPLIT_SIZE",
-    "Bounds",
-    "Container",
-    "Options",
-    "Part",
-    "bounds_of",
-    "chunks",
-    "container_rows",
-    "file_rows",
-    "grouped",
-    "in_parts",
-    "locate",
-    "parts",
-    "read",
-    "settled",
-]
+    "KINDS", "OPTIONS", "SPLIT_SIZE", "Container", "Options", "Part", "chunks", "container_rows", "file_rows",
+    "grouped", "locate", "parts", "read",
+]  # fmt: skip
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
@@ -114,8 +99,6 @@ class Container:
     why, in a sentence. ``schema`` is the text of the Avro schema that the values are written with: the one in the file
     itself, or an option's for :data:`~cdcwb.formats.containers.avro_json.AVRO_JSON`.
     ``starts`` are the bytes at which the parts of an Avro container begin, ``rows`` the numbers of their first rows.
-    Both are known after the first pass, as ``count`` is; until then parts begin at any byte, and rows have provisional
-    numbers, whose order is the same.
     """
 
     path: str
@@ -141,14 +124,6 @@ class Container:
         """How its lines or documents are read."""
         return Layout.from_settings(self.settings)
 
-    def row(self, number: int) -> int:
-        """The number of a row of an Avro container from its provisional one; of another container the same number."""
-        return self.rows[number // _ROWS] + number % _ROWS if self.kind == "avro" else number
-
-    def in_one_part(self) -> Container:
-        """The same Avro container to be read in one part."""
-        return replace(self, starts=[0], rows=[0])
-
     def context(self, start: int, stop: int) -> dict[str, Any]:
         """Everything that the messages of a part depend on, besides the bytes of the file."""
         first = [row for at, row in zip(self.starts, self.rows, strict=True) if at == start][-1:]
@@ -157,15 +132,6 @@ class Container:
     def open(self) -> Source:
         """The bytes of the file."""
         return open_source(self.path, "binary", size=self.size)
-
-
-_ROWS: Final = 1 << 40  # no part has more
-
-
-def in_parts(container: Container, split_size: int) -> Container:
-    """The same Avro container in parts of ``split_size`` bytes, for the first pass."""
-    starts = list(range(0, container.size, split_size))
-    return replace(container, starts=starts, rows=[part * _ROWS for part in range(len(starts))])
 
 
 def parts(container: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
@@ -202,39 +168,6 @@ def _cut(groups: list[tuple[int, int]], count: int, split_size: int) -> list[tup
     if not starts:
         return [(0, count)] if count else []
     return [(start, stop) for start, stop in zip(starts, [*starts[1:], count], strict=True) if start < stop]
-
-
-class Bounds(NamedTuple):
-    """Of a part of an Avro container: where its first block begins, where its last one ends, and its rows."""
-
-    begin: int
-    end: int
-    rows: int
-
-
-def bounds_of(container: Container, start: int, stop: int) -> Bounds:
-    """The bounds of a part, found by a walk along its blocks."""
-    with container.open() as source:
-        file = AvroFile(source)
-        begin = end = file.begin(start, stop)
-        rows = 0
-        for block in file.blocks(start, stop):
-            end, rows = block.end, block.row + block.count
-    return Bounds(begin, end, rows)
-
-
-def settled(container: Container, found: Sequence[Bounds]) -> Container | None:
-    """An Avro container with the starts and rows that the first pass found; None if a part did not begin at the end of
-    the one before, since a block has the sync marker in it."""
-    starts, rows, count = [], [], 0
-    at = found[0].begin if found else 0
-    for one, (_, stop) in zip(found, parts(container), strict=True):
-        if min(one.begin, stop) != min(at, stop):
-            return None
-        starts.append(at)
-        rows.append(count)
-        at, count = max(at, one.end), count + one.rows
-    return replace(container, starts=starts, rows=rows, count=count)
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------

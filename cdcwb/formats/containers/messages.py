@@ -18,33 +18,10 @@ from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names, visible
 
 __all__ = [
-    "BATCH",
-    "BYTES",
-    "FACTS",
-    "FILLER",
-    "HEADER",
-    "LONGEST",
-    "MALFORMED",
-    "MESSAGE",
-    "NOTE",
-    "NOT_MESSAGES",
-    "PIECE",
-    "TRUNCATED",
-    "Chunk",
-    "Messages",
-    "Parsed",
-    "Segment",
-    "batches_of",
-    "damage",
-    "fact_columns",
-    "header_facts",
-    "instants",
-    "joined",
-    "key_texts",
-    "shown",
-    "text_of",
-    "time_text",
-]
+    "BATCH", "BYTES", "FACTS", "FILLER", "HEADER", "LONGEST", "MALFORMED", "MESSAGE", "NOTE", "NOT_MESSAGES", "PIECE",
+    "TRUNCATED", "Chunk", "Messages", "Parsed", "Segment", "batches_of", "damage", "fact_columns", "header_facts",
+    "instants", "joined", "key_texts", "shown", "text_of", "time_text",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -113,13 +90,18 @@ class Messages:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def cut_off(self, number: int) -> str:
-        """That the JSON message of this number is cut off, and where."""
-        end = int(self.offset[number] + self.length[number])
-        place = f"offset {end}"
-        if len(self.source[number].as_py() or b"") != self.length[number]:  # a row, or a piece of a message
-            place = f"byte {len(self.value[number].as_py() or b'')} of the message"
-        return f"the JSON message is cut off at {place}; only its complete fields are shown"
+    def head(self, count: int) -> Messages:
+        """The first segments, at most so many."""
+        return Messages(
+            self.offset[:count],
+            self.length[:count],
+            self.state[:count],
+            {at: reason for at, reason in self.reasons.items() if at < count},
+            self.value[:count],
+            self.key[:count],
+            self.source[:count],
+            {name: texts[:count] for name, texts in self.facts.items()},
+        )
 
     def cuts(self, number: int, places: Sequence[int]) -> list[int]:
         """Where in the file the parts of a message begin, and its end: at ``places``, bytes of its value, if the value

@@ -12,10 +12,10 @@ from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.debezium.events import FORMAT, Reading, events_of
-from cdcwb.formats.debezium.inspect import inspect_record
-from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, messages_found, pieces_of
+from cdcwb.formats.debezium.inspect import dissect
+from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, complete, context_of, messages_found
 from cdcwb.formats.debezium.table import typed_rows, typed_schema
-from cdcwb.formats.dissector import TableRequest, Wanted
+from cdcwb.formats.dissector import Field, TableRequest, Wanted
 from cdcwb.formats.messages.format import MessageFormat
 from cdcwb.formats.requests import FROM_EVENTS, images_of, select
 from cdcwb.model import Kind
@@ -32,17 +32,19 @@ class Debezium(MessageFormat):
     of_tables: frozenset[str] | None = OF_TABLES | {"key"}
     plan_type, options_type = Plan, Options
 
-    pieces = staticmethod(pieces_of)
     count = staticmethod(messages_found)
-    make_plan = staticmethod(make_plan)
-    plan_of_rows = staticmethod(make_row_plan)
-    inspect_record = staticmethod(inspect_record)
+    complete = staticmethod(complete)
+    context = staticmethod(context_of)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; a registry has to exist."""
         registry = Options.parse(options).registry
         if registry:
             read_registry(registry, ())
+
+    def begin(self, options: Options, **plan: Any) -> Plan:
+        """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""
+        return Plan(unavailable=options.unavailable, **plan)
 
     def reading(self, plan: Plan) -> Reading:
         """Schemas and versions."""
@@ -69,3 +71,11 @@ class Debezium(MessageFormat):
         )
         for events in select(self.events(plan, reading, messages, where, wanted, schema), wanted):
             yield typed_rows(events, plan.versions, request)
+
+    def dissected(
+        self, plan: Plan, messages: Messages, schema: str | None, event: Mapping[str, Any]
+    ) -> tuple[Field, str]:
+        """See :func:`cdcwb.formats.debezium.inspect.dissect`."""
+        version = event.get("table_version")
+        note = "" if version is None else f"decoded with table version {version}"
+        return dissect(messages.value[0].as_py(), plan.schemas, schema, event), note

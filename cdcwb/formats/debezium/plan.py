@@ -4,21 +4,16 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.containers import kafka_rows, message_files
-from cdcwb.formats.containers.detect import probe_all
-from cdcwb.formats.containers.kafka_rows import messages_of
-from cdcwb.formats.containers.message_files import Container, container_rows, grouped
+from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
@@ -34,21 +29,12 @@ from cdcwb.formats.debezium.table import (
     shape_of,
 )
 from cdcwb.formats.debezium.values import document_of, without_value
-from cdcwb.formats.dissector import Piece, Run, RunRows, detected_row
+from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.messages.connect import Body, Schemas, Type, bodies_of, framed_id, plain
-from cdcwb.formats.messages.format import (
-    MESSAGE_OPTIONS,
-    MessagePlan,
-    TableColumn,
-    Task,
-    file_notes,
-    first_pass,
-    given_options,
-    plan_tasks,
-)
+from cdcwb.formats.messages.format import MESSAGE_OPTIONS, Batches, MessagePlan, Pass, TableColumn, given_options
 from cdcwb.words import count, plural
 
-__all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "messages_found", "pieces_of"]
+__all__ = ["OPTIONS", "Options", "Plan", "complete", "context_of", "messages_found"]
 
 OPTIONS: Final[dict[str, str]] = {
     **MESSAGE_OPTIONS,
@@ -173,7 +159,7 @@ class _Scan:
         return sum(number for (kind, name), number in self.counts.items() if kind == what and name in names)
 
 
-def _scan(batches: Iterable[tuple[Messages, Any]], reading: Reading) -> _Scan:
+def _scan(batches: Batches, reading: Reading) -> _Scan:
     found = _Scan()
     for messages, index in batches:
         values = envelopes_of(messages.value, reading.schemas, {}, reading.bare)
@@ -308,63 +294,26 @@ def _ids(*arrays: pa.BinaryArray) -> set[int]:
     return {number for number in map(framed_id, heads) if number is not None}
 
 
-def _ids_of_task(task: Task) -> set[int]:
-    batches = (read for one, (_, start, stop) in task for read in message_files.read(one, start, stop))
-    return set().union(*(_ids(messages.value, messages.key) for messages in batches))
+def ids_found(batches: Batches, container: Container | None, given: None) -> set[int]:
+    """The ids of schemas that values and keys name."""
+    return set().union(*(_ids(messages.value, messages.key) for messages, _ in batches))
 
 
-def _scan_task(given: tuple[Task, dict[int, str], str]) -> _Scan:
-    (task, schemas, unavailable), whole = given, _Scan()
-    for container, (index, start, stop) in task:
-        batches = ((messages, index) for messages in message_files.read(container, start, stop))
-        whole.add(_scan(batches, Reading(Schemas(schemas), Versions(()), unavailable, container.schema)))
-    return whole
+def scanned(batches: Batches, container: Container | None, given: tuple[dict[int, str], str]) -> _Scan:
+    """What some messages show; they are read with the schemas and the placeholder that are ``given``."""
+    schemas, unavailable = given
+    bare = None if container is None else container.schema
+    return _scan(batches, Reading(Schemas(schemas), Versions(()), unavailable, bare))
 
 
-def make_plan(paths: Sequence[str], options: Options, run: Run) -> Plan:
-    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks. Raises
-    CaptureError for files that cannot be read."""
-    found, schemas = probe_all(paths, options.container, run), {}
+def complete(plan: Plan, options: Options, each: Pass) -> None:
+    """Adds to a plan the schemas of the registry, and what the messages show."""
     if options.registry:
-        tasks = plan_tasks(found, grouped(found, message_files.Options.parse(options.container).split_size))
-        schemas = read_registry(options.registry, sorted(set().union(*run(_ids_of_task, tasks))))
-    found, splits, results = first_pass(_scan_task, found, options.container, run, schemas, options.unavailable)
-    plan = Plan(containers=found, splits=splits, schemas=schemas, unavailable=options.unavailable)
+        plan.schemas = read_registry(options.registry, sorted(set().union(*each(ids_found, None))))
     whole = _Scan()
-    for one in results:
+    for one in each(scanned, (plan.schemas, plan.unavailable)):
         whole.add(one)
-    plan.detected, plan.notes = container_rows(found, options.container), file_notes(found)
     _conclude(plan, whole, options)
-    return plan
-
-
-def make_row_plan(name: str, partitions: list[tuple[str, int]], run: RunRows, options: Options) -> Plan:
-    """The plan of rows of these topics and partitions."""
-    plan = Plan(containers=[], splits=[], unavailable=options.unavailable, name=name, partitions=partitions)
-    if options.registry:
-        ids = set().union(*map(pickle.loads, run(_RowIds())))
-        plan.schemas = read_registry(options.registry, sorted(ids))
-    whole = _Scan()
-    for text in run(_RowScan(plan.to_text())):
-        whole.add(pickle.loads(text))
-    _conclude(plan, whole, options)
-    return plan
-
-
-@dataclass(frozen=True, slots=True)
-class _RowIds:
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
-        messages = map(kafka_rows.from_arrow, batches)
-        return pickle.dumps(set().union(*(_ids(one.value, one.key) for one in messages)))
-
-
-@dataclass(frozen=True, slots=True)
-class _RowScan:
-    plan: str
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
-        plan = Plan.from_text(self.plan)
-        return pickle.dumps(_scan((messages_of(batch, plan.partitions) for batch in batches), plan.reading()))
 
 
 # --- what is reported -------------------------------------------------------------------------------------------------
@@ -373,10 +322,7 @@ class _RowScan:
 def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
     """Fills in versions, facts and what was detected."""
     plan.versions = _versions(whole)
-    for version in plan.versions if plan.containers else ():
-        version.offset = plan.containers[version.file_index].row(version.offset)
-    plan.facts = {
-        "bytes": sum(one.size for one in plan.containers if one.unit == "byte"),
+    plan.facts |= {
         "records": whole.total("all", "records"),
         "messages": whole.total("all", "messages"),
         "table_versions": len(plan.versions),
@@ -420,17 +366,6 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
         plan.detected.append(detected_row("transactions", "topic" if boundaries else "none", evidence, False))
 
 
-def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
-    """What the events of each part follow from: its container, the schemas and the versions."""
-    shared = {
-        "versions": [one.without_place() for one in plan.versions],
-        "schemas": sorted(plan.schemas.items()),
-        "unavailable": plan.unavailable,
-    }
-    for parts in plan.splits:
-        pieces = []
-        for index, start, stop in parts:
-            container = plan.containers[index]
-            context = {**container.context(start, stop), **shared}
-            pieces.append(Piece((container.path,), json.dumps(context)))
-        yield pieces
+def context_of(plan: Plan) -> Any:
+    """What events depend on besides their container."""
+    return [one.without_place() for one in plan.versions], sorted(plan.schemas.items()), plan.unavailable

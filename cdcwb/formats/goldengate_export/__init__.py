@@ -41,7 +41,7 @@ from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, ite
 from cdcwb.formats.json_messages import JsonMessages, Options
 from cdcwb.formats.json_values import MARK, CutOff
 from cdcwb.formats.messages.connect import is_json
-from cdcwb.formats.messages.format import ENOUGH, MessagePlan, first_messages
+from cdcwb.formats.messages.format import ENOUGH, Batches, MessagePlan, first_messages
 from cdcwb.formats.moments import parse_zone, to_utc
 from cdcwb.formats.requests import common_types, no_table, request_schema, select, versions_of
 from cdcwb.model import Problem
@@ -206,11 +206,11 @@ class GoldenGateExport(JsonMessages):
     # --- XML
 
     def rows_of(
-        self, container: Container, start: int, stop: int, own: Mapping[str, str]
+        self, container: Container | None, batches: Batches, own: Mapping[str, str]
     ) -> Iterator[list[dict[str, Any]]]:
         """See :meth:`JsonMessages.rows_of`."""
-        if container.kind != "xml":
-            yield from super().rows_of(container, start, stop, own)
+        if container is None or container.kind != "xml":
+            yield from super().rows_of(container, batches, own)
             return
         with open_source(container.path, "binary", size=container.size) as source:
             for pieces in iter_pieces(source, container.settings.get("encoding")):

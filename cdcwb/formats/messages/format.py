@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import gc
+import json
 import pickle
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial, wraps
+from hashlib import sha256
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -19,42 +21,33 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
-from cdcwb.formats.containers.detect import probe
+from cdcwb.formats.containers import message_files as files
+from cdcwb.formats.containers.detect import probe, probe_all
 from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions, where_of
-from cdcwb.formats.containers.message_files import (
-    KINDS,
-    OPTIONS,
-    Bounds,
-    Container,
-    Options,
-    Part,
-    bounds_of,
-    file_rows,
-    grouped,
-    parts,
-    read,
-    settled,
-)
+from cdcwb.formats.containers.message_files import OPTIONS, Container, Part
 from cdcwb.formats.containers.messages import BATCH, BYTES, Messages, joined
-from cdcwb.formats.dissector import BaseFormat, Recognition, Run, RunRows, TableRequest, Wanted, problem_row
+from cdcwb.formats.dissector import (
+    EVERYTHING,
+    BaseFormat,
+    Field,
+    Inspection,
+    Piece,
+    Recognition,
+    Run,
+    RunRows,
+    TableRequest,
+    Wanted,
+    problem_row,
+    run_here,
+)  # fmt: skip
 from cdcwb.formats.requests import select
 from cdcwb.formats.source import Info, info_of
 from cdcwb.model import Kind, Problem
 
 __all__ = [
-    "ENOUGH",
-    "MESSAGE_OPTIONS",
-    "MessageFormat",
-    "MessagePlan",
-    "TableColumn",
-    "TableVersion",
-    "Task",
-    "file_notes",
-    "first_messages",
-    "first_pass",
-    "given_options",
-    "plan_tasks",
-]
+    "ENOUGH", "MESSAGE_OPTIONS", "Batches", "MessageFormat", "MessagePlan", "Pass", "TableColumn", "TableVersion",
+    "first_messages", "given_options",
+]  # fmt: skip
 
 MESSAGE_OPTIONS: Final[dict[str, str]] = {
     **OPTIONS,
@@ -72,7 +65,7 @@ def given_options(
     opt.check_names(given, options, name)
     values = {name: value for name, value in given.items() if value is not None and value != ""}
     container = {name: value for name, value in values.items() if name in OPTIONS}
-    Options.parse(container)
+    files.Options.parse(container)
     shared = {
         "registry": str(values["registry"]) if "registry" in values else None,
         "mode": opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
@@ -155,16 +148,14 @@ class TableVersion:
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Plan = TypeVar("_Plan", bound="MessagePlan")
-Task = tuple[tuple[Container, Part], ...]
-"""What one task reads: parts, each with its container."""
 
 
 @dataclass(slots=True, kw_only=True)
 class MessagePlan:
     """How a capture of messages is read. ``name`` is what a table of rows is called; None for files."""
 
-    containers: list[Container]
-    splits: list[list[Part]]  # small files that follow each other are read together
+    containers: list[Container] = field(default_factory=list)
+    splits: list[list[Part]] = field(default_factory=list)  # small files that follow each other are read together
     detected: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
@@ -181,40 +172,40 @@ class MessagePlan:
         return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=cls)
 
 
-def first_pass(
-    scan: Callable[..., Any], found: list[Container], options: Mapping[str, Any], run: Run, *given: Any
-) -> tuple[list[Container], list[list[Part]], list[Any]]:
-    """Runs ``scan`` over tuples of a task and what is ``given``; ``options`` are those of the containers. Returns the
-    containers and the splits as they are read from now on, and the results in order, in which the rows of Avro
-    containers have provisional numbers (:meth:`Container.row`).
-    """
-    split_size = Options.parse(options).split_size
-    splits = grouped(found, split_size)
-    bounds: dict[int, list[Bounds]] = {}
-    results = []
-    for result, of_parts in run(partial(_scanned, scan), [(task, *given) for task in plan_tasks(found, splits)]):
-        results.append(result)
-        for index, one in of_parts:
-            bounds.setdefault(index, []).append(one)
-    exact = {index: settled(found[index], some) for index, some in bounds.items()}
-    if None in exact.values():
-        again = [one.in_one_part() if exact.get(at, one) is None else one for at, one in enumerate(found)]
-        return first_pass(scan, again, options, run, *given)
-    found = [exact.get(at) or one for at, one in enumerate(found)]
-    return found, grouped(found, split_size), results
+Batches = Iterable[tuple[Messages, Any]]
+"""Messages, each batch with the index of their file, or the indices of the file of each."""
+
+Scan = Callable[[Batches, Container | None, Any], Any]
+"""Reads some batches of a capture. Its arguments are those, their container (None: rows of a topic), and what all of
+them are read with. Has to be picklable, as its result."""
+
+Pass = Callable[[Scan, Any], list[Any]]
+"""Runs a scan over a capture, in parallel, and returns the results in order. The second argument is the third of the
+scan."""
 
 
-def _scanned(scan: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Bounds]]]:
-    """The result of a task, and the bounds of its parts of Avro containers, whose bytes were just transferred."""
-    avro = [(one, part) for one, part in given[0] if one.kind == "avro"]
+def _over_files(run: Run, plan: MessagePlan, scan: Scan, given: Any) -> list[Any]:
+    tasks = [(scan, given, [(plan.containers[part[0]], part) for part in split]) for split in plan.splits]
+    return [one for found in run(_scan_files, tasks) for one in found]
+
+
+def _scan_files(task: tuple[Scan, Any, list[tuple[Container, Part]]]) -> list[Any]:
+    scan, given, some = task
     with _paused():
-        found = scan(given)
-    return found, [(index, bounds_of(one, start, stop)) for one, (index, start, stop) in avro]
+        return [
+            scan(((messages, index) for messages in files.read(container, start, stop)), container, given)
+            for container, (index, start, stop) in some
+        ]
 
 
-def plan_tasks(found: Sequence[Container], splits: Sequence[Sequence[Part]]) -> list[Task]:
-    """The tasks of a first pass."""
-    return [tuple((found[part[0]], part) for part in some) for some in splits]
+def _over_rows(run: RunRows, partitions: Sequence[tuple[str, int]], scan: Scan, given: Any) -> list[Any]:
+    return [pickle.loads(text) for text in run(partial(_scan_rows, scan, given, partitions))]
+
+
+def _scan_rows(
+    scan: Scan, given: Any, partitions: Sequence[tuple[str, int]], batches: Iterator[pa.RecordBatch]
+) -> bytes:
+    return pickle.dumps(scan((messages_of(batch, partitions) for batch in batches), None, given))
 
 
 _PRINTED: Final = "not JSON but objects as Python prints them; they are read as JSON"
@@ -276,8 +267,8 @@ ENOUGH: Final = 1 << 20
 class MessageFormat(BaseFormat):
     """A format whose records are messages in files of any kind, or rows with Kafka's columns.
 
-    ``owner``: whose messages they are (``Qlik's``). ``plan_of_rows`` makes the plan of rows, given their name, topics
-    and partitions, ``run`` and options; ``events`` and ``typed`` read a batch with what ``reading`` made of the plan.
+    ``owner``: whose messages they are (``Qlik's``). A plan is made of what ``begin`` gives, and ``complete`` adds what
+    it finds by running over all messages. ``events`` and ``typed`` read a batch with what ``reading`` made of the plan.
     """
 
     owner: ClassVar[str]
@@ -289,7 +280,7 @@ class MessageFormat(BaseFormat):
         for path in paths[:_FILES]:
             try:
                 container, first = self.beginning(path, given)
-                if container.kind not in KINDS:
+                if container.kind not in files.KINDS:
                     return Recognition(0.98, [f"{path}: {container.evidence}"], container.kind)
                 found, looked, is_sure = (
                     (0, 0, False) if first is None else self.count(first, container.schema, options)
@@ -315,6 +306,20 @@ class MessageFormat(BaseFormat):
         """See :meth:`cdcwb.formats.dissector.Format.begins`."""
         return (part[0] for split in plan.splits for part in split)
 
+    def probe_all(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
+        """What each file is. Raises CaptureError for one that cannot be read."""
+        return probe_all(paths, options, run)
+
+    def make_plan(self, paths: Sequence[str], options: Any, run: Run) -> Any:
+        """The plan of a capture from its files, with checked options. Raises CaptureError."""
+        found = self.probe_all(paths, options.container, run)
+        plan = self.begin(options, containers=found)
+        plan.splits = files.grouped(found, files.Options.parse(options.container).split_size)
+        plan.detected, plan.notes = files.container_rows(found, options.container), file_notes(found)
+        plan.facts["bytes"] = sum(one.size for one in found if one.unit == "byte")
+        self.complete(plan, options, partial(_over_files, run, plan))
+        return plan
+
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
         """The plan of a capture. In mode FAILFAST raises CaptureError for the first message that cannot be decoded."""
         checked = self.parse_options(options)
@@ -335,11 +340,48 @@ class MessageFormat(BaseFormat):
             found = ", ".join(schema.names)
             raise CaptureError(f"expected Kafka's columns, at least `value`, found {found}", path=name)
         partitions = sorted(set().union(*map(pickle.loads, run(topic_partitions))))
-        return self.plan_of_rows(name, partitions, run, checked)
+        plan = self.begin(checked, name=name, partitions=partitions)
+        plan.facts["bytes"] = 0
+        self.complete(plan, checked, partial(_over_rows, run, partitions))
+        return plan
+
+    def pieces(self, plan: Any) -> Iterator[list[Piece]]:
+        """See :meth:`cdcwb.formats.dissector.Format.pieces`: the events of a part depend on its container and on the
+        :meth:`context` of the plan."""
+        context = sha256(json.dumps(self.context(plan)).encode()).hexdigest()
+        for split in plan.splits:
+            some = [(plan.containers[index], start, stop) for index, start, stop in split]
+            yield [
+                Piece((one.path,), json.dumps({**one.context(start, stop), "plan": context}))
+                for one, start, stop in some
+            ]
+
+    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
+        """The message (or other bytes) at ``offset`` of the decompressed file, or the row ``offset`` of a container
+        that counts rows. Raises CaptureError if the file ends before ``offset``."""
+        return self.inspected([path], offset, options)
+
+    def inspected(self, paths: Sequence[str], offset: int, options: Mapping[str, Any]) -> Inspection:
+        """As :meth:`inspect`, of the last of these files, which are one capture."""
+        checked = replace(self.parse_options(options), mode="PERMISSIVE")
+        container = probe(paths[-1], checked.container)
+        messages = files.locate(container, offset)
+        plan = self.make_plan(paths, checked, run_here)
+        where = Where(container.path, 0, container.unit)
+        found = self.events(plan, self.reading(plan), messages, where, EVERYTHING, container.schema).to_pylist()
+        row = next((one for one in reversed(found) if one["offset"] <= offset and one["length"]), found[0])
+        event = {name: value for name, value in row.items() if value is not None}
+        start, length = int(messages.offset[0]), int(messages.length[0])
+        if messages.state[0]:
+            raw, reason = messages.source[0].as_py() or b"", messages.reasons.get(0, "")
+            damage = Field(str(event["kind"]), 0, len(raw), raw, None, reason)
+            return Inspection(container.path, start, length, raw, damage, event, reason)
+        tree, note = self.dissected(plan, messages, container.schema, event)
+        return Inspection(container.path, start, length, messages.value[0].as_py() or b"", tree, event, note)
 
     def files(self, plan: Any) -> list[dict[str, Any]]:
         """See :func:`cdcwb.formats.containers.message_files.file_rows`."""
-        return file_rows(plan.containers)
+        return files.file_rows(plan.containers)
 
     @_uncollected
     def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -377,8 +419,22 @@ class MessageFormat(BaseFormat):
         """How many messages are the format's, how many were looked at, and whether they show it surely."""
         raise NotImplementedError
 
-    def plan_of_rows(self, name: str, partitions: list[tuple[str, int]], run: RunRows, options: Any) -> Any:
-        """The plan of rows of these topics and partitions."""
+    def begin(self, options: Any, **plan: Any) -> Any:
+        """A plan with these attributes, before anything is known."""
+        return self.plan_type(**plan)
+
+    def complete(self, plan: Any, options: Any, each: Pass) -> None:
+        """Adds to a plan what :data:`Scan`, run by ``each``, finds in the messages. Raises CaptureError."""
+        raise NotImplementedError
+
+    def context(self, plan: Any) -> Any:
+        """What events depend on besides their container, as JSON has it."""
+        raise NotImplementedError
+
+    def dissected(
+        self, plan: Any, messages: Messages, schema: str | None, event: Mapping[str, Any]
+    ) -> tuple[Field, str]:
+        """The fields of the one message of a batch, whose event this is, and a note about it."""
         raise NotImplementedError
 
     def reading(self, plan: Any) -> Any:
@@ -408,8 +464,8 @@ def _beginning(path: str, info: Info, given: tuple[tuple[str, Any], ...]) -> tup
 
 def first_messages(container: Container) -> Messages | None:
     """The first messages of a container, if there are any at its beginning."""
-    for start, stop in parts(container)[:1]:
-        for messages in islice(read(container, start, stop, _MESSAGES, ENOUGH), _BATCHES):
+    for start, stop in files.parts(container)[:1]:
+        for messages in islice(files.read(container, start, stop, _MESSAGES, ENOUGH), _BATCHES):
             if messages.value.null_count < len(messages):
                 return messages
     return None
@@ -422,7 +478,7 @@ def _batches(plan: MessagePlan, split: int) -> Iterator[tuple[Messages, Where, s
     count = size = 0
     for index, start, stop in plan.splits[split]:
         container = plan.containers[index]
-        for messages in read(container, start, stop):
+        for messages in files.read(container, start, stop):
             count, size = count + len(messages), size + messages.value.nbytes
             if waiting and (like != (container.unit, container.schema) or count > BATCH or size > BYTES):
                 yield _together(plan, waiting)

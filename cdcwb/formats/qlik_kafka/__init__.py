@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
-from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
-from cdcwb.formats.dissector import EVERYTHING, Field, Inspection, Recognition, TableRequest, Wanted, run_here
+from cdcwb.formats.dissector import Field, Inspection, Recognition, TableRequest, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.json_values import CutOff, parse_json
 from cdcwb.formats.messages.format import MessageFormat
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, forms_of
 from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
 from cdcwb.formats.qlik_kafka.layout import Form, json_form
-from cdcwb.formats.qlik_kafka.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, pieces_of
+from cdcwb.formats.qlik_kafka.plan import OPTIONS, Options, Plan, complete, context_of
 from cdcwb.formats.qlik_kafka.table import read_table, typed_schema
 from cdcwb.formats.qlik_kafka.tree import dissect
 from cdcwb.formats.qlik_kafka.versions import Versions
@@ -43,9 +40,8 @@ class QlikKafka(MessageFormat):
     of_tables: frozenset[str] | None = OF_TABLES
     plan_type, options_type = Plan, Options
 
-    pieces = staticmethod(pieces_of)
-    make_plan = staticmethod(make_plan)
-    plan_of_rows = staticmethod(make_row_plan)
+    complete = staticmethod(complete)
+    context = staticmethod(context_of)
     table_schema = staticmethod(typed_schema)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
@@ -82,6 +78,10 @@ class QlikKafka(MessageFormat):
                 return sure + framed, examined, sure > 0
         return sure, examined, True
 
+    def begin(self, options: Options, **plan: Any) -> Plan:
+        """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""
+        return Plan(settings=options.settings, **plan)
+
     def reading(self, plan: Plan) -> Versions:
         """The versions, to be found by what messages name."""
         return plan.lookup()
@@ -99,19 +99,26 @@ class QlikKafka(MessageFormat):
         yield from read_table(plan, reading, messages, where, schema, request)
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """The message (or other bytes) at ``offset`` of the decompressed file, or the row ``offset`` of a container
-        that counts rows. Its metadata is searched for in the same file, then in the files next to it unless these are
-        too large. Raises CaptureError if the file ends before ``offset``.
-        """
-        checked = replace(self.parse_options(options), mode="PERMISSIVE")
-        container = detect.probe(path, checked.container)
-        messages = message_files.locate(container, offset)
-        found = _inspect(container, messages, make_plan([path], checked, run_here))
-        codes = {problem["code"] for problem in found.event.get("problems", ())}
+        """See :meth:`cdcwb.formats.messages.format.MessageFormat.inspect`. The metadata of a message is searched for in
+        the same file, then in the files next to it unless these are too large."""
+        found = super().inspect(path, offset, options)
         others = [name for name in list_files(folders_of(path)[0]) if not same_file(name, path)]
-        if str(Problem.NO_SCHEMA) not in codes or not others or sum(info_of(name).size for name in others) > _NEAR:
+        is_unknown = str(Problem.NO_SCHEMA) in {problem["code"] for problem in found.event.get("problems", ())}
+        if not is_unknown or not others or sum(info_of(name).size for name in others) > _NEAR:
             return found
-        return _inspect(container, messages, make_plan([*others, path], checked, run_here))
+        return self.inspected([*others, path], offset, options)
+
+    def dissected(
+        self, plan: Plan, messages: Messages, schema: str | None, event: Mapping[str, Any]
+    ) -> tuple[Field, str]:
+        """See :func:`cdcwb.formats.qlik_kafka.tree.dissect`."""
+        tree = dissect(messages, plan.settings, plan.lookup(), schema, event)
+        version = next((one for one in plan.versions if one.table_version == event.get("table_version")), None)
+        if version is not None:
+            return tree, f"decoded with table version {version.table_version} ({version.origin})"
+        if any(problem["code"] == Problem.NO_SCHEMA for problem in event.get("problems", ())):
+            return tree, "the metadata message of its schema was not found; give its location with the option metadata"
+        return tree, ""
 
 
 def _is_qliks(value: bytes) -> bool:
@@ -128,23 +135,3 @@ def _is_qliks(value: bytes) -> bool:
             return bool(form)
         document = document["payload"]
     return False
-
-
-def _inspect(container: Container, messages: Messages, plan: Plan) -> Inspection:
-    versions = plan.lookup()
-    where = Where(container.path, 0, container.unit)
-    events = events_of(messages, where, plan.settings, versions, EVERYTHING, container.schema)
-    event = {name: value for name, value in events.to_pylist()[0].items() if value is not None}
-    offset, length = int(messages.offset[0]), int(messages.length[0])
-    if messages.state[0]:
-        source, reason = messages.source[0].as_py() or b"", messages.reasons.get(0, "")
-        damage = Field(str(event["kind"]), 0, len(source), source, None, reason)
-        return Inspection(container.path, offset, length, source, damage, event, reason)
-    tree = dissect(messages, plan.settings, versions, container.schema, event)
-    version = next((one for one in plan.versions if one.table_version == event.get("table_version")), None)
-    note = ""
-    if version is not None:
-        note = f"decoded with table version {version.table_version} ({version.origin})"
-    elif any(problem["code"] == Problem.NO_SCHEMA for problem in event.get("problems", ())):
-        note = "the metadata message of its schema was not found; give its location with the option metadata"
-    return Inspection(container.path, offset, length, messages.value[0].as_py() or b"", tree, event, note)

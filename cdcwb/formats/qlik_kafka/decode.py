@@ -20,39 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays import Ints, as_array, content_of, gather, text_array
+from cdcwb.formats import json_spans as js
+from cdcwb.formats.arrays import Ints, as_array, content_of, gather
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import Schema, parse_schema
 from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.messages import Messages, key_texts
-from cdcwb.formats.json_spans import (
-    ARRAY,
-    BOOLEAN,
-    ESCAPED,
-    KIND,
-    NAME_ESCAPED,
-    NULL,
-    NUMBER,
-    OBJECT,
-    OPAQUE,
-    STRING,
-    spans_of,
-)
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
+from cdcwb.formats.qlik_kafka import versions as tables
 from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, Form, json_form
-from cdcwb.formats.qlik_kafka.versions import (
-    COLUMNS_OF_NAMES,
-    UNNAMED,
-    Settings,
-    TableName,
-    Version,
-    Versions,
-    from_metadata,
-    from_names,
-    is_union,
-    name_in,
-    name_of,
-)
+from cdcwb.formats.qlik_kafka.versions import UNNAMED, Settings, TableName, Version, Versions
 from cdcwb.model import Kind, Problem
 
 __all__ = ["Bools", "Decoded", "Flat", "Group", "by_registry_id", "decode", "forms_of", "scan_groups"]  # fmt: skip
@@ -83,7 +60,6 @@ class Group:
     record_type: str
     kind: Kind = Kind.CHANGE
     version: Version | None = None
-    table_version: str | None = None
     table: TableName = UNNAMED
     schema_id: str | None = None
     schema_text: str | None = None
@@ -97,9 +73,24 @@ class Group:
     arrays: tuple[pa.StructArray | None, pa.StructArray | None] = (None, None)
 
     @property
+    def table_version(self) -> str | None:
+        """The version that it describes, or that its rows have."""
+        if self.kind == Kind.SCHEMA:
+            return self.schema_id
+        return (self.version.table_version or None) if self.version else None
+
+    def key(self, which: int) -> dict[str, int]:
+        """The numbers of the key columns in an image, in key order, if it has all of them."""
+        image, key = self.images[which] or {}, self.version.key if self.version else []
+        return {name: image[name] for name in key} if image.keys() >= set(key) else {}
+
+    @property
     def names(self) -> list[str]:
         """The columns of its rows."""
         return [*(self.images[0] or self.images[1] or ())]
+
+
+_FIRST_PART: Final = 1 << 40  # more texts are not in columns
 
 
 class Flat(NamedTuple):
@@ -123,29 +114,24 @@ class Flat(NamedTuple):
 
 
 class Texts:
-    """The texts of a batch by their numbers: parts that are copied out of buffers when they are asked for, and single
-    texts, which have negative numbers. -1 is null."""
+    """The texts of a batch by their numbers: columns of texts, and parts that are copied out of buffers when they are
+    asked for. The text with the number 0 is null."""
 
     def __init__(self) -> None:
-        self._single: list[str | None] = [None]
-        self._parts: list[tuple[int, int, Callable[[Ints], pa.StringArray]]] = []
         self._columns: list[pa.StringArray] = []
-        self._next_column = 1 << 40
-
-    def single(self, text: str | None) -> int:
-        """Adds a text; its number."""
-        self._single.append(text)
-        return -len(self._single)
+        self._size = 0
+        self._parts: list[tuple[int, int, Callable[[Ints], pa.StringArray]]] = []
+        self.column(pa.nulls(1, pa.string()))
 
     def column(self, texts: pa.StringArray) -> int:
         """Adds texts; the number of the first."""
         self._columns.append(texts)
-        self._next_column += len(texts)
-        return self._next_column - len(texts)
+        self._size += len(texts)
+        return self._size - len(texts)
 
     def part(self, take: Callable[[Ints], pa.StringArray], count: int) -> int:
         """Adds ``count`` texts, which ``take`` returns by their indexes; the number of the first."""
-        first = self._parts[-1][1] if self._parts else 0
+        first = self._parts[-1][1] if self._parts else _FIRST_PART
         self._parts.append((first, first + count, take))
         return first
 
@@ -154,25 +140,22 @@ class Texts:
         if not len(numbers):
             return pa.array([], pa.string())
         least, most = int(numbers.min()), int(numbers.max())
-        pieces, places = [], []
-        for first, stop, take in (*self._parts, (1 << 40, 1 << 62, self._of_columns), (-1 << 62, 0, self._singles)):
+        arrays, places = [], []
+        for first, stop, take in (*self._parts, (0, _FIRST_PART, self._of_columns)):
             if first <= least and most < stop:
-                return take(numbers - first if first >= 0 else numbers)
+                return take(numbers - first)
             chosen = np.flatnonzero((numbers >= first) & (numbers < stop))
             if len(chosen):
-                pieces.append(take(numbers[chosen] - (max(first, 0))))
+                arrays.append(take(numbers[chosen] - first))
                 places.append(chosen)
         order = np.empty(len(numbers), dtype=np.int64)
         order[np.concatenate(places)] = np.arange(len(numbers))
-        return pa.concat_arrays(pieces).take(pa.array(order))
+        return pa.concat_arrays(arrays).take(pa.array(order))
 
     def _of_columns(self, numbers: Ints) -> pa.StringArray:
         if len(self._columns) > 1:
             self._columns = [pa.concat_arrays(self._columns)]
         return self._columns[0].take(pa.array(numbers))
-
-    def _singles(self, numbers: Ints) -> pa.StringArray:
-        return text_array(self._single).take(pa.array(-1 - numbers))
 
 
 class Decoded:
@@ -208,8 +191,8 @@ class Decoded:
         return grouped[is_row[self.group[grouped]]] if len(grouped) else grouped
 
     def numbers_of(self, name: str) -> Ints:
-        """The number of a header in each data message; -1 for a message without it."""
-        found = np.array([own.get(name, (-1, 0)) for own in self._own], dtype=np.int64).reshape(-1, 2)
+        """The number of a header in each data message; 0 for a message without it."""
+        found = np.array([own.get(name, (0, 0)) for own in self._own], dtype=np.int64).reshape(-1, 2)
         number, step = found[self.group[self.rows]].T
         numbers: Ints = number + step * self.origin[self.rows]
         return numbers
@@ -225,12 +208,13 @@ class Decoded:
 
     @cached_property
     def columns(self) -> tuple[list[str], list[Flat]]:
-        """The names of columns, and for each image of the groups a list of: name, number, bit in masks (-1: none)."""
+        """The names of columns, and for each image of the groups, and the key columns in each, a list of: name, number,
+        bit in masks (-1: none)."""
         names: list[str] = []
         flats = []
         bit_of = [{c.name: c.ordinal - 1 for c in one.version.columns} if one.version else {} for one in self.groups]
-        for which in (0, 1):
-            images = [one.images[which] or {} for one in self.groups]
+        for which in range(4):
+            images = [one.key(which - 2) if which > 1 else one.images[which] or {} for one in self.groups]
             first = len(names)
             names += [name for one in images for name in one]
             numbers = [number for one in images for number in one.values()]
@@ -336,7 +320,8 @@ class _Decoder:
 
     def single(self, values: Mapping[str, Any]) -> list[Entry]:
         """Headers that are the same in all messages of a group."""
-        return [(name, self.found.texts.single(as_text(value)), 0) for name, value in values.items()]
+        first = self.found.texts.column(pa.array(map(as_text, values.values()), pa.string()))
+        return [(name, first + at, 0) for at, name in enumerate(values)]
 
     def add(self, group: Group, messages: Ints, origin: Ints, has: Sequence[Any], named: dict[str, list[Any]]) -> None:
         """Adds data messages; those whose version names no table by the table that each names. ``named``: schema and
@@ -350,18 +335,19 @@ class _Decoder:
             one = replace(group, table=table)
             if version is None and not self.is_scan:
                 known = self.versions.of_names(table, group.external, group.names)
-                one.version = known or from_names("", table, group.names, group.external)
-            one.table_version = (one.version.table_version or None) if one.version else None
+                one.version = known or tables.from_names("", table, group.names, group.external)
             here = [part[some] if isinstance(part, np.ndarray) else part for part in has]
             self.found.add(one, messages[some], origin[some], here)
 
     def _tables(self, group: Group, messages: Ints, origin: Ints, named: dict[str, list[Any]]) -> dict[TableName, Any]:
         """Which rows of some messages are of each table that is named in or around them."""
         image = group.images[0] or group.images[1] or {}
-        columns = {n: self.found.texts.take(image[n] + origin).to_pylist() for n in image if n in COLUMNS_OF_NAMES}
+        columns = {
+            n: self.found.texts.take(image[n] + origin).to_pylist() for n in image if n in tables.COLUMNS_OF_NAMES
+        }
         if columns:
             named["column"] = [
-                name_in(dict(zip(columns, one, strict=True))) for one in zip(*columns.values(), strict=True)
+                tables.name_in(dict(zip(columns, one, strict=True))) for one in zip(*columns.values(), strict=True)
             ]
         for place, texts in self._around.items():
             named[place] = [texts[number] for number in messages.tolist()]
@@ -372,7 +358,7 @@ class _Decoder:
         known: dict[Any, TableName] = {}
         for row, pairs in enumerate(zip(*(named[place] for place in places), strict=True)):
             if pairs not in known:
-                known[pairs] = name_of(dict(zip(places, pairs, strict=True)), self.settings.places)
+                known[pairs] = tables.name_of(dict(zip(places, pairs, strict=True)), self.settings.places)
             found.setdefault(known[pairs], []).append(row)
         return {table: np.array(rows) for table, rows in found.items()}
 
@@ -386,10 +372,10 @@ class _Decoder:
             "record_headers": (facts.get("header.schema"), facts.get("header.table")),
         }
         pairs: dict[str, list[tuple[str | None, str | None]]] = {}
-        for place, (schemas, tables) in found.items():
-            if tables is not None and tables.null_count < len(tables) and place in self.settings.places:
-                first = [None] * len(tables) if schemas is None else schemas.to_pylist()
-                pairs[place] = list(zip(first, tables.to_pylist(), strict=True))
+        for place, (schemas, names) in found.items():
+            if names is not None and names.null_count < len(names) and place in self.settings.places:
+                first = [None] * len(names) if schemas is None else schemas.to_pylist()
+                pairs[place] = list(zip(first, names.to_pylist(), strict=True))
         return pairs
 
     def metadata(self, number: int, outer: dict[str, Any], body: dict[str, Any], problem: str | None = None) -> None:
@@ -398,14 +384,14 @@ class _Decoder:
         lineage = lineage if isinstance(lineage, dict) else body
         try:
             if problem is None:
-                self.found.described.append((number, from_metadata(body)))
+                self.found.described.append((number, tables.from_metadata(body)))
         except ValueError as reason:
             problem = str(reason)
         headers = {**outer, "schemaId": body.get("schemaId")}
         headers |= {f"lineage.{name}": one for name, one in lineage.items() if not isinstance(one, (dict, list))}
         named = (body.get("schemaId"), lineage.get("schema"), lineage.get("table"))
         schema_id, schema, table = (one if isinstance(one, str) and one else None for one in named)
-        group = Group("MD", Kind.SCHEMA, None, schema_id, TableName(schema, table, "message"))
+        group = Group("MD", Kind.SCHEMA, None, TableName(schema, table, "message"), schema_id)
         group.headers = self.single(headers)
         group.problem = None if problem is None else (Problem.SCHEMA_TEXT, problem)
         self.found.add(group, np.array([number]), 0)
@@ -540,28 +526,28 @@ class _Decoder:
         named = {}
         for place, record in (("message", column), ("headers", headers)):
             if "table" in (there := {one.name for one in record.type}):
-                tables = to_text(record.field("table")).to_pylist()
-                schemas = record.field("schema").to_pylist() if "schema" in there else [None] * len(tables)
-                named[place] = list(zip(schemas, tables, strict=True))
+                names = to_text(record.field("table")).to_pylist()
+                schemas = record.field("schema").to_pylist() if "schema" in there else [None] * len(names)
+                named[place] = list(zip(schemas, names, strict=True))
         self.add(group, messages, np.arange(len(messages)), has, named)
 
     def _wanted(self, schema: Schema, version: Version | None) -> tuple[str, ...] | None:
         """The fields of a record that are decoded: of an image without requested columns the first, to know whether
         there is a row. Raises CaptureError for a schema that is not that of data messages (§4.1)."""
-        fields = schema.fields
-        if not {"data", "headers"} <= set(fields):
+        fields = dict(zip(schema.fields, schema.root.inner, strict=True))
+        if not {"data", "headers"} <= fields.keys():
             raise CaptureError(f"expected a DataRecord with data and headers, found the fields {', '.join(fields)}")
-        kinds = {name: schema.arrow.field(name).type for name in ("headers", *IMAGES) if name in fields}
-        for name, kind in kinds.items():
-            if not pa.types.is_struct(kind) or is_union(schema.text, name):
-                raise CaptureError(f"expected a DataRecord whose {name} is a record, found {kind}")
+        records = {name: fields[name].without_null for name in ("headers", *IMAGES) if name in fields}
+        for name, record in records.items():
+            if record.kind != "record":
+                raise CaptureError(f"expected a DataRecord whose {name} is a record, found {record}")
         named = version is not None and version.table_name is not None
         if self.images is True or (not named and "column" in self.settings.places):
             return None
         found = [name for name in fields if name not in IMAGES]
         images = self.images if isinstance(self.images, frozenset) else frozenset()
-        for image in [name for name in IMAGES if name in kinds] if self.images else ():
-            columns = [one.name for one in kinds[image]]
+        for image in [name for name in IMAGES if name in records] if self.images else ():
+            columns = records[image].names
             chosen = [name for name in columns if name in images] or columns[:1]
             found += [f"{image}.{name}" for name in chosen] or [image]
         return tuple(found)
@@ -578,8 +564,8 @@ _DECIDING: Final = frozenset(
 """Fields around the row whose value decides what a message is or which table it is of."""
 _ENVELOPE: Final = ("magic", "type", "headers", "messageSchemaId", "messageSchema", "message")
 _KINDS: Final = {
-    OBJECT: "an object", ARRAY: "an array", STRING: "a text", ESCAPED: "a text", NUMBER: "a number",
-    BOOLEAN: "a truth value", NULL: "null",
+    js.OBJECT: "an object", js.ARRAY: "an array", js.STRING: "a text", js.ESCAPED: "a text", js.NUMBER: "a number",
+    js.BOOLEAN: "a truth value", js.NULL: "null",
 }  # fmt: skip
 
 
@@ -594,7 +580,7 @@ class _JsonTexts:
         self.decoder, self.found, self.index = decoder, decoder.found, index
         self.text, self.edges = content_of(values)
         self.raw = self.text.tobytes()
-        self.spans = spans_of(self.text, self.edges, _DEEPEST)
+        self.spans = js.spans_of(self.text, self.edges, _DEEPEST)
         self.base = self.found.texts.part(self.take, len(self.spans.kind))
 
     def read(self) -> list[int]:
@@ -623,9 +609,9 @@ class _JsonTexts:
         for at, (kind, level, name, end) in enumerate(zip(*columns, strict=True)):
             if (fields := around[level]) is not None:
                 label = self.raw[name:end]
-                fields[parse_json(b'"%b"' % label) if kind & NAME_ESCAPED else label.decode()] = at
-            if kind & KIND <= ARRAY:
-                around[level + 1] = tree.setdefault(at, {}) if kind & (KIND | OPAQUE) == OBJECT else None
+                fields[parse_json(b'"%b"' % label) if kind & js.NAME_ESCAPED else label.decode()] = at
+            if kind & js.KIND <= js.ARRAY:
+                around[level + 1] = tree.setdefault(at, {}) if kind & (js.KIND | js.OPAQUE) == js.OBJECT else None
         return tree
 
     def _keys(self, trees: Sequence[_Tree], shape: Ints, texts: Ints) -> Ints:
@@ -639,9 +625,9 @@ class _JsonTexts:
         for column in offsets.T:
             there = np.flatnonzero(column[shape] >= 0)
             at = spans.first[texts[there]] + column[shape[there]]
-            codes = (spans.kind[at] & KIND).astype(np.int64)
-            if ((codes > ARRAY) & (codes != NULL)).any():  # else the kinds of values decide
-                end = np.where(codes <= ARRAY, spans.start[at] + 1, spans.end[at])
+            codes = (spans.kind[at] & js.KIND).astype(np.int64)
+            if ((codes > js.ARRAY) & (codes != js.NULL)).any():  # else the kinds of values decide
+                end = np.where(codes <= js.ARRAY, spans.start[at] + 1, spans.end[at])
                 raw = gather(pa.binary(), self.text, spans.start[at], end, None).dictionary_encode()
                 codes = raw.indices.to_numpy().astype(np.int64)
             if codes.min() < codes.max():
@@ -659,16 +645,16 @@ class _JsonTexts:
 
     def kind(self, at: int | None, text: int) -> str:
         """The kind of a value of a text in words."""
-        return _KINDS[NULL if at is None else int(self.spans.kind[self.spans.first[text] + at]) & KIND]
+        return _KINDS[js.NULL if at is None else int(self.spans.kind[self.spans.first[text] + at]) & js.KIND]
 
     def take(self, at: Ints) -> pa.StringArray:
         """The texts of some values."""
         spans = self.spans
-        kind, start, end = spans.kind[at] & KIND, spans.start[at], spans.end[at]
-        quoted = (kind == STRING) | (kind == ESCAPED)
-        valid = kind != NULL
+        kind, start, end = spans.kind[at] & js.KIND, spans.start[at], spans.end[at]
+        quoted = (kind == js.STRING) | (kind == js.ESCAPED)
+        valid = kind != js.NULL
         found = gather(pa.string(), self.text, start + quoted, end - quoted, None if valid.all() else valid)
-        parsed = (kind == ESCAPED) | (kind <= ARRAY)
+        parsed = (kind == js.ESCAPED) | (kind <= js.ARRAY)
         if parsed.any():
             raws = zip(start[parsed].tolist(), end[parsed].tolist(), strict=True)
             texts = [_text(self.raw[begin:stop]) for begin, stop in raws]
@@ -716,7 +702,7 @@ class _JsonTexts:
             return
         outer: dict[str, int | None] = {name: fields.get(name) for name in ("magic", "type", "messageSchemaId")}
         for name in ("messageSchema", "headers"):
-            if self.kind(fields.get(name), first) != _KINDS[NULL]:
+            if self.kind(fields.get(name), first) != _KINDS[js.NULL]:
                 outer[name] = fields[name]
         if (around := outer.pop("headers", None)) is not None:
             inner = tree.get(around, {"headers": around})
@@ -743,10 +729,10 @@ class _JsonTexts:
             raise ValueError(f"expected the data message's headers as an object, found {found}")
         images = [tree.get(fields.get(name, -1)) for name in IMAGES]
         for name, image in zip(IMAGES, images, strict=True):
-            if image is None and (found := self.kind(fields.get(name), first)) != _KINDS[NULL]:
+            if image is None and (found := self.kind(fields.get(name), first)) != _KINDS[js.NULL]:
                 raise ValueError(f"expected {name} as an object or null, found {found}")
         outer |= {name: at for name, at in fields.items() if name not in (*IMAGES, "headers")}
-        around = [(name, -1, 0) if at is None else (name, base + at, 1) for name, at in outer.items()]
+        around = [(name, 0, 0) if at is None else (name, base + at, 1) for name, at in outer.items()]
         group.headers = [*around, *((name, base + at, 1) for name, at in headers.items())]
         group.own = len(around)
         if self.decoder.settings.is_printed_avro:

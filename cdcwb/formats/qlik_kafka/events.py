@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -27,7 +26,8 @@ __all__ = ["FORMAT", "before_of", "events_of", "fill"]
 FORMAT: Final = "qlik-kafka"
 
 _OPERATIONS: Final = tuple(map(str, (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.REFRESH)))
-_WHOLE: Final = "^-?[0-9]{1,19}$"
+_WHOLE: Final = r"\A(?:-?[0-9]{1,18}|[0-9]{19})\z"
+_MOST: Final = str((1 << 63) - 1)
 _OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "present_columns", "problems")
 
 
@@ -122,7 +122,12 @@ class _Header:
         if needs("transaction_id"):
             batch.put("transaction_id", self.given("transactionId"), self.rows)
         if needs("event_no", "problems"):
-            batch.put("event_no", self._event_no(), self.rows)
+            texts = self.given("transactionEventCounter")
+            is_small = pc.or_(pc.less(pc.utf8_length(texts), len(_MOST)), pc.less_equal(texts, _MOST))
+            is_whole = pc.fill_null(pc.and_(pc.match_substring_regex(texts, _WHOLE), is_small), True)
+            self.problems(~as_array(is_whole), texts, "transactionEventCounter", "a whole number")
+            numbers = pc.cast(pc.if_else(is_whole, texts, pa.scalar(None, pa.string())), pa.int64())
+            batch.put("event_no", numbers, self.rows)
         if needs("commit_position", "last_in_transaction", "problems"):
             texts = self.given("transactionLastEvent")
             lower = pc.utf8_lower(texts)
@@ -146,7 +151,7 @@ class _Header:
         numbers, groups = self.decoded.numbers_of("operation"), self.decoded.groups
         texts = self.decoded.texts.take(numbers)
         known = as_array(pc.is_in(texts, pa.array(_OPERATIONS)))
-        there = numbers != -1
+        there = numbers != 0
         for number in self.rows[~there].tolist():
             if groups[self.decoded.group[number]].is_decoded:
                 self.batch.problem(number, Problem.VALUE, "the headers have no operation")
@@ -155,19 +160,6 @@ class _Header:
             spelled = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(texts, ""), ")", "")
             texts = pc.if_else(pa.array(~there), pa.scalar(None, pa.string()), pc.if_else(known, texts, spelled))
         self.batch.put("operation", texts, self.rows)
-
-    def _event_no(self) -> pa.Array:
-        texts = self.given("transactionEventCounter")
-        try:
-            if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py() is not False:  # Arrow would accept 0x10
-                return pc.cast(texts, pa.int64())
-        except pa.ArrowInvalid:
-            pass
-        values = [int(text) if text is not None and re.fullmatch(_WHOLE, text) else None for text in texts.to_pylist()]
-        values = [one if one is not None and -(1 << 63) <= one < 1 << 63 else None for one in values]
-        wrong = as_array(pc.is_valid(texts)) & np.array([one is None for one in values], dtype=np.bool_)
-        self.problems(wrong, texts, "transactionEventCounter", "a whole number")
-        return pa.array(values, pa.int64())
 
 
 def _headers(batch: EventBatch, decoded: Decoded, messages: Messages) -> None:
@@ -244,7 +236,10 @@ def _rows(batch: EventBatch, decoded: Decoded) -> None:
     source = before_of(decoded, deleted)
     _put_image(batch, "after", decoded, images, np.where(has[0] & ~deleted, 0, -1))
     _put_image(batch, "before", decoded, images, source)
-    _put_key(batch, decoded, np.where(deleted, source, np.where(has[0], 0, np.where(has[1], 1, -1))))
+    if needs("key"):
+        keys = [Cells.of(decoded, 2 + which, np.flatnonzero(has[which])) for which in (0, 1)]
+        source = np.where(deleted, source, np.where(has[0], 0, np.where(has[1], 1, -1)))
+        _put_image(batch, "key", decoded, keys, source, is_whole=False)
 
 
 def before_of(decoded: Decoded, deleted: Bools) -> Ints:
@@ -261,8 +256,11 @@ def before_of(decoded: Decoded, deleted: Bools) -> Ints:
     return source
 
 
-def _put_image(batch: EventBatch, column: str, decoded: Decoded, images: Sequence[Cells], source: Ints) -> None:
-    """Fills an image from the image ``source`` of each row."""
+def _put_image(
+    batch: EventBatch, column: str, decoded: Decoded, images: Sequence[Cells], source: Ints, is_whole: bool = True
+) -> None:
+    """Fills an image from the image ``source`` of each row; null without one, or, unless it ``is_whole``, without
+    values."""
     if not batch.wanted.needs(column):
         return
     some = [cells.take(source[cells.row] == which) for which, cells in enumerate(images)]
@@ -271,28 +269,5 @@ def _put_image(batch: EventBatch, column: str, decoded: Decoded, images: Sequenc
         order = np.argsort(row, kind="stable")
         row, name, number = row[order], name[order], number[order]
     rows = decoded.rows
-    _put_map(batch, column, decoded, rows[row], name, number, decoded.columns[0], rows[source >= 0])
-
-
-def _put_key(batch: EventBatch, decoded: Decoded, source: Ints) -> None:
-    """Fills the key from the image ``source`` of each row, if the image has all of its columns."""
-    if not batch.wanted.needs("key"):
-        return
-    names: list[str] = []
-    parts = []
-    for which in (0, 1):
-        sizes, numbers, first = [], list[int](), len(names)
-        for group in decoded.groups:
-            image, key = group.images[which], [] if group.version is None else group.version.key
-            found = [] if image is None or not key else [(name, image[name]) for name in key if name in image]
-            found = found if len(found) == len(key) else []
-            names += [name for name, _ in found]
-            numbers += [number for _, number in found]
-            sizes.append(len(found))
-        messages = decoded.rows[source == which]
-        of, item = Flat.of(sizes, None).spread(decoded.group[messages])
-        number = np.array(numbers, dtype=np.int64)[item] + decoded.origin[messages[of]]
-        parts.append((messages[of], first + item, number))
-    message, name, number = (np.concatenate(some) for some in zip(*parts, strict=True))
-    order = np.argsort(message, kind="stable")
-    _put_map(batch, "key", decoded, message[order], name[order], number[order], names, message)
+    having = rows[source >= 0] if is_whole else rows[row]
+    _put_map(batch, column, decoded, rows[row], name, number, decoded.columns[0], having)

@@ -37,7 +37,8 @@ class Cells:
 
     @classmethod
     def of(cls, decoded: Decoded, which: int, rows: Ints) -> Cells:
-        """The values of ``data`` (0) or ``beforeData`` (1); ``rows`` are those that have it."""
+        """The values of ``data`` (0) or ``beforeData`` (1), or of its key columns (2, 3); ``rows`` are those that have
+        it."""
         flat = decoded.columns[1][which]
         messages = decoded.rows[rows]
         of, item = flat.spread(decoded.group[messages])

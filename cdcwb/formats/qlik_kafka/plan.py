@@ -1,4 +1,4 @@
-"""From files, or from rows with Kafka's columns, to a plan: what the first pass finds, versions, names of tables.
+"""What the first pass finds in a capture, and the plan that is made of it: versions, names of tables, byte order.
 
 The first pass looks at envelopes, and into data messages that name no metadata. A plan is sent to the workers as one
 text; its size depends on the numbers of files, parts and versions, not on that of messages.
@@ -6,12 +6,9 @@ text; its size depends on the numbers of files, parts and versions, not on that 
 
 from __future__ import annotations
 
-import json
-import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,27 +16,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.errors import OptionError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import Ints
-from cdcwb.formats.containers import detect, kafka_rows, message_files
+from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.containers.avro_json import AVRO_JSON
-from cdcwb.formats.containers.detect import probe_all
-from cdcwb.formats.containers.kafka_rows import messages_of
-from cdcwb.formats.containers.message_files import Container, container_rows
+from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
-from cdcwb.formats.dissector import Piece, Run, RunRows, detected_row, problem_row
+from cdcwb.formats.dissector import detected_row, problem_row
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages.format import (
-    MESSAGE_OPTIONS,
-    MessagePlan,
-    Task,
-    file_notes,
-    first_pass,
-    given_options,
-    plan_tasks,
-)
+from cdcwb.formats.messages.format import MESSAGE_OPTIONS, Batches, MessagePlan, Pass, given_options
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, decode, forms_of, scan_groups
 from cdcwb.formats.qlik_kafka.events import FORMAT
 from cdcwb.formats.qlik_kafka.layout import MAGIC, Form
@@ -47,6 +34,7 @@ from cdcwb.formats.qlik_kafka.masks import mask_order_row, votes_of
 from cdcwb.formats.qlik_kafka.versions import (
     PLACES,
     UNNAMED,
+    Place,
     Settings,
     TableName,
     Version,
@@ -58,7 +46,7 @@ from cdcwb.formats.qlik_kafka.versions import (
 from cdcwb.model import Problem
 from cdcwb.words import unused_name
 
-__all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_of"]
+__all__ = ["OPTIONS", "Options", "Plan", "complete", "context_of"]
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -108,10 +96,8 @@ class Options:
 
 # --- first pass -------------------------------------------------------------------------------------------------------
 
-Place = tuple[int, int, int]
-"""File index, offset and length of a record."""
-
 _MOST: Final = 10_000  # shapes, and ids, of one part; there are more only if names and ids are data
+_AVRO: Final = (Form.ENVELOPE, Form.CONFLUENT, Form.BARE)
 
 
 class Shape(NamedTuple):
@@ -123,39 +109,31 @@ class Shape(NamedTuple):
 
 
 @dataclass(slots=True)
-class Scan:
-    """What the first pass finds in a part. Every dictionary has the first place of its key. ``of_id``: the shape of the
-    first JSON message of each schema id, in case its metadata is missing. ``clashing``: versions that differ from the
-    one in ``metadata`` with the same schema id."""
+class Found:
+    """What the first pass finds in a part. Every dictionary has the first place of its key. ``shapes``: those of data
+    messages that name no schema, and, by the schema id, of the first message in JSON of each, in case its metadata is
+    missing. ``clashing``: versions that differ from the one in ``metadata`` with the same schema id."""
 
     records: int = 0
     messages: int = 0
-    forms: set[Form] = field(default_factory=set)
+    has_avro: bool = False
     metadata: dict[str, tuple[Place, Version]] = field(default_factory=dict)
     clashing: list[tuple[Place, Version]] = field(default_factory=list)
     schema_ids: set[str] = field(default_factory=set)
     schema_texts: dict[str, Place] = field(default_factory=dict)
     registry_ids: dict[int, Place] = field(default_factory=dict)
     registry_names: dict[int, set[TableName]] = field(default_factory=dict)
-    shapes: dict[Shape, Place] = field(default_factory=dict)
-    of_id: dict[str, tuple[Place, Shape]] = field(default_factory=dict)
+    shapes: dict[str | Shape, tuple[Place, Shape]] = field(default_factory=dict)
 
-    @property
-    def wanted(self) -> set[Any]:
-        """What its messages find their versions by: ids and texts of schemas; None: names of tables and columns, or too
-        many to note."""
-        found = {*self.schema_ids, *self.registry_ids, *self.schema_texts}
-        return found | {None} if self.shapes or len(found) >= _MOST else found
-
-    def add(self, other: Scan) -> None:
+    def add(self, other: Found) -> None:
         """Adds what was found in a later part."""
         self.records += other.records
         self.messages += other.messages
-        self.forms |= other.forms
+        self.has_avro |= other.has_avro
         self.schema_ids |= other.schema_ids
         for place, version in (*other.metadata.values(), *other.clashing):
             self.describe(place, version)
-        for name in ("schema_texts", "registry_ids", "shapes", "of_id"):
+        for name in ("schema_texts", "registry_ids", "shapes"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
         for number, names in other.registry_names.items():
             self.registry_names.setdefault(number, set()).update(names)
@@ -178,28 +156,27 @@ class _Envelope(msgspec.Struct):
 _LIGHT: Final = msgspec.json.Decoder(_Envelope)
 
 
-def scan(batches: Iterable[tuple[Messages, Ints | int]], settings: Settings, schema: str | None = None) -> Scan:
-    """Scans consecutive messages, each batch with the indices of their files. ``schema``: the Avro schema that their
-    container names."""
-    found = Scan()
+def scan(batches: Batches, container: Container | None, settings: Settings) -> Found:
+    """What is found in consecutive messages of a container (None: rows of a topic)."""
+    found = Found()
     for messages, file_index in batches:
         indices = np.broadcast_to(np.asarray(file_index, dtype=np.int64), len(messages))
-        _scan_batch(found, messages, indices, settings, schema)
+        _scan_batch(found, messages, indices, settings, container is not None and container.schema is not None)
     return found
 
 
-def _scan_batch(found: Scan, messages: Messages, files: Ints, settings: Settings, schema: str | None) -> None:
+def _scan_batch(found: Found, messages: Messages, files: Ints, settings: Settings, has_schema: bool) -> None:
+    def note(known: dict[Any, Any], name: Any, number: int, *more: Any) -> None:
+        if name not in known and len(known) < _MOST:
+            known[name] = (place(number), *more) if more else place(number)
+
     def place(number: int) -> Place:
         return int(files[number]), int(messages.offset[number]), int(messages.length[number])
-
-    def note(kept: dict[Any, Any], name: Any, number: int, *more: Any) -> None:
-        if name not in kept and len(kept) < _MOST:
-            kept[name] = (place(number), *more) if more else place(number)
 
     forms = forms_of(messages)
     found.records += len(forms)
     found.messages += int(np.count_nonzero(forms != Form.NOTHING))
-    found.forms |= {Form(one) for one in np.unique(forms).tolist()}
+    found.has_avro |= bool(np.isin(forms, _AVRO).any())
     unknown = []
     for number in np.flatnonzero(forms == Form.JSON).tolist():
         schema_id = _schema_id(messages.value[number].as_py())
@@ -209,21 +186,19 @@ def _scan_batch(found: Scan, messages: Messages, files: Ints, settings: Settings
     json_messages = np.array(unknown, dtype=np.int64)
     decoded = scan_groups(messages, json_messages, np.flatnonzero(forms == Form.ENVELOPE), settings)
     for number, version in sorted(decoded.described, key=lambda one: one[0]):
-        version.file_index, version.offset, version.length = place(number)
-        found.describe(place(number), version)
+        found.describe(place(number), version.at(place(number)))
     numbers, first = np.unique(decoded.group[decoded.rows], return_index=True)
     order = np.argsort(first)
     for number, at in zip(decoded.rows[first[order]].tolist(), numbers[order].tolist(), strict=True):
         group = decoded.groups[at]
-        shape = Shape(group.table, group.external, tuple(group.names))
         if group.schema_text is not None:
             note(found.schema_texts, group.schema_text, number)
         if group.schema_id is not None:
             found.schema_ids.add(group.schema_id)
         if group.is_decoded:
-            of_id = (found.of_id, group.schema_id, number, shape)
-            note(*(of_id if group.schema_id is not None else (found.shapes, shape, number)))
-    for identifier, rows in by_registry_id(messages, forms) if schema is None else ():
+            shape = Shape(group.table, group.external, tuple(group.names))
+            note(found.shapes, shape if group.schema_id is None else group.schema_id, number, shape)
+    for identifier, rows in () if has_schema else by_registry_id(messages, forms):
         note(found.registry_ids, identifier, int(rows[0]))
         if identifier in found.registry_ids:
             names = _named_around(messages, rows, settings)
@@ -248,17 +223,6 @@ def _named_around(messages: Messages, index: Ints, settings: Settings) -> set[Ta
     return {name_of(row, settings.places) for row in rows}
 
 
-def _scan_task(given: tuple[Task, Settings]) -> tuple[Scan, list[tuple[int, set[Any]]]]:
-    """What is found in some parts; and by container, by what its messages find their versions."""
-    (task, settings), whole, wanted = given, Scan(), []
-    for container, (index, start, stop) in task:
-        batches = ((messages, index) for messages in message_files.read(container, start, stop))
-        one = scan(batches, settings, container.schema)
-        wanted.append((index, one.wanted))
-        whole.add(one)
-    return whole, wanted
-
-
 # --- names of tables --------------------------------------------------------------------------------------------------
 
 _OVERLAP: Final = 0.5
@@ -272,7 +236,7 @@ _SPELLED: Final = {
 }
 
 
-def usable_places(whole: Scan, given: str | None) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+def usable_places(whole: Found, given: str | None) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     """The places of table names that are used, and the reason for each that is not.
 
     A message key is often a row's primary key instead of a table's name, a column ``table_name`` may be data, and
@@ -281,15 +245,11 @@ def usable_places(whole: Scan, given: str | None) -> tuple[tuple[str, ...], list
     """
     if given is not None:
         return (given,), [detected_row("table_from", given, "given as an option", True)]
-    rows = []
-    places = list(PLACES[:-1])
     for place in ("column", "topic", "key"):
-        shapes = [one for one in (*whole.shapes, *(one for _, one in whole.of_id.values())) if one.table.place == place]
-        reason = _doubt(shapes, place)
-        if reason and place in places:
-            del places[places.index(place) :]  # a message that has this place was not asked for the following ones
-            rows.append(detected_row("table_from", f"not {place}", reason, False))
-    return tuple(places), rows
+        reason = _doubt([shape for _, shape in whole.shapes.values() if shape.table.place == place], place)
+        if reason:  # a message that has this place was not asked for the following ones
+            return PLACES[: PLACES.index(place)], [detected_row("table_from", f"not {place}", reason, False)]
+    return PLACES[:-1], []
 
 
 def _doubt(shapes: Sequence[Shape], place: str) -> str:
@@ -305,65 +265,54 @@ def _doubt(shapes: Sequence[Shape], place: str) -> str:
     return ""
 
 
-def table_rows(versions: Sequence[Version]) -> list[dict[str, Any]]:
-    """Where the names of tables were found, for those that no metadata names."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for version in versions:
-        place = version.lineage.get("table named by")
-        if place and version.full_name:
-            evidence = f"table version {version.table_version}: the name is in the {_SPELLED.get(place, place)}"
-            row = detected_row("table_from", place, evidence, False, version.full_name)
-            rows.setdefault((version.full_name, place), row)
-    return list(rows.values())
-
-
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
 def find_versions(
-    whole: Scan,
+    whole: Found,
     outside: Sequence[Version],
     registry: Mapping[int, str],
-    schemas: Sequence[tuple[int, str]],
-    avro_schema: str | None,
+    schemas: Iterable[tuple[str, str, Place]],
     places: Sequence[str],
 ) -> list[Version]:
     """The versions: from metadata messages (those of the capture before those ``outside`` of it), from the ``registry``
-    (texts by ids) for every id that was seen, from Avro schemas of messages, containers (``schemas``: file index, text)
-    or an option, and from the shapes of messages without any of these. ``places``: where names of tables may be.
+    (texts by ids) for every id that was seen, from Avro schemas of messages and others (``schemas``: text, origin,
+    place), and from the shapes of messages without any of these. ``places``: where names of tables may be.
     """
-    made = {name: version for name, (_, version) in whole.metadata.items()}
-    for version in outside:
-        made.setdefault(version.table_version, version)
-    versions = list(made.values())
+    made = {version.table_version: version for version in reversed(outside)}
+    made |= {name: version for name, (_, version) in whole.metadata.items()}
+    missing = [one for name, one in whole.shapes.items() if name not in made]
     for _, version in whole.clashing:  # no message finds it by its id
         version.table_version, version.schema_id = unused_name(version.table_version, made), None
         made[version.table_version] = version
-        versions.append(version)
+    versions = list(made.values())
     for number, place in whole.registry_ids.items():
         version = _of_registry(number, registry.get(number), whole.registry_names.get(number, set()))
-        version.file_index, version.offset, version.length = place
-        versions.append(version)
+        versions.append(version.at(place))
+    numbers: Counter[str] = Counter()
+
+    def numbered(label: str) -> str:
+        numbers[label] += 1
+        return f"{label}@{numbers[label]}"
+
     known = {version.text for version in versions}
-    texts = [(text, "record", place) for text, place in whole.schema_texts.items()]
-    texts += [(text, "record", (at, -1, -1)) for at, text in schemas]
-    texts += [] if avro_schema is None else [(avro_schema, "side file", (-1, -1, -1))]
-    numbers: dict[str, int] = {}
-    for text, origin, place in texts:
-        if text not in known:
-            known.add(text)
-            versions += _of_text(text, origin, place, numbers)
+    for text, origin, place in (*((text, "record", place) for text, place in whole.schema_texts.items()), *schemas):
+        made_of_text = None if text in known else _of_text(text, origin)
+        known.add(text)
+        if made_of_text is not None:
+            made_of_text.table_version = numbered(made_of_text.full_name or "unnamed")
+            versions.append(made_of_text.at(place if place[1] >= 0 else (-1, -1, -1)))
     shapes: dict[Shape, Place] = {}
-    missing = [(place, shape) for name, (place, shape) in whole.of_id.items() if name not in made]
-    for place, shape in (*((place, shape) for shape, place in whole.shapes.items()), *missing):
+    for place, shape in missing:
         shape = shape if shape.table.place in places else shape._replace(table=UNNAMED)
         shapes[shape] = min(place, shapes.get(shape, place))
     taken = {version.table_version for version in versions}
     for shape, place in sorted(shapes.items(), key=lambda item: item[1]):
-        version = from_names(_unused(shape, numbers, taken), shape.table, shape.names, shape.external)
-        taken.add(version.table_version)
-        version.file_index, version.offset, version.length = place
-        versions.append(version)
+        name = f"external {shape.external}" if shape.external else numbered(shape.table.label)
+        name = f"{name} {shape.table.label}" if shape.external and name in taken else name
+        name = unused_name(name, taken, "@")
+        taken.add(name)
+        versions.append(from_names(name, shape.table, shape.names, shape.external).at(place))
     return sorted(versions, key=lambda version: version.place)
 
 
@@ -371,8 +320,8 @@ def _of_registry(number: int, text: str | None, names: set[TableName]) -> Versio
     version = Version(str(number), None, None, [], "registry", text)
     try:
         version = version if text is None else from_avro(text, str(number), "registry")
-    except ValueError as reason:
-        version.problem = f"schema {number}: {reason}"
+    except CaptureError as reason:
+        version.problem = f"schema {number}: {reason.message}"
     version.registry_id = number
     (name,) = names if len(names) == 1 else (UNNAMED,)
     if version.table_name is None and name.table is not None:
@@ -381,33 +330,13 @@ def _of_registry(number: int, text: str | None, names: set[TableName]) -> Versio
     return version
 
 
-def _of_text(text: str, origin: str, place: Place, numbers: dict[str, int]) -> list[Version]:
-    """The version of an Avro schema of data records; none for that of an envelope or of something else."""
+def _of_text(text: str, origin: str) -> Version | None:
+    """The version of an Avro schema of data records; None for that of an envelope or of something else."""
     try:
         version = from_avro(text, "", origin)
-    except ValueError:
-        return []
-    if not version.columns:
-        return []
-    label = version.full_name or "unnamed"
-    numbers[label] = numbers.get(label, 0) + 1
-    version.table_version = f"{label}@{numbers[label]}"
-    version.file_index, version.offset, version.length = place if place[1] >= 0 else (-1, -1, -1)
-    return [version]
-
-
-def _unused(shape: Shape, numbers: dict[str, int], taken: set[str]) -> str:
-    """A name for the version of a shape."""
-    label = shape.table.label
-    if not shape.external:
-        numbers[label] = numbers.get(label, 0) + 1
-        return f"{label}@{numbers[label]}"
-    name = f"external {shape.external}"
-    name = f"{name} {label}" if name in taken else name
-    if name not in taken:
-        return name
-    numbers[name] = numbers.get(name, 1) + 1
-    return f"{name}@{numbers[name]}"
+    except CaptureError:
+        return None
+    return version if version.columns else None
 
 
 # --- plan -------------------------------------------------------------------------------------------------------------
@@ -421,199 +350,120 @@ class Plan(MessagePlan):
     """How a capture of messages is read."""
 
     settings: Settings
-    versions: list[Version]
-    wanted: list[set[Any]] = field(default_factory=list)  # of each container; stays where the plan is made
-
-    def to_text(self) -> str:
-        """The plan as one line of ASCII text."""
-        return MessagePlan.to_text(replace(self, wanted=[]))
+    versions: list[Version] = field(default_factory=list)
 
     def lookup(self) -> Versions:
         """The versions, to be found by what messages name."""
         return Versions(self.versions)
 
 
-def make_plan(paths: Sequence[str], options: Options, run: Run) -> Plan:
-    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks. Raises
-    CaptureError for files that cannot be read."""
-    found = probe_all(paths, options.container, run)
-    found, splits, results = first_pass(_scan_task, found, options.container, run, options.settings)
-    whole, wanted = Scan(), [set[Any]() for _ in found]
-    for one, of_parts in results:
+def context_of(plan: Plan) -> Any:
+    """What events depend on besides their container: the metadata of a message may be in a later file."""
+    return asdict(plan.settings), [one.without_place() for one in plan.versions]
+
+
+def complete(plan: Plan, options: Options, each: Pass) -> None:
+    """Adds to a plan what the first pass finds, and decides what is detected. Raises CaptureError."""
+    whole, outside = Found(), _outside(options)
+    for one in each(scan, plan.settings):
         whole.add(one)
-        for index, some in of_parts:
-            wanted[index] |= some
-    plan = _plan(found, splits, whole, options)
-    plan.wanted = wanted
-    plan.detected[:0] = container_rows(found, options.container)
-    if options.mask_order is None and _has_avro(whole, found):
-        most = max(_VOTING_OF_EACH, _VOTING // max(1, sum(map(len, splits))))
-        votes = run(_vote_task, [(task, plan.to_text(), most) for task in plan_tasks(found, splits)])
-        _decide_order(plan, [vote for some in votes for vote in some])
-    return plan
+    texts = read_registry(options.registry, sorted(whole.registry_ids)) if options.registry else {}
+    if options.avro_schema is not None:  # a record without a frame may begin with a zero, too
+        whole.registry_ids = {number: place for number, place in whole.registry_ids.items() if number in texts}
+    places, detected = usable_places(whole, options.table_from)
+    is_printed = any(one.settings.get("encoding") == AVRO_JSON for one in plan.containers)
+    plan.settings = replace(plan.settings, places=places, is_printed_avro=is_printed)
+    schemas = [(one.schema, "record", (at, -1, -1)) for at, one in enumerate(plan.containers) if one.schema is not None]
+    schemas += [] if options.avro_schema is None else [(options.avro_schema, "side file", (-1, -1, -1))]
+    plan.notes += _clashes(whole, plan.containers)
+    plan.versions = find_versions(whole, outside, texts, schemas, places)
+    plan.notes += [
+        problem_row(Problem.SCHEMA_TEXT, one.problem, table=one.full_name) for one in plan.versions if one.problem
+    ]
+    unresolved = whole.schema_ids - {one.schema_id for one in plan.versions}
+    plan.facts |= {
+        "records": whole.records,
+        "messages": whole.messages,
+        "table_versions": len(plan.versions),
+        "unresolved_schemas": len(unresolved) + len(set(whole.registry_ids) - set(texts)),
+    }
+    plan.detected += [*detected, *_detected_rows(whole, plan.versions, unresolved, texts)]
+    if options.mask_order is not None:
+        plan.detected.append(detected_row("mask_order", options.mask_order, "given as an option", True))
+    elif whole.has_avro or is_printed or any(one.schema for one in plan.containers):
+        most = max(_VOTING_OF_EACH, _VOTING // max(1, sum(map(len, plan.splits))))
+        votes = [vote for some in each(_votes, (plan.to_text(), most)) for vote in some]
+        order, row = mask_order_row(votes)
+        plan.settings = replace(plan.settings, mask_order=order)
+        plan.detected.append(row)
 
 
-def make_row_plan(name: str, partitions: list[tuple[str, int]], run: RunRows, options: Options) -> Plan:
-    """The plan of rows of these topics and partitions."""
-    whole = Scan()
-    for text in run(partial(_scan_rows, options.settings, partitions)):
-        whole.add(pickle.loads(text))
-    plan = _plan([], [], whole, options)
-    plan.name, plan.partitions = name, partitions
-    if options.mask_order is None and _has_avro(whole, []):
-        votes = [vote for text in run(partial(_vote_rows, plan.to_text())) for vote in pickle.loads(text)]
-        _decide_order(plan, votes)
-    return plan
-
-
-def _scan_rows(settings: Settings, partitions: list[tuple[str, int]], batches: Iterator[pa.RecordBatch]) -> bytes:
-    return pickle.dumps(scan((messages_of(batch, partitions) for batch in batches), settings))
-
-
-def _vote_rows(plan: str, batches: Iterator[pa.RecordBatch]) -> bytes:
-    return pickle.dumps(_votes(Plan.from_text(plan), map(kafka_rows.from_arrow, batches), None, _VOTING))
-
-
-def _vote_task(given: tuple[Task, str, int]) -> list[Any]:
-    task, text, most = given
-    plan, votes = Plan.from_text(text), []
-    for container, (_, start, stop) in task:
-        votes += _votes(plan, message_files.read(container, start, stop, batch=min(most, 1024)), container.schema, most)
-    return votes
-
-
-def _votes(plan: Plan, batches: Iterable[Messages], schema: str | None, most: int) -> list[Any]:
-    """The evidence about the byte order of masks in the first ``most`` messages."""
-    versions, votes = plan.lookup(), []
-    for messages in batches:
-        votes.append(votes_of(decode(messages, plan.settings, versions, True, schema), plan.settings.is_printed_avro))
+def _votes(batches: Batches, container: Container | None, given: tuple[str, int]) -> list[Any]:
+    """The evidence about the byte order of masks in the first messages of a part, at least so many."""
+    plan, most = Plan.from_text(given[0]), given[1]
+    versions, votes, schema = plan.lookup(), [], None if container is None else container.schema
+    for messages, _ in batches:
+        decoded = decode(messages.head(most), plan.settings, versions, True, schema)
+        votes.append(votes_of(decoded, plan.settings.is_printed_avro))
         most -= len(messages)
         if most <= 0:
             break
     return votes
 
 
-def _decide_order(plan: Plan, votes: Sequence[Any]) -> None:
-    order, row = mask_order_row(votes)
-    plan.settings = replace(plan.settings, mask_order=order)
-    plan.detected.append(row)
-
-
-def _has_avro(whole: Scan, found: Sequence[Container]) -> bool:
-    is_avro = bool(whole.forms & {Form.ENVELOPE, Form.CONFLUENT, Form.BARE}) or any(one.schema for one in found)
-    return is_avro or _is_printed(found)
-
-
-def _is_printed(found: Sequence[Container]) -> bool:
-    return any(one.settings.get("encoding") == AVRO_JSON for one in found)
-
-
-def _plan(found: list[Container], splits: list[list[Any]], whole: Scan, options: Options) -> Plan:
-    outside = _outside(options)
-    texts = read_registry(options.registry, sorted(whole.registry_ids)) if options.registry else {}
-    if options.avro_schema is not None:  # a record without a frame may begin with a zero, too
-        whole.registry_ids = {number: place for number, place in whole.registry_ids.items() if number in texts}
-    places, detected = usable_places(whole, options.table_from)
-    schemas = [(at, one.schema) for at, one in enumerate(found) if one.schema is not None]
-    notes = [*file_notes(found), *_clashes(whole, found)]
-    versions = find_versions(whole, outside, texts, schemas, options.avro_schema, places)
-    for version in versions:
-        if found and version.has_event:
-            version.offset = found[version.file_index].row(version.offset)
-        if version.problem:
-            notes.append(problem_row(Problem.SCHEMA_TEXT, version.problem, table=version.full_name))
-    unresolved = whole.schema_ids - {one.schema_id for one in versions}
-    facts = {
-        "bytes": sum(one.size for one in found if one.unit == "byte"),
-        "records": whole.records,
-        "messages": whole.messages,
-        "table_versions": len(versions),
-        "unresolved_schemas": len(unresolved) + len(set(whole.registry_ids) - set(texts)),
-    }
-    detected += [*table_rows(versions), *_metadata_rows(whole, versions, unresolved, texts)]
-    if options.mask_order is not None:
-        detected.append(detected_row("mask_order", options.mask_order, "given as an option", True))
-    settings = replace(options.settings, places=places, is_printed_avro=_is_printed(found))
-    return Plan(
-        containers=found,
-        splits=splits,
-        detected=detected,
-        facts=facts,
-        notes=notes,
-        settings=settings,
-        versions=versions,
-    )
-
-
-def _clashes(whole: Scan, found: Sequence[Container]) -> list[dict[str, Any]]:
+def _clashes(whole: Found, containers: Sequence[Container]) -> list[dict[str, Any]]:
     """Metadata messages that describe something else under a schema id that was there before."""
     notes = []
     for (file, offset, length), version in whole.clashing:
         (first_file, first_offset, _), _ = whole.metadata[version.table_version]
-        if found:
-            offset, first_offset = found[file].row(offset), found[first_file].row(first_offset)
-        at = f"offset {first_offset}" + (f" of {found[first_file].path}" if found and first_file != file else "")
+        at = f"offset {first_offset}"
+        at += f" of {containers[first_file].path}" if containers and first_file != file else ""
         sentence = (
             f"expected the columns that schema id {version.table_version} has in the metadata message at {at}, found "
             "others; messages with this id are decoded with the first"
         )
-        place = {"file": found[file].path, "offset": offset, "length": length} if found else {}
+        place = {"file": containers[file].path, "offset": offset, "length": length} if containers else {}
         notes.append(problem_row(Problem.SCHEMA_MISMATCH, sentence, table=version.full_name, **place))
     return notes
 
 
 def _outside(options: Options) -> list[Version]:
     """The versions of the metadata messages outside of the capture."""
-    whole = Scan()
+    whole = Found()
     for path in list_files(options.metadata) if options.metadata else ():
         container = detect.probe(path, {})
         for start, stop in message_files.parts(container):
             batches = ((messages, -1) for messages in message_files.read(container, start, stop))
-            whole.add(scan(batches, options.settings, container.schema))
+            whole.add(scan(batches, container, options.settings))
     if options.metadata and not whole.metadata:
         raise OptionError("option metadata: no metadata message was found there", path=options.metadata[0])
-    versions = [version for _, version in whole.metadata.values()]
+    versions = [version.at((-1, -1, -1)) for _, version in whole.metadata.values()]
     for version in versions:
-        version.origin, version.file_index, version.offset, version.length = "side file", -1, -1, -1
+        version.origin = "side file"
     return versions
 
 
-def _metadata_rows(
-    whole: Scan, versions: Sequence[Version], unresolved: set[str], texts: Mapping[int, str]
+def _detected_rows(
+    whole: Found, versions: Sequence[Version], unresolved: set[str], texts: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    rows = []
-    named, ids = len(whole.schema_ids), len(whole.registry_ids)
-    if named:
-        known = named - len(unresolved)
-        evidence = f"{known} of {named} schema ids that data messages name have their metadata message"
+    """Where the names of tables were found that no metadata gives, and where the versions are from."""
+    named: dict[tuple[str, str], dict[str, Any]] = {}
+    for version in versions:
+        place = version.lineage.get("table named by")
+        if place and version.full_name:
+            evidence = f"table version {version.table_version}: the name is in the {_SPELLED.get(place, place)}"
+            row = detected_row("table_from", place, evidence, False, version.full_name)
+            named.setdefault((version.full_name, place), row)
+    rows = list(named.values())
+    if whole.schema_ids:
+        known = len(whole.schema_ids) - len(unresolved)
+        evidence = f"{known} of {len(whole.schema_ids)} schema ids that data messages name have their metadata message"
         rows.append(detected_row("metadata", "messages" if known else "none", evidence, False))
-    if ids:
-        evidence = f"{len(texts)} of {ids} schema ids of the Confluent framing are in the registry"
+    if whole.registry_ids:
+        evidence = f"{len(texts)} of {len(whole.registry_ids)} schema ids of the Confluent framing are in the registry"
         rows.append(detected_row("registry", "given" if texts else "none", evidence, bool(texts)))
     inferred = sum(one.origin == "inferred" for one in versions)
     if inferred:
         evidence = f"no metadata: {inferred} table versions are the key orders of `data`, which give the ordinals"
         rows.append(detected_row("ordinals", "key order", evidence, False))
     return rows
-
-
-def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
-    """The provenance of the events of each part: its container, the settings, and a hash of the versions that its
-    messages find, whose metadata may be in a later file."""
-    lookup = plan.lookup()
-    contents = {id(one): json.dumps(one.without_place()) for one in plan.versions}
-    hashes = []
-    for container, wanted in zip(plan.containers, plan.wanted or [{None}] * len(plan.containers), strict=True):
-        names = wanted | {container.schema or "", plan.settings.avro_schema or ""}
-        ways: list[Mapping[Any, Version]] = [lookup.by_schema_id, lookup.by_registry_id, lookup.by_text]
-        found = {name: [way[name] for way in ways if name in way] for name in names}
-        every = None in wanted or not all(found[name] for name in wanted)
-        some = plan.versions if every else [one for ones in found.values() for one in ones]
-        hashes.append(sha256("".join(sorted(contents[id(one)] for one in some)).encode()).hexdigest())
-    for parts in plan.splits:
-        made = []
-        for index, start, stop in parts:
-            container = plan.containers[index]
-            context = {"settings": asdict(plan.settings), "versions": hashes[index]}
-            made.append(Piece((container.path,), json.dumps({**container.context(start, stop), **context})))
-        yield made

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 
 __all__ = [
-    "COLUMNS_OF_NAMES",
-    "PLACES",
-    "UNNAMED",
-    "Settings",
-    "TableName",
-    "Version",
-    "Versions",
-    "from_avro",
-    "from_metadata",
-    "from_names",
-    "is_union",
-    "name_in",
-    "name_of",
-    "record_fields",
-    "split_name",
+    "COLUMNS_OF_NAMES", "PLACES", "UNNAMED", "Place", "Settings", "TableName", "Version", "Versions", "from_avro",
+    "from_metadata", "from_names", "name_in", "name_of", "split_name",
 ]  # fmt: skip
 
 
@@ -97,6 +84,10 @@ def split_name(name: str | None) -> tuple[str | None, str | None]:
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
+Place = tuple[int, int, int]
+"""File index, offset and length of a record."""
+
+
 @dataclass(slots=True)
 class Version(TableVersion):
     """One version of a table.
@@ -111,6 +102,11 @@ class Version(TableVersion):
     label: str | None = None
     external: str | None = None
     problem: str | None = None  # why ``text`` cannot be used
+
+    def at(self, place: Place) -> Version:
+        """The same version, first seen at a place."""
+        self.file_index, self.offset, self.length = place
+        return self
 
     @property
     def has_event(self) -> bool:
@@ -197,73 +193,27 @@ def _number(value: Any, zero: bool = False) -> int | None:
 
 def from_avro(text: str, table_version: str, origin: str) -> Version:
     """The version that the Avro schema of a DataRecord describes: names, types and nullability, no keys (§4). Raises
-    ValueError for a schema that is not JSON or has no record ``data``.
+    CaptureError for a schema that cannot be read or has no record ``data``.
     """
-    fields, namespace = record_fields(text, "data")
-    if fields is None:
-        raise ValueError("the schema has no record `data`")
+    schema = parse_schema(text)
+    data = dict(zip(schema.fields, schema.root.inner, strict=True)).get("data")
+    record = None if data is None else data.without_null
+    if record is None or record.kind != "record":
+        raise CaptureError("the schema has no record `data`")
     columns = []
-    for at, one in enumerate(fields, 1):
-        kind, nullable = _avro_type(one.get("type"))
-        is_decimal = kind.get("logicalType") == "decimal"
-        precision, scale = (kind.get("precision"), kind.get("scale", 0)) if is_decimal else (None, None)
-        columns.append(
-            TableColumn(
-                at,
-                str(one.get("name")),
-                str(kind.get("logicalType") or kind.get("type")),
-                _number(kind.get("size")),
-                _number(precision),
-                _number(scale, zero=True),
-                None,
-                nullable,
-            )
-        )
-    schema = table = None
-    if namespace.startswith(_NAMESPACE):  # com.attunity.queue.msg.<task>.<schema>.<table> (§2.3)
-        parts = namespace.removeprefix(_NAMESPACE).split(".")
-        schema, table = (parts[-2] if len(parts) > 2 else None), (parts[-1] if len(parts) > 1 else None)
-    lineage = {"table named by": "namespace"} if table else {}
-    return Version(table_version, schema, table, columns, origin, text, lineage)
-
-
-def record_fields(text: str, name: str) -> tuple[list[dict[str, Any]] | None, str]:
-    """The fields of the record in the field ``name`` of the schema of a record (None: it is not a record), and the
-    innermost namespace. Raises ValueError for a schema that is not that of a record."""
-    try:
-        schema = json.loads(text)
-    except RecursionError:
-        raise ValueError("the schema is nested too deeply") from None
-    if not isinstance(schema, dict):
-        raise ValueError("expected the schema of a record")
-    namespace = _text(schema.get("namespace")) or (_text(schema.get("name")) or "").rpartition(".")[0]
-    listed = schema.get("fields")
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, Mapping) and one.get("name") == name:
-            kind, _ = _avro_type(one.get("type"))
-            fields = kind.get("fields")
-            if isinstance(fields, list) and all(isinstance(item, dict) for item in fields):
-                return fields, _text(kind.get("namespace")) or namespace
-    return None, namespace
-
-
-def is_union(text: str, name: str) -> bool:
-    """Whether a field of a record, in the text of its schema, is a union of several types other than null."""
-    fields = json.loads(text.strip("\ufeff \t\r\n"))["fields"]
-    return any(_avro_type(one.get("type"))[0].get("type") == "union" for one in fields if one.get("name") == name)
-
-
-def _avro_type(kind: Any) -> tuple[dict[str, Any], bool]:
-    """A field's type without its null, as an object, and whether it may be null."""
-    nullable = False
-    while isinstance(kind, list) or (isinstance(kind, dict) and isinstance(kind.get("type"), (dict, list))):
-        if isinstance(kind, list):
-            rest = [one for one in kind if one not in ("null", {"type": "null"})]
-            nullable = nullable or len(rest) < len(kind)
-            kind = rest[0] if len(rest) == 1 else {"type": "union"}
-        else:
-            kind = kind["type"]
-    return (kind if isinstance(kind, dict) else {"type": str(kind)}), nullable
+    for at, (name, given) in enumerate(zip(record.names, record.inner, strict=True), 1):
+        node = given.without_null
+        precision, scale = (node.precision, node.scale) if node.logical == "decimal" else (None, None)
+        is_nullable = given.kind == "union" and len(given.others) < len(given.inner)
+        kind = node.logical or node.kind
+        columns.append(TableColumn(at, name, kind, node.size or None, precision, scale, None, is_nullable))
+    namespace = record.name.rpartition(".")[0]
+    if not namespace.startswith(_NAMESPACE) or "." not in namespace.removeprefix(_NAMESPACE):
+        return Version(table_version, None, None, columns, origin, text)
+    _, *parts, table = namespace.removeprefix(_NAMESPACE).split(".")  # <task>.<schema>.<table> (§2.3)
+    lineage = {"table named by": "namespace"}
+    schema_name = parts[-1] if parts else None
+    return Version(table_version, schema_name, table, columns, origin, text, lineage)
 
 
 def from_names(table_version: str, table: TableName, names: Iterable[str], external: str | None) -> Version:
