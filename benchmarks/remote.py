@@ -1,9 +1,9 @@
 """Bytes that are transferred from an S3 server on loopback to read a capture of each format.
 
 ``python -m benchmarks.remote [--size MB] [--split MB] [FORMAT …]`` prints a table: what is transferred to detect the
-format, by the first pass, to find the transactions that cross borders of splits, and to read all events, each as a
-share of the capture. Every task begins with nothing in its cache, as if each had a process of its own. The command
-fails where a pass transfers more than 1.1 times the capture, or all together more than 2.2 times.
+format, by the first pass, and to read all events, each as a share of the capture. Every task begins with nothing in
+its cache, as if each had a process of its own. The command fails where a pass transfers more than 1.1 times the
+capture, or all together more than 2.2 times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +22,8 @@ import cdcwb_synth as synth
 from benchmarks.captures import CACHE
 from cdcwb.capture import check_capture
 from cdcwb.formats import FORMATS, source
-from cdcwb.formats.dissector import EVERYTHING, Format
+from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.files import list_files
-from cdcwb.formats.old.findings import sections
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
 
 PER_PASS, IN_ALL = 1.1, 2.2
@@ -52,7 +50,6 @@ class Passes(NamedTuple):
 
     detection: int
     first_pass: int
-    crossing: int
     reading: int
     splits: int
     seconds: float
@@ -75,17 +72,10 @@ def measure(server: Server, name: str, folder: Path, split: int) -> Passes:
     sent.append(server.sent())
     plan = reading.format.plan(reading.files, reading.options, run)
     sent.append(server.sent())
-    run(partial(_sections, reading.format, plan), range(len(plan.splits)))
-    sent.append(server.sent())
     run(lambda at: [0 for _ in reading.format.read(plan, at, EVERYTHING)], range(len(plan.splits)))
     sent.append(server.sent())
     transferred = [after - before for before, after in pairwise(sent)]
     return Passes(*transferred, len(plan.splits), time.monotonic() - began)
-
-
-def _sections(form: Format, plan: Any, split: int) -> None:
-    for _ in sections(form, plan, split, lambda wanted: form.read(plan, split, wanted), EVERYTHING):
-        pass
 
 
 def main() -> int:
@@ -96,8 +86,8 @@ def main() -> int:
     parser.add_argument("formats", nargs="*", metavar="FORMAT", help="default: all")
     given = parser.parse_args()
     worst = False
-    print("| format | MB | splits | detection | first pass | crossing | reading | in all | seconds |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| format | MB | splits | detection | first pass | reading | in all | seconds |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name in given.formats or FORMATS:
         folder = capture_of(name, given.size * 1_000_000)
         size = bytes_of(folder)
@@ -107,7 +97,7 @@ def main() -> int:
             with serving(log) as server:
                 os.environ.update(ENVIRONMENT | {"AWS_ENDPOINT_URL": server.url})
                 passes = measure(server, name, folder, given.split << 20)
-        shares = [transferred / size for transferred in passes[:4]]
+        shares = [transferred / size for transferred in passes[:3]]
         worst |= max(shares) > PER_PASS or sum(shares) > IN_ALL
         cells = " | ".join(f"{share:.3f}" for share in [*shares, sum(shares)])
         print(f"| {name} | {size / 1e6:.1f} | {passes.splits} | {cells} | {passes.seconds:.1f} |", flush=True)

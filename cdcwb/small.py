@@ -22,11 +22,8 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.old.assembler import Assembler
 from cdcwb.formats.old.clock import of_sequences
-from cdcwb.formats.old.findings import EVENTS, PROBLEMS, across, find, in_splits, sections
-from cdcwb.formats.old.halves import WHOLE
-from cdcwb.formats.old.headers import Patches
-from cdcwb.formats.old.protocols import Halving, Joining
-from cdcwb.formats.old.sections import patches
+from cdcwb.formats.old.findings import ELSEWHERE, PROBLEMS, across, find
+from cdcwb.formats.old.protocols import Halving, Joining, halved_of
 from cdcwb.formats.old.summaries import summarised
 from cdcwb.formats.requests import problem_rows, select
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of
@@ -161,9 +158,8 @@ class Small:
     def _assembler(self) -> Assembler:
         """Changes and transactions of the events of all splits."""
         form, plan = self._format, self._plan
-        halved = [form.halved(plan, split) if isinstance(form, Halving) else WHOLE for split in self._splits]
         reads: list[Read] = [partial(form.read, plan, split) for split in self._splits]
-        sources = list(zip(reads, halved, strict=True))
+        sources = [(read, halved_of(form, plan, split)) for split, read in enumerate(reads)]
         return Assembler(form, self._planned.keys, sources)
 
     def ends(self) -> pa.Table:
@@ -205,24 +201,14 @@ class Small:
         """One row per problem."""
         form, plan = self._format, self._plan
         found: dict[str, Any] = defaultdict(list)
-        assembles, known = in_splits(form, plan), self._patches()
         for split in self._splits:
-            read, patch = partial(form.read, plan, split), known.patch(split, partial(form.read, plan))
-            for name, rows in find(form, plan, split if assembles else None, read, Wanted(), patch):
+            for name, rows in find(form, plan, split, partial(form.read, plan, split), Wanted()):
                 found[name].append(rows)
-        events = [rows for name in EVENTS for rows in found.pop(name, [])]
+        events = found.pop(ELSEWHERE, [])
         yield from found.pop(PROBLEMS, [])
         tables = {name: pa.Table.from_batches(rows) for name, rows in found.items()}
         yield from across(form, tables, lambda wanted: (rows for one in events for rows in select(one, wanted)))
-        if not assembles:
-            yield from self._assembler.problems(Wanted(images=False))
         yield pa.RecordBatch.from_pylist(form.problems(plan), model.PROBLEMS)
-
-    def _patches(self) -> Patches:
-        """What splits need to know of others."""
-        form, plan = self._format, self._plan
-        each = (sections(form, plan, at, partial(form.read, plan, at), Wanted()) for at in self._splits)
-        return patches(chain.from_iterable(each))
 
     def problems_of_events(self) -> Batches:
         """The problems of events without those of other records, as batches of :data:`cdcwb.model.PROBLEMS`."""

@@ -9,16 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import pyarrow.compute as pc
-
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.continued import divide
 from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, Plan, RowFormat, TableRequest
-from cdcwb.formats.old.headers import NO_PATCHES, Patches, WrittenPatches
-from cdcwb.formats.old.protocols import Halving, Joining, Trailing
-from cdcwb.formats.old.sections import patches
+from cdcwb.formats.old.delivered import EndsOfOthers
+from cdcwb.formats.old.protocols import Halving, Joining
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import hold
@@ -90,24 +87,21 @@ class Live(Planned, _InSession):
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
         from cdcwb.spark.assemble import assemble_changes
-        from cdcwb.spark.source import written_patches
+        from cdcwb.spark.source import written_ends
 
         if self.assembles_in_splits:
             return self._changes_of_splits("changes", images)
         if self.joins_rows:
             return self._changes_of_splits("joined", images)
         if self.delivers_changes and isinstance(self.format, Halving):  # they do not mark the end of a transaction
-            return self._with_crossing(self._changes_of_splits("delivered", images), images)
+            changes = self._changes_of_splits("delivered", images)
+            return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes
         if self.delivers_changes:
             if self._ends is not None:
-                return self._changes_of_splits("ended", images, **written_patches(self._ends))
-            return self._with_ends("delivered", "ends", images)
+                return self._changes_of_splits("ended", images, **written_ends(self._ends))
+            return self._with_ends(images)
         # rows are matched with those they undo by their images
         images = images or bool(self.plan.facts.get("undo_records"))
-        if self.reads_trail:
-            if cast(Trailing, self.format).is_one(self.plan):
-                return self._with_crossing(self._changes_of_splits("trail", images), images)
-            return self._with_crossing(self._with_ends("trail_delivered", "trail_ends", images), images)
         if self.format.pairing is Pairing.OBJECT:
             from cdcwb.spark.objects import join_statements
 
@@ -117,7 +111,7 @@ class Live(Planned, _InSession):
     @property
     def in_splits(self) -> bool:
         """Whether changes are assembled in the splits, which is cheaper than from decoded events."""
-        return self.assembles_in_splits or self.delivers_changes or self.joins_rows or self.reads_trail
+        return self.assembles_in_splits or self.delivers_changes or self.joins_rows
 
     @property
     def assembles_in_splits(self) -> bool:
@@ -128,109 +122,72 @@ class Live(Planned, _InSession):
     def delivers_changes(self) -> bool:
         """Whether changes and parts of transactions are assembled in the splits
         (:mod:`cdcwb.formats.old.delivered`)."""
-        if self.format.commits:
+        form = self.format
+        if form.commits or isinstance(form, (Assembling, Joining)):
             return False
-        if self.format.pairing is Pairing.NONE:
-            return type(self) in (Live, LiveRows)
-        return type(self) is Live and isinstance(self.format, Halving)
+        return type(self) is Live or (type(self) is LiveRows and not isinstance(form, Halving))
 
     @property
     def joins_rows(self) -> bool:
         """Whether consecutive rows are joined in the splits."""
         return type(self) is Live and isinstance(self.format, Joining) and self.format.joins(self.plan)
 
-    @property
-    def reads_trail(self) -> bool:
-        """Whether changes and parts of transactions are assembled in the splits (:mod:`cdcwb.formats.old.trail`)."""
-        return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
-
     def _changes_of_splits(self, part: str, images: bool, **more: str) -> DataFrame:
         """The changes that are assembled within splits."""
         from cdcwb.spark.packing import unpack
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **self._patching, **more}
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **more}
         return unpack(self._read(part=part, packed="true", keys=json.dumps(self.keys), **options), rows=model.CHANGES)
 
     @cached_property
-    def _shares(self) -> bool:
-        """Whether splits share transactions of a trail."""
-        return self.reads_trail and any(cast(Trailing, self.format).shared(self.plan))
-
-    @cached_property
-    def _patches(self) -> Patches:
-        """What splits need to know of others about the transactions that they share, by a job of Spark."""
-        from cdcwb.spark.exchange import collected
-
-        if not self._shares:
-            return NO_PATCHES
-        return patches(collected(self._read(part="sections", images="false", mode=self.mode, groups="1")))
-
-    @cached_property
-    def _ends(self) -> WrittenPatches | None:
+    def _ends(self) -> EndsOfOthers | None:
         """What splits need to know of the ends of transactions in others, by a job of Spark; None if these are too
         many, or if there are no splits."""
-        from cdcwb.spark.committed import patches_of_ends
+        from cdcwb.spark.committed import collected_ends
         from cdcwb.spark.exchange import groups_of
 
         if type(self) is not Live:
             return None
-        return patches_of_ends(self._sent("ends_here", images=False), groups_of(self.facts))
+        return collected_ends(self._sent("ends_here", images=False), groups_of(self.facts))
 
-    @cached_property
-    def _patching(self) -> dict[str, str]:
-        """The same as options of the data source."""
-        from cdcwb.spark.source import written_patches
-
-        return written_patches(self._patches) if self._shares else {}
-
-    def _with_crossing(self, changes: DataFrame, images: bool) -> DataFrame:
-        return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes
-
-    def _with_ends(self, part: str, ends: str, images: bool) -> DataFrame:
+    def _with_ends(self, images: bool) -> DataFrame:
         """The changes of splits, with the columns that come from the ends of their transactions."""
         from cdcwb.spark.assemble import conform
         from cdcwb.spark.committed import add_ends
 
-        of_splits = self._read(part=ends, images="false", mode=self.mode)
+        of_splits = self._read(part="ends", images="false", mode=self.mode)
         few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
-        return conform(add_ends(self._changes_of_splits(part, images), of_splits, few), "changes")
+        return conform(add_ends(self._changes_of_splits("delivered", images), of_splits, few), "changes")
 
     def _summaries(self) -> DataFrame:
         """The transactions of a source of committed changes, with missing events and the numbers of changes."""
         from cdcwb.spark import committed
 
-        part = "trail_parts" if self.reads_trail else "counted"
         if self._something_crosses:
-            parts = self._read(part=part, images="false", mode=self.mode, **self._patching)
+            parts = self._read(part="counted", images="false", mode=self.mode)
             return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)))
-        return committed.summaries_sent(self._sent(part, images=False))
+        return committed.summaries_sent(self._sent("counted", images=False))
 
     @cached_property
     def _something_crosses(self) -> bool:
         """Whether some changes are assembled from the rows of several splits."""
         form, splits = self.format, range(len(self.plan.splits))
-        if isinstance(form, Halving):
-            return any(form.halved(self.plan, split).shared for split in splits)
-        return bool(pc.any(self._patches.transactions["apart"]).as_py())
-
-    def _crossing(self, images: bool) -> DataFrame:
-        """The events of changes that are assembled from the rows of several splits."""
-        from cdcwb.spark.packing import unpack
-
-        part = "elsewhere" if isinstance(self.format, Halving) else "apart"
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **self._patching}
-        return unpack(self._read(part=part, packed="true", columns=",".join(OF_CHANGES), **options), columns=OF_CHANGES)
+        return isinstance(form, Halving) and any(form.halved(self.plan, split).shared for split in splits)
 
     def _changes_of_crossing(self, images: bool) -> DataFrame:
+        """Those changes."""
         from cdcwb.spark.assemble import assemble_changes
+        from cdcwb.spark.packing import unpack
 
-        return assemble_changes(self._crossing(images), self.keys, self.format)
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
+        events = self._read(part="elsewhere", packed="true", columns=",".join(OF_CHANGES), **options)
+        return assemble_changes(unpack(events, columns=OF_CHANGES), self.keys, self.format)
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
         from cdcwb.spark.assemble import assemble_transactions, conform, joined_transactions
 
-        if self.delivers_changes or self.reads_trail:
+        if self.delivers_changes:
             return conform(self._summaries(), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), lambda: self.changes(False), self.format)
@@ -283,7 +240,7 @@ class Live(Planned, _InSession):
         from cdcwb.spark.exchange import groups_of
 
         options = {"images": str(images).lower(), "mode": self.mode, "groups": str(groups_of(self.facts))}
-        return self._read(part=part, **options, **({} if part == "transactions" else self._patching))
+        return self._read(part=part, **options)
 
     def detected(self) -> DataFrame:
         """One row per detected setting."""

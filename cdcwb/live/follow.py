@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError, OptionError, SourceDownError
-from cdcwb.formats.dissector import Pairing, Run
+from cdcwb.formats.dissector import Assembling, Pairing, Run
 from cdcwb.formats.files import extent_of, natural_key, partition_of
 from cdcwb.live import EVERY, FILE_BYTES, PATIENCE
 from cdcwb.live.following import messages_in
@@ -276,16 +276,11 @@ class Follower:
 
 def _check(planned: Planned, url: str) -> None:
     """Raises CaptureError for a capture that cannot be assembled in parts, OptionError for invalid options."""
-    form, facts = planned.format, planned.facts
+    form = planned.format
     if planned.mode != "PERMISSIVE" or not planned.with_images or planned.keys:
         raise OptionError("a topic is followed without the options keys, images and mode: give them to cdcwb.load")
-    if form.commits or form.pairing not in (Pairing.NONE, Pairing.TRANSACTION):
+    if isinstance(form, Assembling) or form.pairing not in (Pairing.NONE, Pairing.TRANSACTION):
         raise CaptureError(f"{form.name} is no format of topics that can be followed", path=url)
-    if facts.get("fragments") or facts.get("undo_records"):
-        raise CaptureError(
-            "has records that continue or undo others, which are put together from the whole topic: use cdcwb capture",
-            path=url,
-        )
 
 
 def _pieces(planned: Planned) -> dict[int, list[tuple[int, int, str]]]:

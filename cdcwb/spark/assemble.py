@@ -18,9 +18,9 @@ from cdcwb.formats import get_format
 from cdcwb.formats.changes import CHANGES, Read, collected
 from cdcwb.formats.dissector import OF_CHANGES, Assembling, Format, Pairing, Wanted
 from cdcwb.formats.old.assembler import Assembler
-from cdcwb.formats.old.findings import EVENTS, OF_EVENTS, PROBLEMS, across, find, key_of
+from cdcwb.formats.old.findings import ELSEWHERE, OF_EVENTS, PROBLEMS, across, find, key_of
 from cdcwb.formats.old.halves import HALVES
-from cdcwb.formats.old.protocols import Halved
+from cdcwb.formats.old.protocols import Halved, halved_of
 from cdcwb.formats.old.summaries import OF_PARTS
 from cdcwb.formats.requests import select
 from cdcwb.model import Kind
@@ -57,9 +57,9 @@ def assemble_transactions(headers: DataFrame, changes: Callable[[], DataFrame], 
     """``transactions`` from events and, for sources of committed changes, from changes, both without images."""
     if form.pairing is Pairing.OBJECT:  # an event log has none
         return headers.sparkSession.createDataFrame([], from_arrow_schema(model.TRANSACTIONS))
-    if form.commits:
+    if form.commits or isinstance(form, Assembling):
         return _assemble(headers, {}, form, "transactions")
-    parts = committed.parts(headers, trail=form.pairing is Pairing.TRANSACTION)
+    parts = committed.parts(headers, halved_of(form))
     return conform(committed.summaries(parts, committed.parts_of(changes())), "transactions")
 
 
@@ -78,10 +78,11 @@ def _assemble(events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format
     """A table of the model, by :class:`cdcwb.formats.old.assembler.Assembler`. Events that belong together are in one
     task, in capture order, in a temporary file of the task."""
     name, schema = form.name, model.TABLES[table]
+    halved = Halved(consecutive=form.pairing is Pairing.TRANSACTION)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with _temporary_file(batches) as read:
-            source = Assembler(get_format(name), keys, [(read, Halved())])
+            source = Assembler(get_format(name), keys, [(read, halved)])
             yield from getattr(source, table)()
 
     of_changes = F.col("kind").isin(*CHANGES)
@@ -143,7 +144,7 @@ def problems_of(findings: DataFrame, form: Format) -> DataFrame:
 
         def events() -> Iterator[pa.RecordBatch]:
             for what, rows in exchange.received(batches):
-                if what in EVENTS:
+                if what == ELSEWHERE:
                     yield rows
                 else:
                     found[what].append(rows)
@@ -167,7 +168,8 @@ def findings_of(events: DataFrame, form: Format, groups: int) -> DataFrame:
         for number, (what, rows) in enumerate(found):
             yield from exchange.send(what, rows, key_of(what), groups, number)
 
-    rows = events.filter(F.col("problems").isNotNull()) if form.commits else events
+    with_problems = form.commits or isinstance(form, Assembling)
+    rows = events.filter(F.col("problems").isNotNull()) if with_problems else events
     first = F.substring("raw", 1, model.FIRST_BYTES).alias("raw")
     rows = rows.select(*[first if column == "raw" else column for column in columns])
     return rows.mapInArrow(work, from_arrow_schema(exchange.SENT))
@@ -183,4 +185,4 @@ def assemble_problems(events: DataFrame, form: Format) -> DataFrame:
     return _assemble(events, {}, form, "problems")
 
 
-_NOT_FOR_ORDER: Final = ("key", "before", "after", "headers", "changed_columns", "present_columns")
+_NOT_FOR_ORDER: Final = ("key", "before", "after", "changed_columns", "present_columns")

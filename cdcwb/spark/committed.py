@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
 from cdcwb.formats.dissector import EVERYTHING
-from cdcwb.formats.old.delivered import ends_elsewhere
-from cdcwb.formats.old.headers import WrittenPatches, written_by_split
+from cdcwb.formats.old.delivered import EndsOfOthers, ends_elsewhere
+from cdcwb.formats.old.protocols import Halved
 from cdcwb.formats.old.summaries import OF_PARTS, PARTS, SUMMARIES, read_parts, summarised
 from cdcwb.model import Outcome
 from cdcwb.spark.exchange import received, together, typed
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_ends",
+    "collected_ends",
     "parts",
     "parts_of",
-    "patches_of_ends",
     "summaries",
     "summaries_sent",
 ]
 
 
 _ENDS_AT_MOST: Final = 16 << 20
-"""Bytes of patches for the driver."""
+"""Bytes of ends for the driver."""
 _WRITTEN: Final = pa.schema([("split", pa.int32()), ("size", pa.int64()), ("content", pa.binary())])
 _TOO_MANY: Final = pa.RecordBatch.from_pylist([{"split": -1}], _WRITTEN)
 
 
-def patches_of_ends(sent: DataFrame, groups: int) -> WrittenPatches | None:
+def collected_ends(sent: DataFrame, groups: int) -> EndsOfOthers | None:
     """What splits need to know of the ends of transactions in others, from the rows of
     :func:`cdcwb.formats.old.delivered.read_ends_here`, which were sent as batches in so many groups; None if these
     are too many."""
@@ -57,7 +57,7 @@ def patches_of_ends(sent: DataFrame, groups: int) -> WrittenPatches | None:
             rows += (some for _, some in received([batch]))
         if not rows:
             return
-        found = [(split, *written) for split, written in written_by_split(ends_elsewhere(pa.Table.from_batches(rows)))]
+        found = [(split, *written) for split, written in ends_elsewhere(pa.Table.from_batches(rows))]
         if sum(len(content) for _, _, content in found) > share * len(numbers):
             yield _TOO_MANY
         elif found:
@@ -67,7 +67,7 @@ def patches_of_ends(sent: DataFrame, groups: int) -> WrittenPatches | None:
     for batch in together(sent).mapInArrow(work, from_arrow_schema(_WRITTEN)).toArrow().to_batches():
         for split, *written in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             of_splits[split].append(tuple(written))
-    return None if -1 in of_splits else WrittenPatches(dict(of_splits))
+    return None if -1 in of_splits else EndsOfOthers(dict(of_splits))
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
@@ -93,17 +93,17 @@ def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
     )
 
 
-def parts(headers: DataFrame, trail: bool) -> DataFrame:
+def parts(headers: DataFrame, halved: Halved) -> DataFrame:
     """The parts of transactions from events, as rows of :data:`cdcwb.formats.old.summaries.PARTS` without the columns
-    of changes. ``trail``: the events are those of a trail."""
+    of changes. ``halved``: of events of any splits."""
     columns = [F.col(name) for name in OF_PARTS]
-    if trail:
+    if halved.consecutive:
         indicator = F.col("headers")["TransInd"]
         columns.append(F.when(indicator.isNotNull(), F.create_map(F.lit("TransInd"), indicator)).alias("headers"))
-    schema = pa.schema([model.EVENTS.field(name) for name in (*OF_PARTS, *(["headers"] if trail else []))])
+    schema = pa.schema([model.EVENTS.field(name) for name in (*OF_PARTS, *(["headers"] if halved.consecutive else []))])
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from read_parts(lambda _: typed(batches, schema), EVERYTHING, trail=trail)
+        yield from read_parts(lambda _: typed(batches, schema), EVERYTHING, halved)
 
     return headers.select(*columns).mapInArrow(read, from_arrow_schema(PARTS)).drop("changes", "tables")
 

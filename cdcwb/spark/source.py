@@ -25,18 +25,17 @@ from cdcwb.formats.dissector import Assembling, Format, Plan, Portioning, RowFor
 from cdcwb.formats.files import list_files
 from cdcwb.formats.old.delivered import (
     ENDS,
+    NO_ENDS,
+    EndsOfOthers,
     read_delivered,
     read_elsewhere,
     read_ends,
     read_ends_here,
     read_with_ends,
 )
-from cdcwb.formats.old.findings import find, key_of, sections
-from cdcwb.formats.old.halves import WHOLE
-from cdcwb.formats.old.headers import NO_PATCH, NO_PATCHES, Patch, Patches, WrittenPatches
-from cdcwb.formats.old.protocols import Halving, Joining, Trailing
+from cdcwb.formats.old.findings import find, key_of
+from cdcwb.formats.old.protocols import Joining, halved_of
 from cdcwb.formats.old.summaries import PARTS, read_parts
-from cdcwb.formats.old.trail import read_apart, read_trail, read_trail_changes
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.source import announced, known
 from cdcwb.spark.exchange import SENT, send
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["READER_OPTIONS", "Reader", "register", "schema_of", "source_name", "written_patches"]
+__all__ = ["READER_OPTIONS", "Reader", "register", "schema_of", "source_name", "written_ends"]
 
 Events: TypeAlias = Callable[[Wanted], Iterator[pa.RecordBatch]]
 
@@ -72,21 +71,14 @@ READER_OPTIONS = (
 has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
 :func:`cdcwb.spark.packing.packed_schema`. ``part`` is the part of a split that is read instead of its events: the
 ``changes`` that begin in it, or its ``transactions`` (:class:`cdcwb.formats.dissector.Assembling`); the changes that it
-has ``delivered``, the halves of updates whose other half may be ``elsewhere``, the ``ends`` of transactions, or their
-``counted`` numbers (:mod:`cdcwb.formats.old.delivered`); the changes of a ``trail`` that begin in it, the events of
-transactions that are assembled ``apart``, its ``trail_parts``, or its ``sections`` (:mod:`cdcwb.formats.old.trail`);
-the changes that are ``joined`` from neighbouring rows (:class:`cdcwb.formats.old.protocols.Joining`); or its
-``findings``, which are ``unassembled`` if its changes are not assembled in it (:mod:`cdcwb.formats.old.findings`). With
-``groups`` the batches are sent as those of :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings,
-``transactions`` and ``sections`` always are. ``patches0`` and so on have what splits need to know of others
-(:func:`written_patches`). ``keys`` is the option of that name for changes, as JSON."""
-_OF_TRAILS: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
-    "trail": read_trail,
-    "trail_delivered": read_trail_changes,
-    "trail_ends": lambda read, wanted, _: read_ends(read, wanted, trail=True),
-    "apart": read_apart,
-    "trail_parts": lambda read, wanted, patch: read_parts(read, wanted, trail=True, patch=patch),
-}
+has ``delivered``, or with the ends of their transactions (``ended``), the halves of updates whose other half may be
+``elsewhere``, the ``ends`` of transactions, all transactions with their ``ends_here``, or their ``counted`` numbers
+(:mod:`cdcwb.formats.old.delivered`); the changes that are ``joined`` from neighbouring rows
+(:class:`cdcwb.formats.old.protocols.Joining`); or its ``findings``, which are ``unassembled`` if its changes are not
+assembled in it (:mod:`cdcwb.formats.old.findings`). With ``groups`` the batches are sent as those of
+:data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``ends_here`` always are. ``ends0``
+and so on have the ends in other splits (:func:`written_ends`). ``keys`` is the option of that name for changes, as
+JSON."""
 _DELIVERED: Final = {
     "delivered": read_delivered,
     "elsewhere": read_elsewhere,
@@ -99,16 +91,12 @@ _MODELS: Final = {
     "ended": model.CHANGES,
     "joined": model.CHANGES,
     "ends": ENDS,
-    "trail": model.CHANGES,
-    "trail_delivered": model.CHANGES,
-    "trail_ends": ENDS,
     "transactions": model.TRANSACTIONS,
-    "trail_parts": PARTS,
     "counted": PARTS,
 }
 _OF_MALFORMED: Final = ("problems", "file", "offset")
-_PATCHES: Final = "patches"
-_OPTION: Final = 768 << 10  # bytes of patches in an option
+_ENDS: Final = "ends"
+_OPTION: Final = 768 << 10  # bytes of ends in an option
 _TASKS: Final = 16  # small splits are read together where there would be more tasks
 _TOGETHER: Final = (512 << 10, 4 << 20)  # bytes of small splits that one task reads
 
@@ -127,26 +115,16 @@ def register(spark: SparkSession) -> None:
 @dataclass
 class _Splits(InputPartition):
     """Consecutive splits of a plan, ``[first, stop)``, with their portion of the plan
-    (:class:`cdcwb.formats.dissector.Portioning`) and their patches, and the portion of other splits, by number, that
-    have halves of their updates."""
+    (:class:`cdcwb.formats.dissector.Portioning`) and the ends in other splits."""
 
     first: int
     stop: int
     portion: dict[str, Any]
-    patches: Patches | WrittenPatches
-    others: dict[int, dict[str, Any]]
+    ends: EndsOfOthers
 
-    def __init__(
-        self,
-        first: int,
-        stop: int,
-        portion: dict[str, Any],
-        patches: Patches | WrittenPatches = NO_PATCHES,
-        others: dict[int, dict[str, Any]] | None = None,
-    ) -> None:
+    def __init__(self, first: int, stop: int, portion: dict[str, Any], ends: EndsOfOthers = NO_ENDS) -> None:
         super().__init__(first)
-        self.first, self.stop, self.portion = first, stop, portion
-        self.patches, self.others = patches, others or {}
+        self.first, self.stop, self.portion, self.ends = first, stop, portion, ends
 
 
 class Reader(DataSourceReader):
@@ -167,7 +145,7 @@ class Reader(DataSourceReader):
         self.packed = _is_packed(options)
         self.groups = int(options.get("groups", "0"))
         self._plan: Plan | None = None
-        self._patches = _read_patches(options)
+        self._ends = _read_ends(options)
 
     def __getstate__(self) -> dict[str, Any]:
         """What every task receives: the plan without splits, if each partition has its portion. Spark pickles a reader
@@ -175,8 +153,8 @@ class Reader(DataSourceReader):
         plan, options = self.plan(), self.options
         if isinstance(get_format(self.format), Portioning):
             options = {**options, "plan": replace(cast(Any, plan), splits=[]).to_text()}
-        options = {name: value for name, value in options.items() if not name.startswith(_PATCHES)}
-        return {**self.__dict__, "_plan": None, "_patches": NO_PATCHES, "options": options}
+        options = {name: value for name, value in options.items() if not name.startswith(_ENDS)}
+        return {**self.__dict__, "_plan": None, "_ends": NO_ENDS, "options": options}
 
     def plan(self) -> Plan:
         """The plan."""
@@ -197,39 +175,35 @@ class Reader(DataSourceReader):
                 stop_at_malformed(batch)
             yield batch
 
-    def _found(self, fmt: Format, plan: Plan, events: Events, split: int | None, patch: Patch) -> Named:
+    def _found(
+        self, fmt: Format, plan: Plan, events: Events, split: int | None, ends: Sequence[pa.RecordBatch]
+    ) -> Named:
         """The batches that the options select, with their names."""
         part = self.options.get("part", "")
         read = partial(self._read, events)
         if part in ("findings", "unassembled"):
             of = split if part == "findings" else None
-            return find(fmt, plan, of, events if isinstance(fmt, Joining) else read, self.wanted, patch)
-        split = split or 0
-        if part == "sections":
-            return sections(fmt, plan, split, read, self.wanted)
+            return find(fmt, plan, of, events if isinstance(fmt, Joining) else read, self.wanted)
         if part == "ends_here":
-            return ((part, batch) for batch in read_ends_here(read, self.wanted, split))
+            number = split or 0
+            return ((part, one) for one in read_ends_here(read, self.wanted, number, halved_of(fmt, plan, number)))
         if part == "transactions" and isinstance(fmt, Assembling):
-            return fmt.read_transactions(plan, split, self.wanted, read)
-        return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, events, split, patch)))
+            return fmt.read_transactions(plan, split or 0, self.wanted, read)
+        return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, read, split or 0, ends)))
 
-    def _batches(self, fmt: Format, plan: Plan, events: Events, split: int, patch: Patch) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, fmt: Format, plan: Plan, read: Events, split: int, ends: Sequence[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         """The batches that the options select, from the events of a split or of rows."""
         part = self.options.get("part")
-        halved = WHOLE
-        if isinstance(fmt, Halving) and part in _DELIVERED:
-            halved = fmt.halved(plan, split)
-        read = partial(self._read, events)
         if part == "joined" and isinstance(fmt, Joining):
             return fmt.read_changes(plan, split, self.wanted)
-        if part in _OF_TRAILS and isinstance(fmt, Trailing):
-            return _OF_TRAILS[part](read, self.wanted, patch)
         if part == "changes" and isinstance(fmt, Assembling):
             return fmt.read_changes(plan, split, self.wanted, read)
         if part == "ended":
-            return read_with_ends(read, self.wanted, partial(read_delivered, wanted=self.wanted), patch)
+            return read_with_ends(read, self.wanted, ends, halved_of(fmt, plan, split))
         if part in _DELIVERED:
-            return _DELIVERED[part](read, self.wanted, halved)
+            return _DELIVERED[part](read, self.wanted, halved_of(fmt, plan, split))
         return read(self.wanted)
 
     def _finished(self, fmt: Format, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -243,17 +217,11 @@ class Reader(DataSourceReader):
         """The splits, small ones together: it costs more to start a task than to read a few records."""
         fmt, plan = get_format(self.format), self.plan()
         ranges = _together(_sizes(fmt, plan))
-        others = self._patches.others()
-        portions: list[dict[str, Any]] = [{}] * len(ranges)
-        apart: dict[int, dict[str, Any]] = {}
-        if isinstance(fmt, Portioning):
-            found = fmt.portions(plan, [*ranges, *(range(split, split + 1) for split in others)])
-            portions, apart = found[: len(ranges)], dict(zip(others, found[len(ranges) :], strict=True))
-        made: list[InputPartition] = []
-        for splits, portion in zip(ranges, portions, strict=True):
-            mine = self._patches.of(splits)
-            made.append(_Splits(splits.start, splits.stop, portion, mine, {at: apart[at] for at in mine.others()}))
-        return made
+        portions = fmt.portions(plan, ranges) if isinstance(fmt, Portioning) else [{}] * len(ranges)
+        return [
+            _Splits(splits.start, splits.stop, portion, self._ends.of(splits))
+            for splits, portion in zip(ranges, portions, strict=True)
+        ]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The batches of the splits of a partition."""
@@ -262,19 +230,13 @@ class Reader(DataSourceReader):
         ):  # Spark requires a partition, and files without content have none
             return
         splits = cast(_Splits, partition)
-        fmt, every = get_format(self.format), self.plan()
-        plan = _portioned(every, splits.portion)
-
-        def read(split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-            return self._read(partial(fmt.read, _portioned(every, splits.others[split]), split), wanted)
-
+        fmt, plan = get_format(self.format), _portioned(self.plan(), splits.portion)
         spare()
         for split in range(splits.first, splits.stop):
             if self.request is not None:
                 yield from fmt.read_table(plan, split, self.request)
-                continue
-            patch = splits.patches.patch(split, read)
-            yield from self._shown(fmt, plan, partial(fmt.read, plan, split), split, patch)
+            else:
+                yield from self._shown(fmt, plan, partial(fmt.read, plan, split), split, splits.ends.read(split))
 
     def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches for the rows of one partition of a DataFrame."""
@@ -286,10 +248,10 @@ class Reader(DataSourceReader):
         yield from self._shown(fmt, plan, partial(fmt.read_rows, plan, rows), None)
 
     def _shown(
-        self, fmt: Format, plan: Plan, events: Events, split: int | None, patch: Patch = NO_PATCH
+        self, fmt: Format, plan: Plan, events: Events, split: int | None, ends: Sequence[pa.RecordBatch] = ()
     ) -> Iterator[pa.RecordBatch]:
         """The batches that the options select, as they are passed to Spark; ``split`` is None for rows."""
-        for number, (name, batch) in enumerate(self._found(fmt, plan, events, split, patch)):
+        for number, (name, batch) in enumerate(self._found(fmt, plan, events, split, ends)):
             if self.groups:
                 yield from send(name, batch, key_of(name), self.groups, (split or 0) << 32 | number)
             elif self.packed:
@@ -327,18 +289,18 @@ def _portioned(plan: Plan, portion: dict[str, Any]) -> Plan:
     return plan
 
 
-def written_patches(patches: Patches | WrittenPatches) -> dict[str, str]:
-    """The patches of splits, as options; both ends run the same version of cdcwb. A text that is passed to the JVM is
-    copied several times, so no option is long."""
-    written = pickle.dumps(patches)
+def written_ends(ends: EndsOfOthers) -> dict[str, str]:
+    """The ends in other splits, as options; both ends run the same version of cdcwb. A text that is passed to the JVM
+    is copied several times, so no option is long."""
+    written = pickle.dumps(ends)
     parts = (written[start : start + _OPTION] for start in range(0, len(written), _OPTION))
-    return {f"{_PATCHES}{number}": base64.b64encode(part).decode("ascii") for number, part in enumerate(parts)}
+    return {f"{_ENDS}{number}": base64.b64encode(part).decode("ascii") for number, part in enumerate(parts)}
 
 
-def _read_patches(options: dict[str, str]) -> Patches | WrittenPatches:
-    numbers = range(sum(name.startswith(_PATCHES) for name in options))
-    written = b"".join(base64.b64decode(options[f"{_PATCHES}{number}"]) for number in numbers)
-    return pickle.loads(written) if written else NO_PATCHES
+def _read_ends(options: dict[str, str]) -> EndsOfOthers:
+    numbers = range(sum(name.startswith(_ENDS) for name in options))
+    written = b"".join(base64.b64decode(options[f"{_ENDS}{number}"]) for number in numbers)
+    return pickle.loads(written) if written else NO_ENDS
 
 
 def _sizes(fmt: Format, plan: Plan) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from functools import partial
 from itertools import pairwise, zip_longest
 from typing import Any
 
@@ -21,6 +20,7 @@ from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.old.delivered import (
     ENDS,
+    EndsOfOthers,
     ends_elsewhere,
     read_checked_pairs,
     read_delivered,
@@ -30,7 +30,6 @@ from cdcwb.formats.old.delivered import (
     read_with_ends,
 )
 from cdcwb.formats.old.halves import overlaps
-from cdcwb.formats.old.headers import NO_PATCH, WrittenPatches, written_by_split
 from cdcwb.formats.old.protocols import Halved
 from cdcwb.formats.old.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
@@ -200,7 +199,7 @@ def test_what_is_missing_in_a_transaction(known: Row, sentence: str | None) -> N
 
 
 @given(st.lists(st.lists(_EVENT, max_size=12), min_size=1, max_size=4), st.integers(1, 30))
-def test_ends_in_other_splits_are_in_the_patch(drawn: list[list[Row]], size: int) -> None:
+def test_each_split_gets_the_ends_in_others(drawn: list[list[Row]], size: int) -> None:
     rows = iter(events_of([row for split in drawn for row in split]))
     splits = [[next(rows) for _ in split] for split in drawn]
     every = reader([row for split in splits for row in split], size)
@@ -209,21 +208,19 @@ def test_ends_in_other_splits_are_in_the_patch(drawn: list[list[Row]], size: int
     here: list[pa.RecordBatch] = []
     for number, split in enumerate(splits):
         here += read_ends_here(reader(split, size), EVERYTHING, number)
-    elsewhere = ends_elsewhere(pa.Table.from_batches(here).sort_by("transaction_id")) if here else NO_PATCH.transactions
-    half = elsewhere.num_rows // 2
-    pieces: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for part in (elsewhere[:half], elsewhere[half:]):  # as from two tasks
-        for number, written in written_by_split(part):
-            pieces[number].append(written)
-    patches = WrittenPatches(pieces).of(range(len(splits)))
+    written: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    every_end = pa.Table.from_batches(here).sort_by("transaction_id").to_pylist() if here else []
+    groups = [[row for row in every_end if row["transaction_id"] == name] for name in ("7", "8", "9")]
+    for group in filter(None, (groups[0], groups[1] + groups[2])):  # as from two tasks
+        for number, some in ends_elsewhere(pa.Table.from_pylist(group, here[0].schema)):
+            written[number].append(some)
+    known = EndsOfOthers(written).of(range(len(splits)))
     found: list[Row] = []
     for number, split in enumerate(splits):
-        changes = partial(read_delivered, wanted=EVERYTHING)
-        for some in read_with_ends(reader(split, size), EVERYTHING, changes, patches.patch(number)):
-            found += some.to_pylist()
+        for changes in read_with_ends(reader(split, size), EVERYTHING, known.read(number)):
+            found += changes.to_pylist()
     assert found == expected
-    if len(splits) == 1:
-        assert not elsewhere.num_rows
+    assert len(splits) > 1 or not written
 
 
 @given(st.lists(_EVENT, max_size=25), st.integers(1, 30))
@@ -391,3 +388,50 @@ def test_what_ranges_have_in_common(drawn: list[list[int]]) -> None:
     for point in range(10):
         several = sum(first <= point <= last for first, last in drawn) > 1
         assert any(first <= str(point) <= last for first, last in found) == several
+
+
+# --- halves of updates that follow each other -------------------------------------------------------------------------
+
+_CONSECUTIVE = Halved(consecutive=True)
+
+
+def trail_of(*texts: str) -> list[Row]:
+    """Events from texts: kind, transaction, TransInd (``-``: none), second of its time."""
+    drawn: list[Row] = []
+    for kind, name, place, second in (text.split() for text in texts):
+        row: Row = {"kind": kind, "transaction_id": name, "operation": "UPDATE", "table_name": "orders"}
+        row["changed_at"] = EPOCH + dt.timedelta(seconds=int(second))
+        row["headers"] = [("TransInd", place)] if place != "-" else []
+        row["last_in_transaction"] = None if place == "-" else place in "23"
+        drawn.append(row)
+    return events_of(drawn)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_an_after_half_belongs_to_the_before_half_that_it_follows(size: int) -> None:
+    rows = trail_of("before 7 0 0", "before 7 1 1", "after 7 1 2", "change 7 1 3", "before 7 2 4")
+    found = changes_of(read_delivered(reader(rows, size), EVERYTHING, _CONSECUTIVE))
+    assert [(row["kind"], row["source_events"]) for row in found] == [
+        ("before", [0]), ("change", [10, 20]), ("change", [30]), ("before", [40]),
+    ]  # fmt: skip
+    (parts,) = read_parts(reader(rows, size), EVERYTHING, _CONSECUTIVE)
+    assert dict(parts["changes"][0].as_py()) == {"UPDATE": 4}
+    checked = [batch for name, batch in read_checked_pairs(reader(rows, size), EVERYTHING, _CONSECUTIVE)]
+    codes = [one["code"] for batch in checked for row in batch.to_pylist() for one in row["problems"] or []]
+    assert codes == ["update_half", "update_half"]
+
+
+@pytest.mark.parametrize(
+    ("places", "completeness"),
+    [("0 1 2", "complete"), ("1 1 2", "no_begin"), ("0 1 1", "no_end"), ("- - -", "unknown"), ("3", "complete")],
+)
+def test_transind_shows_whether_a_transaction_is_complete_and_its_last_record_is_its_commit(
+    places: str, completeness: str
+) -> None:
+    rows = trail_of(*(f"change 7 {place} {second}" for second, place in enumerate(places.split())))
+    parts = [batch for row in rows for batch in read_parts(reader([row], 1), EVERYTHING, _CONSECUTIVE)]
+    (found,) = summarised(pa.Table.from_batches(parts, PARTS)).to_pylist()
+    last = rows[-1]["changed_at"] if places[-1] in "23" else None
+    assert (found["completeness"], found["ended_at"]) == (completeness, last)
+    ends = [row for batch in read_ends(reader(rows, 2), EVERYTHING, _CONSECUTIVE) for row in batch.to_pylist()]
+    assert [row["committed_at"] for row in ends] == ([last] if last else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -13,17 +13,14 @@ from pyspark.sql.types import StructType
 
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Assembling
-from cdcwb.formats.old.protocols import Halving, Joining, Trailing
-from cdcwb.formats.old.sections import patches
+from cdcwb.formats.old.protocols import Halving, Joining
 from cdcwb.spark import source
-from cdcwb.spark.exchange import received
 from tests.local import plan_of
 from tests.made import generate
 
 PARTS = {
-    Assembling: ("changes", "transactions", "sections"),
+    Assembling: ("changes", "transactions"),
     Halving: ("delivered", "elsewhere", "ends"),
-    Trailing: ("trail", "apart", "trail_delivered", "trail_parts", "sections"),
     Joining: ("joined",),
 }
 
@@ -45,8 +42,6 @@ def test_a_task_reads_its_own_splits_and_receives_no_others(
             *(part for kind, parts in PARTS.items() if isinstance(form, kind) for part in parts),
         ]:
             options = {"plan": plan.to_text(), "groups": "3", **({"part": part} if part else {})}
-            if part and isinstance(form, (Assembling, Trailing)):
-                options |= _patches(name, options["plan"])
             data_source = source._source_of(name)(options)
             reader = cast(source.Reader, data_source.reader(StructType()))
             sent = CloudPickleSerializer().dumps(
@@ -69,13 +64,4 @@ def _read(reader: source.Reader, partition: source._Splits) -> list[pa.RecordBat
 
 
 def _read_with_all(name: str, options: dict[str, str], partition: source._Splits) -> list[pa.RecordBatch]:
-    reader = source.Reader(name, options)
-    every: dict[int, dict[str, Any]] = {split: {} for split in range(len(reader.plan().splits))}
-    return list(reader.read(source._Splits(partition.first, partition.stop, {}, reader._patches, every)))
-
-
-def _patches(name: str, plan: str) -> dict[str, str]:
-    """What the splits of a plan need to know of others."""
-    reader = source.Reader(name, {"plan": plan, "part": "sections", "groups": "1"})
-    found = patches(received(batch for one in reader.partitions() for batch in reader.read(one)))
-    return source.written_patches(found)
+    return list(source.Reader(name, options).read(source._Splits(partition.first, partition.stop, {})))

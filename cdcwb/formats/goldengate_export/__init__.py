@@ -325,20 +325,6 @@ class GoldenGateExport(JsonMessages):
         tree = xml_tree(record) if container.kind == "xml" else json_tree(record)
         return Inspection(path, row["offset"], row["length"], record, tree, row, "")
 
-    # --- assembling in splits: in one only, since records have no order
-
-    def in_splits(self, plan: Plan) -> bool:
-        """Whether the capture is one split."""
-        return len(plan.splits) < 2
-
-    def is_one(self, plan: Plan) -> bool:
-        """Whether the capture is one trail."""
-        return True
-
-    def shared(self, plan: Plan) -> Sequence[frozenset[str]]:
-        """No transaction is in two splits that are assembled where they are read."""
-        return [frozenset()] * len(plan.splits)
-
 
 def _definitions(options: Options) -> list[Any]:
     """The definitions of DEFGEN files. Raises OptionError if there are none."""

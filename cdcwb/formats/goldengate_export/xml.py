@@ -1,10 +1,11 @@
-"""XML exports: a file is cut into its records by Expat, as a stream (docs/formats/goldengate.md §8.2, §8.3).
+"""XML exports: a file is cut into its records by their tags, and Expat reads each of them (docs/formats/goldengate.md
+§8.2, §8.3).
 
 There are two forms: consecutive ``<operation …>`` elements, and FORMATXML: ``<transaction …>`` around ``<dbupdate …>``
 elements, without a root. A record is an element with the following white space; the first ``dbupdate`` of a transaction
-includes the transaction's tag, the last one its end. Everything is read as content of an element that is not in the
-file, so neither a document type nor an entity can be declared. After damage another parser begins where the next record
-may begin. Without a declaration a record is UTF-8 if it can be, else ISO 8859-1, the default of FORMATXML.
+includes the transaction's tag, the last one its end. Neither a document type nor an entity can be declared, since Expat
+gets nothing but elements. Without a declaration a record is UTF-8 if it can be, else ISO 8859-1, the default of
+FORMATXML.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from cdcwb.formats.containers.console import is_note
@@ -23,23 +25,26 @@ from cdcwb.model import Kind, Operation, Problem
 
 __all__ = ["Piece", "event_of_piece", "evidence_of", "iter_pieces"]
 
-_ROOT: Final = b"<x>"
-_UTF8, _LATIN = "utf-8", "iso-8859-1"
-_FRAMES: Final = frozenset({"operation", "dbupdate", "transaction"})
-_DEEPEST: Final = 64
-_LEAST, _CHUNK = 1 << 8, 1 << 16  # bytes that a parser gets at a time, at first and later
+_CHUNK: Final = 1 << 20  # bytes that are read at a time
 _LONGEST: Final = 64 << 20  # bytes of a record
+_TAGS: Final = 200_000  # of a record
 _BATCH, _BYTES = 4096, 16 << 20  # pieces and bytes of a batch; up to four times as many within a transaction
+_NEAR: Final = 16  # bytes at the end of a chunk in which a tag may begin that is not seen yet
 _FAR: Final = 1 << 12  # bytes of notes between records
 
 _HEAD: Final = re.compile(rb"<(operation|dbupdate|transaction)(?=\s)([^<>]*+)>")
 # `|(?!)` in a possessive group: see tests/possessive.py
-_TAG: Final = re.compile(rb"<(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+'|(?!))*+>")
-_NEXT: Final = re.compile(
-    rb"(?s)<!\[CDATA\[(?:(?!\]\]>|<!\[CDATA\[).|(?!))*+\]\]>"
-    rb"|<(?P<begin>operation|dbupdate|transaction)(?=[\s/>])|</(?P<end>operation|dbupdate|transaction)\s*+>"
+_MARK: Final = re.compile(
+    rb"<(?:!\[CDATA\[(?:[^]<]++|(?!\]\]>)\]|(?!<!\[CDATA\[)<"
+    rb"|<!\[CDATA\[(?:[^]<]++|(?!\]\]\]?\]?>)\]|(?!<!\[CDATA\[)<|(?!))*+\]\]\]\]><!\[CDATA\[>|(?!))*+\]\]>"
+    rb"|!--(?:[^-<]++|(?!-->)-|(?!<!--)<|(?!))*+-->"
+    rb"|(?P<open>!\[CDATA\[|!--)"
+    rb"|(?P<begin>operation|dbupdate|transaction)(?=[\s/>])"
+    rb"(?P<tag>(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+>)?"
+    rb"|/(?P<end>operation|dbupdate|transaction)(?:\s*+(?P<closed>>))?)"
 )
-"""Where a parser may begin after damage, outside of complete CDATA sections."""
+"""Complete sections and comments (the inner begin of a section is escaped in them), incomplete ones (``open``), and the
+tags of records and transactions."""
 _ASIDE: Final = re.compile(
     rb"(?:\s++|<\?[^<>]*+>|<!--(?:[^-]++|-(?!-)|(?!))*+-->"
     rb"|</?(?!(?:col|cols|column|columns|before|after|token|tokens|Name|Value|operation|dbupdate|transaction)[\s/>])"
@@ -49,15 +54,6 @@ _ASIDE: Final = re.compile(
 _TRUE: Final = frozenset({"true", "1", "yes"})
 _NULLS: Final = frozenset({"isNull", "isnull", "is_null", "null", "nil", "xsi:nil"})
 _MISSING: Final = frozenset({"missing", "isMissing", "ismissing"})
-_ERRORS: Final = {
-    name: expat.errors.codes[getattr(expat.errors, f"XML_ERROR_{name}")]
-    for name in ("NO_ELEMENTS", "INVALID_TOKEN", "TAG_MISMATCH", "MISPLACED_XML_PI", "UNCLOSED_TOKEN")
-}
-_CUT: Final = (
-    _ERRORS["TAG_MISMATCH"],
-    _ERRORS["UNCLOSED_TOKEN"],
-    expat.errors.codes[expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION],
-)
 
 
 def evidence_of(head: bytes) -> str | None:
@@ -76,87 +72,61 @@ def evidence_of(head: bytes) -> str | None:
 # --- elements ---------------------------------------------------------------------------------------------------------
 
 
-class _Damage(Exception):  # noqa: N818  (it ends a parser; the file is read on)
-    """What begins at byte ``at`` is not part of what is open. ``exactly``: another parser begins there."""
-
-    def __init__(self, at: int, exactly: bool = False) -> None:
-        super().__init__(at)
-        self.at, self.exactly = at, exactly
-
-
-class _Element:
-    """Collects the parts of a record from a parser, whose handlers are its methods. ``offset`` returns where the parser
-    is, ``ended`` is called at the end tag."""
-
-    def __init__(self, name: str, attributes: dict[str, str], offset: Any = int, ended: Any = int) -> None:
-        self.name, self.attributes, self.offset, self.ended = name, attributes, offset, ended
-        self.tokens: dict[str, str | None] = {}
-        self.images: dict[str, dict[str, str | None]] = {"before": {}, "after": {}}
-        self.keys: list[str] = []
-        self.data: list[str] = []
-        self.depth = 0
-        self.column = self.token = ""
-        self.null = self.missing = False
-        self.part = "before" if attributes.get("image", "").lower() == "before" else "after"  # of FORMATXML's columns
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        self.data.clear()
-        self.depth += 1
-        if name in ("column", "col", "before", "after"):
-            if is_column := name[0] == "c":
-                self.column = attributes.get("name", "")
-            self.null = self.missing = False
-            if len(attributes) > is_column:
-                status = attributes.get("status", "").lower()
-                true = {flag for flag, value in attributes.items() if value.lower() in _TRUE}
-                self.null, self.missing = status == "null" or bool(true & _NULLS), bool(true & _MISSING)
-                self.missing |= status == "missing"
-                if is_column and "key" in true:
-                    self.keys.append(self.column)
-        elif name == "token":
-            self.token = attributes.get("name", "")
-        elif name in _FRAMES or self.depth > _DEEPEST:
-            raise _Damage(self.offset())
-
-    def end(self, name: str) -> None:
-        if not self.depth:
-            self.ended()
-            return
-        self.depth -= 1
-        if name in ("column", "before", "after") and not self.missing:
-            self.images[self.part if name == "column" else name][self.column] = (
-                None if self.null else "".join(self.data)
-            )
-        elif name == "Name":
-            self.token = "".join(self.data)
-        elif name == "Value" or (name == "token" and self.token and self.token not in self.tokens):
-            self.tokens[self.token] = "".join(self.data)
-        self.data.clear()
-
-    def read(self, parser: Any) -> None:
-        """Makes its methods the handlers of a parser."""
-        parser.StartElementHandler, parser.EndElementHandler = self.start, self.end
-        parser.CharacterDataHandler = self.data.append
+def _element_of(raw: bytes, declared: str | None, start: int) -> tuple[Element, str]:
+    """The element in these bytes of a file, from ``start`` on, and what is wrong with its characters. Raises ValueError
+    for what is not XML."""
+    failure = ""
+    for encoding in (declared or "utf-8", "iso-8859-1"):
+        builder, parser = TreeBuilder(), expat.ParserCreate("utf-8")
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+        parser.CharacterDataHandler = builder.data
+        try:
+            text = raw.decode(encoding).encode("utf-8")
+            parser.Parse(text, True)
+        except (UnicodeError, LookupError):
+            continue
+        except expat.ExpatError as reason:
+            before = text[: parser.ErrorByteIndex].decode("utf-8", "ignore").encode(encoding, "ignore")
+            what = f"expected XML, found {expat.ErrorString(reason.code)}"
+            failure = failure or f"{what} at offset {start + len(before)}"
+            continue
+        remark = ""
+        if failure:
+            remark = "the text has characters that XML does not have; it is read as ISO 8859-1"
+        elif declared and encoding != declared and not raw.isascii():
+            remark = f"the text is not in {declared}, which the file declares; it is read as ISO 8859-1"
+        return builder.close(), remark
+    raise ValueError(failure)  # every text is ISO 8859-1
 
 
-def _parser(encoding: str) -> Any:
-    parser = expat.ParserCreate(encoding)
-    parser.buffer_text = True
-    parser.Parse(_ROOT)
-    return parser
-
-
-def _element_of(text: str) -> _Element:
-    """The element in a text. Raises ExpatError for characters that XML does not have."""
-    parser, found = _parser(_UTF8), []
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        found.append(_Element(name, attributes))
-        found[0].read(parser)
-
-    parser.StartElementHandler = start
-    parser.Parse(text.encode("utf-8", "replace"))
-    return found[0]
+def _record_of(element: Element, within: Mapping[str, str], kind: Kind | None, half: str) -> Record:
+    """The record of an element; ``within``: the attributes of its transaction; ``half``: what FORMATXML's columns are
+    of, ``before`` or ``after``."""
+    images: dict[str, dict[str, str | None]] = {"before": {}, "after": {}}
+    tokens: dict[str, str | None] = {}
+    keys: list[str] = []
+    column = token = ""
+    for node in element.iter():
+        if node.tag in ("col", "column", "before", "after"):
+            is_column = node.tag in ("col", "column")
+            flags = node.attrib if len(node.attrib) > is_column else {}
+            true = {name for name, value in flags.items() if value.lower() in _TRUE}
+            status = flags.get("status", "").lower()
+            if is_column:
+                column = node.get("name", "")
+                keys += [column] if "key" in true else []
+            if node.tag != "col" and status != "missing" and not true & _MISSING:
+                is_null = status == "null" or bool(true & _NULLS)
+                image = images[half if node.tag == "column" else node.tag]
+                image[column] = None if is_null else node.text or ""
+        elif node.tag in ("token", "Name"):
+            token = node.get("name", "") if node.tag == "token" else node.text or ""
+            if node.tag == "token" and token:
+                tokens.setdefault(token, node.text or "")
+        elif node.tag == "Value":
+            tokens[token] = node.text or ""
+    return Record({**within, **element.attrib}, tokens, images["before"], images["after"], keys, False, kind)
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
@@ -219,207 +189,143 @@ def iter_pieces(source: Source, encoding: str | None) -> Iterator[list[Piece]]:
 class _Reader:
     def __init__(self, source: Source, encoding: str | None) -> None:
         self.source, self.size, self.declared = source, source.length, encoding
-        self.encoding = _UTF8 if (encoding or _UTF8).lower() in ("utf-8", "utf8") else _LATIN
         self.mark = 0  # the end of the pieces so far
-        self.text, self.first = b"", 0  # the bytes from ``first`` on that the parser had or gets
-        self.parser, self.begin, self.depth = _parser(self.encoding), 0, 0  # where it began; its open elements
-        self.element: _Element | None = None
-        self.begun = 0  # the begin of the element
+        self.text, self.first = b"", 0  # the bytes of the file from ``first`` on
+        self.closings: dict[bytes, int] = {}  # where the next end of a section or of a comment is
+        self.record: tuple[bytes, int] | None = None  # the name and the begin of an open element
         self.transaction: _Open | None = None
         self.before: tuple[int, str | None] | None = None  # transaction and table of a before image that precedes
         self.done: list[Piece] = []
 
     def batches(self) -> Iterator[list[Piece]]:
-        at, size = self._begin(0), _LEAST
-        while at < self.size:
-            data = self._bytes(at, at + size)
-            try:
-                self.parser.Parse(data)
-                at += len(data)
-                if at == self.size:
-                    self.parser.Parse(b"", True)
-                size = max(min(2 * size, _CHUNK), at - self._offset())  # an incomplete tag is parsed once more
-                if at - self.mark > _LONGEST:
-                    self._malformed(at, Problem.MALFORMED, f"expected a record of at most {_LONGEST:,} bytes")
-                    at, size = self._begin(at), _LEAST
-            except (expat.ExpatError, _Damage) as reason:
-                at, size = self._restart(reason), _LEAST
+        for found in self._marks():
+            start, stop = self.first + found.start(), self.first + found.end()
+            if found["begin"]:
+                self._begins(found["begin"], start, stop, found["tag"])
+            elif found["end"] == b"transaction":
+                self._cut(start)
+                self._transaction_ends(start, stop)
+            elif self.record is not None and found["end"] == self.record[0]:
+                self._record_ends(stop)
             most = 4 if self.transaction else 1
             if len(self.done) > most * _BATCH or (self.done and self.mark - self.done[0].start > most * _BYTES):
                 if self.transaction is not None:  # ids of later batches do not count
                     self.transaction.ids = {"xid": "", "csn": "", **self.transaction.ids}
                 yield self.done[:-1]
                 self.done = self.done[-1:]
+        self._cut(self.size)
         self._leave(self.size)
         self._between(self.size)
         if self.mark < self.size:
             self._add(Kind.FILLER, self.size)
         yield self.done
 
-    def _bytes(self, start: int, stop: int) -> bytes:
-        """Bytes of the file up to its end; those before the pieces so far are gone."""
+    # --- tags
+
+    def _marks(self) -> Iterator[re.Match[bytes]]:
+        """The tags of records and transactions that are in no section and no comment. While one is used, the text is
+        the one that it was found in."""
+        at = 0
+        while self._read_on(at):
+            is_all = self.first + len(self.text) == self.size
+            for found in _MARK.finditer(self.text, at - self.first):
+                if not is_all and self._may_continue(found):
+                    at = self.first + found.start()
+                    break
+                at = self.first + found.end()
+                if found["begin"] or found["closed"]:
+                    yield found
+            else:
+                at = max(at, self.first + len(self.text) - (0 if is_all else _NEAR))
+
+    def _read_on(self, at: int) -> bool:
+        """Reads further bytes after the tags up to ``at``; whether there are any."""
         end = self.first + len(self.text)
-        if stop > end and end < self.size:
-            kept = self.text[self.mark - self.first :]
-            self.text = kept + self.source.read(end, max(stop, end + _CHUNK, end + len(kept))).tobytes()
-            self.first = self.mark
-        return self.text[start - self.first : stop - self.first]
+        if end == self.size:
+            return False
+        if end - self.mark > _LONGEST:
+            self._malformed(at, Problem.MALFORMED, f"expected a record of at most {_LONGEST:,} bytes")
+            self.record = None
+        kept = self.text[min(self.mark, at) - self.first :]
+        self.text = kept + self.source.read(end, min(self.size, end + max(_CHUNK, len(kept)))).tobytes()
+        self.first = end - len(kept)
+        self.closings.clear()
+        return True
 
-    def _tag_end(self, at: int) -> int:
-        """The end of the tag that begins at a byte."""
-        found = _TAG.match(self.text, at - self.first)
-        return self.first + (found.end() if found else len(self.text))
+    def _may_continue(self, found: re.Match[bytes]) -> bool:
+        """Whether a section, comment or tag that is incomplete may be complete with further bytes."""
+        if len(self.text) - found.start() > _LONGEST or not (found["open"] or (found["begin"] and not found["tag"])):
+            return bool(found["end"]) and not found["closed"] and found.end() + _NEAR > len(self.text)
+        closing = {b"!--": b"-->", b"![CDATA[": b"]]>"}.get(found["open"], b"<")
+        if self.closings.get(closing, -1) < found.end():
+            at = self.text.find(closing, found.end())
+            self.closings[closing] = at if at >= 0 else len(self.text)
+        return self.closings[closing] + _NEAR > len(self.text)
 
-    # --- the parser
+    # --- records and transactions
 
-    def _begin(self, at: int, encoding: str | None = None) -> int:
-        """Begins a parser that gets the bytes from ``at`` on; returns ``at``."""
-        self.parser, self.begin, self.depth, self.element = _parser(encoding or self.encoding), at, 0, None
-        self.is_fallback = encoding is not None
-        self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
-        return at
-
-    def _offset(self) -> int:
-        """Where the tag begins whose handler runs."""
-        return max(self.begin - len(_ROOT) + int(self.parser.CurrentByteIndex), self.begin)
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self.depth += 1
-        at = self._offset()
-        if name not in _FRAMES:
-            if self.depth > _DEEPEST:
-                raise _Damage(at)
+    def _begins(self, name: bytes, start: int, stop: int, tag: bytes | None) -> None:
+        self._cut(start)
+        if name != b"dbupdate" and self.transaction is not None:
+            self._leave(start)
+        self._between(start)
+        is_empty = tag is not None and tag.endswith(b"/>")
+        if name != b"transaction":
+            self.record = name, start
+            if is_empty:
+                self._record_ends(stop)
             return
-        self._between(at)
-        if name != "dbupdate" and self.transaction is not None:
-            self._leave(at)
-            raise _Damage(at, exactly=True)  # the parser waits for the end of the transaction
-        if name == "transaction":
-            self.transaction = _Open(at, self._tag_end(at), attributes)
-        else:
-            self.begun, self.element = at, _Element(name, attributes, self._offset, self._element_ends)
-            self.element.read(self.parser)
+        try:
+            raw = self._bytes(start, stop) + (b"" if is_empty else b"</transaction>")
+            self.transaction = _Open(start, stop, _element_of(raw, self.declared, start)[0].attrib)
+        except ValueError:
+            return  # it is text between elements
+        if is_empty:
+            self._transaction_ends(stop, stop)
 
-    def _end(self, name: str) -> None:
-        self.depth -= 1
-        if name == "transaction":
-            at, one = self._offset(), self.transaction
-            is_empty = one is not None and self._bytes(one.content - 2, one.content) == b"/>"
-            self._transaction_ends(at, one.content if one and is_empty else self._tag_end(at))
-
-    def _restart(self, reason: Exception) -> int:
-        """Begins another parser after damage; returns where."""
-        if isinstance(reason, _Damage):
-            at, sentence = reason.at, "elements are nested too deeply"
-            return self._begin(at if reason.exactly else self._resync(at, sentence, False))
-        code, at = reason.code, self.begin - len(_ROOT) + int(self.parser.ErrorByteIndex)  # type: ignore[attr-defined]
-        if code == _ERRORS["NO_ELEMENTS"]:  # the end of the file
-            return self._begin(self._stop(self.size, "", True))
-        if code == _ERRORS["INVALID_TOKEN"] and not self._bytes(at, at + 1).isascii() and not self.is_fallback:
-            return self._begin(self.begun if self.element else at, _LATIN)
-        if code == _ERRORS["TAG_MISMATCH"]:
-            at -= len(b"</")
-        if code == _ERRORS["MISPLACED_XML_PI"] and self.element is None:
-            return self._begin(self._tag_end(at))
-        sentence = f"expected XML, found {expat.ErrorString(code)} at offset {at}"
-        return self._begin(self._resync(at, sentence, code in _CUT))
-
-    def _resync(self, at: int, sentence: str, is_cut: bool) -> int:
-        """Where a record may begin, from ``at`` on; the end of what was read if none does. An element that is open ends
-        there, or with its end tag."""
-        if self.element is not None and _is_unbalanced(self._bytes(self.begun, at)):
-            at, is_cut = self.begun + 1, True
-        for found in _NEXT.finditer(self.text, max(at, self.begin + 1) - self.first):
-            start, stop = self.first + found.start(), self.first + found.end()
-            if found["begin"]:
-                return self._stop(start, sentence, is_cut or start == at)
-            if found["end"] == b"transaction":
-                self._stop(start, sentence, is_cut or start == at)
-                self._transaction_ends(start, stop)
-                return stop
-            if self.element is not None and found["end"] == self.element.name.encode():
-                return self._stop(stop, sentence, False)
-        return self._stop(self.first + len(self.text), sentence, is_cut)
-
-    def _stop(self, stop: int, sentence: str, is_cut: bool) -> int:
-        """Ends the element that is open, if one is."""
-        element, self.element = self.element, None
-        if element is not None and is_cut:
-            what = f"the element <{element.name}> that begins at offset {self.begun}"
+    def _cut(self, stop: int) -> None:
+        """Ends an open element that has no end."""
+        if self.record is not None:
+            what = f"the element <{self.record[0].decode()}> that begins at offset {self.record[1]}"
+            self.record = None
             self._malformed(stop, Problem.TRUNCATED, f"{what} is cut off at offset {stop}")
-        elif element is not None:
-            self._malformed(stop, Problem.MALFORMED, sentence)
-        return stop
 
-    # --- pieces
-
-    def _add(self, kind: Kind, stop: int, **more: Any) -> Piece:
-        self.done.append(Piece(kind, self.mark, stop, **more))
-        self.mark = stop
-        return self.done[-1]
-
-    def _malformed(self, stop: int, code: Problem, sentence: str) -> None:
-        self.before = None
-        problems = [(code, sentence)]
-        if self.transaction is not None:
-            problems.append((Problem.GAP, "a record of the transaction cannot be read"))
-        if stop > self.mark:
-            self._add(Kind.MALFORMED, stop, transaction=self.transaction, problems=problems)
-
-    def _element_ends(self) -> None:
-        element, stop = self.element, self._tag_end(self.begun)
-        assert element is not None
-        if self._bytes(stop - 2, stop) != b"/>":
-            stop = self._tag_end(self._offset())
-        raw, remark = self._bytes(self.begun, stop), ""
-        if _is_unbalanced(raw):
-            for found in _NEXT.finditer(raw, 1):
-                if found["begin"]:
-                    raise _Damage(self._stop(self.begun + found.start(), "", True), exactly=True)
-        if (self.is_fallback or self.encoding == _LATIN) and not raw.isascii():
-            element, remark = self._decoded(raw, element)
-        self.element, self.depth = None, self.depth - 1
-        self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
-        self.parser.CharacterDataHandler = None
-        images, one, kind = element.images, None, None
-        if element.name == "dbupdate":
+    def _record_ends(self, stop: int) -> None:
+        assert self.record is not None
+        (name, start), self.record = self.record, None
+        raw = self._bytes(start, stop)
+        try:
+            if raw.count(b"<") > _TAGS:
+                raise ValueError(f"expected a record of at most {_TAGS:,} tags")
+            element, remark = _element_of(raw, self.declared, start)
+        except ValueError as reason:
+            self._malformed(stop, Problem.MALFORMED, str(reason))
+            return
+        one, kind = None, None
+        half = "before" if element.get("image", "").lower() == "before" else "after"
+        if name == b"dbupdate":
             one = self.transaction = self.transaction or _Open(self.mark, self.mark)
             one.count += 1
-            is_update = OPERATIONS.get(element.attributes.get("type", "").upper()) == Operation.UPDATE
-            here = one.offset, element.attributes.get("table")
-            if is_update and element.part == "before":
+            is_update = OPERATIONS.get(element.get("type", "").upper()) == Operation.UPDATE
+            here = one.offset, element.get("table")
+            if is_update and half == "before":
                 kind = Kind.BEFORE
             elif is_update and self.before == here:
                 kind = Kind.AFTER
             self.before = here if kind is Kind.BEFORE else None
-        headers = {**(one.attributes if one else {}), **element.attributes}
-        record = Record(headers, element.tokens, images["before"], images["after"], element.keys, False, kind)
+        record = _record_of(element, one.attributes if one else {}, kind, half)
         piece = self._add(Kind.CHANGE, stop, record=record, transaction=one, number=one.count if one else 0)
         if remark:
             piece.problems.append((Problem.CHARSET, remark))
         if one is not None:
-            self._in_transaction(one, piece, element)
-        if self.is_fallback:
-            raise _Damage(stop, exactly=True)
+            self._in_transaction(one, piece, record.tokens)
 
-    def _decoded(self, raw: bytes, element: _Element) -> tuple[_Element, str]:
-        """The element from its characters, and what is wrong with them."""
-        text, remark = raw.decode(_LATIN), ""
-        try:
-            text = raw.decode(self.declared or _UTF8)
-        except (UnicodeError, LookupError):
-            remark = f"the text is not in {self.declared}, which the file declares; it is read as ISO 8859-1"
-        try:
-            return _element_of(text), remark if self.declared else ""
-        except expat.ExpatError:
-            return element, "the text has characters that XML does not have; it is read as ISO 8859-1"
-
-    def _in_transaction(self, one: _Open, piece: Piece, element: _Element) -> None:
-        """Adds a record to its transaction."""
+    def _in_transaction(self, one: _Open, piece: Piece, tokens: Mapping[str, str | None]) -> None:
+        """Adds a record with these tokens to its transaction."""
         one.last = piece
         if one.count == 1 and one.content == one.offset:
             piece.problems.append((Problem.NO_BEGIN, "the tag that opens the transaction is missing"))
-        for name, value in element.tokens.items():
+        for name, value in tokens.items():
             role = token_role(name)
             if value and role is not None and (known := one.ids.setdefault(role, value)) not in (value, ""):
                 what = "id" if role == "xid" else "commit sequence number"
@@ -445,6 +351,24 @@ class _Reader:
         elif one is not None and one.offset >= self.mark:
             self._malformed(stop, Problem.TRUNCATED, f"the transaction that begins at offset {one.offset} has no end")
 
+    # --- pieces
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        return self.text[start - self.first : stop - self.first]
+
+    def _add(self, kind: Kind, stop: int, **more: Any) -> Piece:
+        self.done.append(Piece(kind, self.mark, stop, **more))
+        self.mark = stop
+        return self.done[-1]
+
+    def _malformed(self, stop: int, code: Problem, sentence: str) -> None:
+        self.before = None
+        problems = [(code, sentence)]
+        if self.transaction is not None:
+            problems.append((Problem.GAP, "a record of the transaction cannot be read"))
+        if stop > self.mark:
+            self._add(Kind.MALFORMED, stop, transaction=self.transaction, problems=problems)
+
     def _between(self, stop: int) -> None:
         """Handles the text before an element that begins at ``stop``."""
         one = self.transaction
@@ -463,11 +387,6 @@ class _Reader:
         else:
             found = repr(text[:40].decode("utf-8", "replace"))
             self._malformed(stop, Problem.MALFORMED, f"expected the begin of a record, found {found}")
-
-
-def _is_unbalanced(raw: bytes) -> bool:
-    """Whether a CDATA section may have the begin of another one: the record in which it begins may be cut off there."""
-    return raw.count(b"<![CDATA[") > raw.count(b"]]>") + raw.count(b"]]]]><![CDATA[>")
 
 
 def _is_note(text: bytes) -> bool:

@@ -1,16 +1,14 @@
 """Assembles changes and transactions from a complete set of events: those of a small capture, or of some transactions
 collected from many splits. The rules are those of readers for one split (:mod:`cdcwb.formats.changes`,
-:mod:`cdcwb.formats.old.delivered`, :mod:`cdcwb.formats.old.trail`, :mod:`cdcwb.formats.old.summaries`). The facts from
-the end of a transaction are added here.
+:mod:`cdcwb.formats.trail`, :mod:`cdcwb.formats.old.delivered`, :mod:`cdcwb.formats.old.summaries`). The facts from the
+end of a transaction are added here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdcwb.formats.changes import (
     ONLY_ASSEMBLED,
@@ -20,16 +18,15 @@ from cdcwb.formats.changes import (
     open_ones,
     read_changes,
     read_transactions,
-    with_columns,
 )
-from cdcwb.formats.dissector import EVERYTHING, Format, Wanted
+from cdcwb.formats.dissector import EVERYTHING, Assembling, Format, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.old.delivered import ENDS, read_delivered, read_ends
-from cdcwb.formats.old.protocols import Halved, Halving, reads_trail
+from cdcwb.formats.old.protocols import Halved, Halving
 from cdcwb.formats.old.summaries import PARTS, read_parts
-from cdcwb.formats.old.trail import read_trail_changes
 from cdcwb.formats.requests import problem_rows
-from cdcwb.model import PROBLEMS, Outcome
+from cdcwb.formats.trail import SUMMARIES, read_trail_changes, read_trail_checked, read_trail_transactions
+from cdcwb.model import PROBLEMS, TRANSACTIONS
 
 __all__ = ["Assembler"]
 
@@ -45,7 +42,7 @@ class Assembler:
 
     def __init__(self, form: Format, keys: Mapping[str, Sequence[str]], sources: Sequence[tuple[Read, Halved]]) -> None:
         self._format, self._keys, self._sources = form, keys, sources
-        self._is_trail = reads_trail(form)
+        self._is_trail = isinstance(form, Assembling) and not form.commits
 
     def _read(self, wanted: Wanted) -> Batches:
         for read, _ in self._sources:
@@ -60,51 +57,49 @@ class Assembler:
         form = self._format
         if form.commits:
             found = read_changes(self._read, wanted)
+        elif self._is_trail:
+            found = read_trail_changes(self._read, wanted)
         elif isinstance(form, Halving):  # change tables do not mark the end of a transaction
             found = self.delivered(wanted)
         else:
-            found = self._complete(wanted)
+            ends = Groups(self.ends())
+            found = (ended(batch, ends) for batch in self.delivered(wanted))
         return (finished(batch, self._keys, form.compressed_updates) for batch in found)
-
-    def _complete(self, wanted: Wanted) -> Batches:
-        ends = Groups(self.ends())
-        for batch in self.delivered(wanted):
-            if not wanted.images and pc.any(pc.equal(batch["outcome"], str(Outcome.UNDO))).as_py():
-                (with_images,) = self.delivered()  # undone changes are found by their images; a trail is one batch
-                yield ended(with_columns(batch, {"outcome": with_images["outcome"]}), ends)
-            else:
-                yield ended(batch, ends)
 
     def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
         """The changes of a stream of committed work, without facts from the ends of their transactions."""
-        if self._is_trail:
-            return read_trail_changes(self._read, wanted)
         return self._of_each(read_delivered, wanted)
 
     def ends(self) -> pa.Table:
         """The ends of transactions from records of committed work (:data:`cdcwb.formats.old.delivered.ENDS`)."""
-        return _table(self._of_each(partial(read_ends, trail=self._is_trail), Wanted(images=False)), ENDS)
+        return _table(self._of_each(read_ends, Wanted(images=False)), ENDS)
 
     def transactions(self) -> Batches:
-        """Batches of :data:`cdcwb.model.TRANSACTIONS`, of a stream with begins and ends."""
-        return (rows for _, rows in read_transactions(self._read, Wanted(images=False)))
+        """Batches of :data:`cdcwb.model.TRANSACTIONS`, of a stream with begins and ends or of a trail."""
+        reader = read_trail_transactions if self._is_trail else read_transactions
+        return (rows.select(TRANSACTIONS.names) for _, rows in reader(self._read, Wanted(images=False)))
 
     def problems(self, wanted: Wanted = EVERYTHING) -> Batches:
         """Batches of :data:`cdcwb.model.PROBLEMS`: those of changes that none of their events has, and those of
-        transactions without begin or end in a stream that has these."""
-        if not self._format.commits:
-            yield from (problem_rows(batch, ONLY_ASSEMBLED) for batch in self.delivered(wanted))
-            return
-        yield from (problem_rows(batch, ONLY_ASSEMBLED) for batch in read_changes(self._read, wanted))
-        for rows in self.transactions():
-            yield pa.RecordBatch.from_pylist(open_ones(rows), PROBLEMS)
+        transactions without begin or end in a stream that has these, or in a trail."""
+        form, of_transactions = self._format, []
+        if self._is_trail:
+            assert isinstance(form, Assembling)
+            found = [*read_trail_checked(self._read, wanted, crosses=True)]
+            changes: Batches = (rows for name, rows in found if name == "changes")
+            summaries = [rows for name, rows in found if name == "crossing"]
+            of_transactions = form.incomplete(form.merged(pa.Table.from_batches(summaries, SUMMARIES)))
+        elif form.commits:
+            changes = read_changes(self._read, wanted)
+            of_transactions = [row for rows in self.transactions() for row in open_ones(rows)]
+        else:
+            changes = self.delivered(wanted)
+        yield from (problem_rows(batch, ONLY_ASSEMBLED) for batch in changes)
+        yield pa.RecordBatch.from_pylist(of_transactions, PROBLEMS)
 
     def parts(self) -> pa.Table:
         """The parts of transactions from records of committed work (:data:`cdcwb.formats.old.summaries.PARTS`)."""
-        headers = Wanted(images=False)
-        if self._is_trail:
-            return _table(read_parts(self._read, headers, trail=True), PARTS)
-        return _table(self._of_each(read_parts, headers), PARTS)
+        return _table(self._of_each(read_parts, Wanted(images=False)), PARTS)
 
 
 def _table(batches: Batches, schema: pa.Schema) -> pa.Table:

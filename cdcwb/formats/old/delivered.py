@@ -1,16 +1,17 @@
-"""Assembles changes and parts of transactions in their split, for a stream of committed work: messages of Qlik and
-Debezium, which are complete changes, and Qlik's change tables, in which halves of updates have one position. The end of
-a transaction, and some of its events, may be in another file or partition. So the ends that a split does not have are
-found before (:func:`read_ends_here`, :func:`ends_elsewhere`), if they are few enough for its patch; otherwise a reader
-yields changes without them, which are joined later (:mod:`cdcwb.spark.committed`), like the rows of each transaction
-with the facts of its own records (:mod:`cdcwb.formats.old.summaries`). Halves at a position that several splits have
-are left too (:mod:`cdcwb.spark.assemble`).
+"""Assembles changes and parts of transactions in their split, for a stream of committed work: messages, which are
+complete changes; Qlik's change tables, in which halves of updates have one position; and GoldenGate's XML files, in
+which they follow each other. The end of a transaction, and some of its events, may be in another file or partition. So
+the ends that a split does not have are found before (:func:`read_ends_here`, :func:`ends_elsewhere`), if they are few
+enough for its task; otherwise a reader yields changes without them, which are joined later
+(:mod:`cdcwb.spark.committed`), like the rows of each transaction with the facts of its own records
+(:mod:`cdcwb.formats.old.summaries`). Halves at a position that several splits have are left too
+(:mod:`cdcwb.spark.assemble`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -23,16 +24,17 @@ from cdcwb.formats.changes import CHANGES, Became, Halves, Named, Read, assemble
 from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.formats.old.halves import HALVES, WHOLE, elsewhere, partners
-from cdcwb.formats.old.headers import OPEN, PATCHED, ROLLED_BACK, Patch
-from cdcwb.formats.old.protocols import Halved
-from cdcwb.formats.old.summaries import OF_ENDS, records_of
+from cdcwb.formats.old.halves import HALVES, elsewhere, partners
+from cdcwb.formats.old.protocols import WHOLE, Halved
+from cdcwb.formats.old.summaries import OF_ENDS, has_place, records_of
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.model import Kind
 
 __all__ = [
     "ENDS",
+    "NO_ENDS",
+    "EndsOfOthers",
     "ends_elsewhere",
     "read_checked_pairs",
     "read_delivered",
@@ -81,7 +83,8 @@ def read_checked_pairs(read: Read, wanted: Wanted, halved: Halved) -> Named:
     for rows in read(wanted):
         yield "checked", with_problems(rows)
         if halved.befores:
-            of_changes = rows.filter(pc.is_in(rows["kind"], pa.array(CHANGES)))
+            kinds = HALVES if halved.consecutive else CHANGES  # without positions only halves have such problems
+            of_changes = rows.filter(pc.is_in(rows["kind"], pa.array(kinds)))
             yield from (("changes", changes) for changes in pairs.add(of_changes))
     yield from (("changes", changes) for changes in pairs.end())
 
@@ -101,7 +104,7 @@ class _Pairs:
             yield from self._changes(rows, np.full(rows.num_rows, -1, np.int64), np.arange(rows.num_rows))
             return
         rows = rows if self._waiting is None else joined(self._waiting, rows)
-        partner, half = partners(rows)
+        partner, half = partners(rows, self._halved)
         number = np.arange(rows.num_rows)
         yield from self._changes(rows, partner, np.flatnonzero((partner < number) & (~half | (partner >= 0))))
         self._waiting = rows.take(pa.array(np.flatnonzero(half & (partner < 0))))
@@ -123,13 +126,17 @@ class _Pairs:
         yield assembled(rows, done, partner[done], halves, became, done)
 
 
-def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = False) -> Iterator[pa.RecordBatch]:
-    """The ends of transactions in a split, as a batch of :data:`ENDS`. ``trail``: records mark the last one of a
-    transaction (GoldenGate's TransInd), which is its commit."""
-    records = records_of(read, wanted, (*OF_ENDS, "headers") if trail else OF_ENDS)
+def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
+    """The ends of transactions in a split, as a batch of :data:`ENDS`."""
+    records = records_of(read, wanted, _columns(halved))
     groups = Groups(records.filter(_are_ends(records)))
     if len(groups):
-        yield _ends(groups, trail)
+        yield _ends(groups, halved)
+
+
+def _columns(halved: Halved) -> tuple[str, ...]:
+    """The columns of records about ends."""
+    return (*OF_ENDS, "headers") if halved.consecutive else OF_ENDS
 
 
 def _are_ends(records: pa.Table) -> pa.Array:
@@ -138,11 +145,10 @@ def _are_ends(records: pa.Table) -> pa.Array:
     return pc.or_(pc.or_(pc.is_valid(records["commit_position"]), rolls_back), last)
 
 
-def _ends(groups: Groups, trail: bool = False) -> pa.RecordBatch:
+def _ends(groups: Groups, halved: Halved) -> pa.RecordBatch:
     commits = groups.are(Kind.COMMIT) & as_array(_are_ends(groups.table(list(OF_ENDS))))
-    if trail:
-        placed = pc.is_valid(pc.map_lookup(groups.column("headers"), "TransInd", "first"))
-        commits |= as_array(pc.and_(placed, pc.fill_null(groups.column("last_in_transaction"), False)))
+    if halved.consecutive:  # the last record of a transaction is its commit
+        commits |= has_place(groups) & as_array(pc.fill_null(groups.column("last_in_transaction"), False))
     return pa.RecordBatch.from_arrays(
         [
             groups.names,
@@ -158,22 +164,46 @@ def _ends(groups: Groups, trail: bool = False) -> pa.RecordBatch:
 
 _HERE: Final = ENDS.append(pa.field("split", pa.int32()))
 
+_Written = tuple[int, bytes]
+"""Rows of :data:`ENDS`: the size of their bytes, and these compressed."""
 
-def read_ends_here(read: Read, wanted: Wanted, split: int) -> Iterator[pa.RecordBatch]:
+
+@dataclass(frozen=True, slots=True)
+class EndsOfOthers:
+    """By split, the ends in other splits that it needs to know, as they were written: so that the driver holds few
+    bytes for many transactions."""
+
+    of_splits: Mapping[int, Sequence[_Written]]
+
+    def of(self, splits: range) -> EndsOfOthers:
+        """Those for consecutive splits."""
+        return EndsOfOthers({split: self.of_splits[split] for split in splits if split in self.of_splits})
+
+    def read(self, split: int) -> list[pa.RecordBatch]:
+        """Those for a split, as batches of :data:`ENDS`."""
+        written = self.of_splits.get(split, [])
+        return [pa.ipc.read_record_batch(pa.decompress(content, size, codec="zstd"), ENDS) for size, content in written]
+
+
+NO_ENDS: Final = EndsOfOthers({})
+"""No transaction is in several splits."""
+
+
+def read_ends_here(read: Read, wanted: Wanted, split: int, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
     """All transactions of a split, with their ends as far as they are there, null otherwise: a batch of :data:`ENDS`
     with the column ``split``."""
-    groups = Groups(records_of(read, wanted, OF_ENDS))
+    groups = Groups(records_of(read, wanted, _columns(halved)))
     if len(groups):
-        yield pa.RecordBatch.from_arrays([*_ends(groups).columns, pa.repeat(split, len(groups))], schema=_HERE)
+        yield pa.RecordBatch.from_arrays([*_ends(groups, halved).columns, pa.repeat(split, len(groups))], schema=_HERE)
 
 
-def ends_elsewhere(rows: pa.Table) -> pa.RecordBatch:
-    """The transactions of which a split lacks facts that others have, as a batch of
-    :data:`cdcwb.formats.old.headers.PATCHED`, from the rows of :func:`read_ends_here` of all splits."""
+def ends_elsewhere(rows: pa.Table) -> Iterator[tuple[int, _Written]]:
+    """For each split the ends of the transactions of which it lacks facts that others have (:class:`EndsOfOthers`),
+    from the rows of :func:`read_ends_here` of all splits."""
     groups = Groups(rows)
     names = groups.column("transaction_id")
     of = pc.index_in(names, groups.names)
-    every: dict[str, pa.Array] = {
+    every = {
         "commit_position": groups.greatest(groups.column("commit_position")).take(of),
         "committed_at": groups.greatest(groups.column("committed_at")).take(of),
         "rolls_back": groups.some(as_array(groups.column("rolls_back"))).take(of),
@@ -182,33 +212,26 @@ def ends_elsewhere(rows: pa.Table) -> pa.RecordBatch:
     for name, known in every.items():
         differs = pc.fill_null(pc.not_equal(groups.column(name), known), True)
         lacks = pc.or_(lacks, pc.and_(pc.is_valid(known), differs))
-    columns = {
-        "split": groups.column("split"),
-        "transaction_id": names,
-        "outcome": pc.if_else(every["rolls_back"], ROLLED_BACK, OPEN).cast(pa.int8()),
-        "commit_position": every["commit_position"],
-        "committed_at": every["committed_at"],
-        "undo": pa.nulls(len(names), pa.string()),
-        "apart": pa.repeat(False, len(names)),
-    }
-    return pa.RecordBatch.from_arrays([columns[name] for name in PATCHED.names], schema=PATCHED).filter(lacks)
+    found = pa.RecordBatch.from_arrays([names, *every.values(), groups.column("split")], schema=_HERE).filter(lacks)
+    found = found.sort_by("split")
+    splits, firsts = np.unique(found["split"].to_numpy(), return_index=True)
+    for split, first, stop in zip(splits.tolist(), firsts, [*firsts, found.num_rows][1:], strict=True):
+        written = found.slice(first, stop - first).select(ENDS.names).serialize()
+        yield split, (written.size, pa.compress(written, codec="zstd", asbytes=True))
 
 
 def read_with_ends(
-    read: Read, wanted: Wanted, changes: Callable[[Read], Iterator[pa.RecordBatch]], patch: Patch, trail: bool = False
+    read: Read, wanted: Wanted, of_others: Sequence[pa.RecordBatch], halved: Halved = WHOLE
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of a split, by ``changes``, which reads its events once, with the facts from the ends of their
-    transactions: those of the split, and those of its patch."""
+    """The changes of a split with the facts from the ends of their transactions: those of the split, and those
+    ``of_others`` (batches of :data:`ENDS`)."""
     events = [*read(replace(wanted, columns=frozenset(OF_CHANGES)))]
-    known = patch.transactions
-    rolls_back = pc.equal(known["outcome"], ROLLED_BACK)
-    of_others = pa.RecordBatch.from_arrays([*(known[name] for name in ENDS.names[:-1]), rolls_back], schema=ENDS)
-    ends = Groups(pa.Table.from_batches([*read_ends(lambda _: iter(events), wanted, trail=trail), of_others]))
+    ends = Groups(pa.Table.from_batches([*read_ends(lambda _: iter(events), wanted, halved), *of_others], ENDS))
 
     def again(needed: Wanted) -> Iterator[pa.RecordBatch]:
         events.reverse()
         while events:
             yield from select(events.pop(), needed)
 
-    for some in changes(again):
+    for some in read_delivered(again, wanted, halved):
         yield ended(some, ends)

@@ -1,4 +1,4 @@
-"""Halves of updates that are paired by position, and those that may be in two splits."""
+"""Halves of updates that belong together, and those that may be in two splits."""
 
 from __future__ import annotations
 
@@ -16,21 +16,16 @@ from cdcwb.model import Kind
 
 __all__ = [
     "HALVES",
-    "WHOLE",
     "elsewhere",
     "overlaps",
     "partners",
 ]
-
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 HALVES: Final = (str(Kind.BEFORE), str(Kind.AFTER))
 """The kinds of events that are halves."""
-
-WHOLE: Final = Halved(befores=False)
-"""A split without halves of updates."""
 
 
 def overlaps(ranges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -66,10 +61,12 @@ def elsewhere(rows: pa.RecordBatch | pa.Table, halved: Halved) -> Bools:
     return found
 
 
-def partners(rows: pa.RecordBatch | pa.Table) -> tuple[Ints, Bools]:
+def partners(rows: pa.RecordBatch | pa.Table, halved: Halved) -> tuple[Ints, Bools]:
     """For each row the number of the other half of its update, -1 for none: at one position of one table, in files of
-    one folder, the first before half is paired with the first after half, the second with the second. Also a mask of
-    halves with a position."""
+    one folder, the first before half is paired with the first after half, the second with the second; consecutive
+    halves with each other. Also a mask of halves that have another one, or may have it in later rows."""
+    if halved.consecutive:
+        return _neighbours(rows)
     half = as_array(pc.and_(pc.is_in(rows["kind"], pa.array(HALVES)), pc.is_valid(rows["position"])))
     at = np.flatnonzero(half)
     partner = np.full(rows.num_rows, -1, np.int64)
@@ -88,6 +85,16 @@ def partners(rows: pa.RecordBatch | pa.Table) -> tuple[Ints, Bools]:
     one, two = at[befores[one]], at[afters[two]]
     partner[one], partner[two] = two, one
     return partner, half
+
+
+def _neighbours(rows: pa.RecordBatch | pa.Table) -> tuple[Ints, Bools]:
+    before, after = (as_array(pc.equal(rows["kind"], kind)) for kind in HALVES)
+    partner = np.full(rows.num_rows, -1, np.int64)
+    first = np.flatnonzero(before[:-1] & after[1:])
+    partner[first], partner[first + 1] = first + 1, first
+    waits = partner >= 0
+    waits[-1:] |= before[-1:]
+    return partner, waits
 
 
 def _tables(rows: pa.RecordBatch | pa.Table, at: Ints) -> Iterator[Ints]:

@@ -3,48 +3,28 @@ It goes with the last of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from cdcwb.formats.dissector import Format, Pairing, Wanted
 
-__all__ = ["Halved", "Halving", "Joining", "Trailing", "reads_trail"]
-
-
-def reads_trail(form: Format) -> bool:
-    """Whether the stream of a format is a trail."""
-    return form.pairing is Pairing.TRANSACTION and not form.commits
-
-
-@runtime_checkable
-class Trailing(Protocol):
-    """A format of committed work whose transactions are consecutive in a trail, and whose changes are assembled in its
-    splits (:mod:`cdcwb.formats.old.trail`)."""
-
-    def in_splits(self, plan: Any) -> bool:
-        """Whether its changes can be assembled in the splits."""
-        ...
-
-    def is_one(self, plan: Any) -> bool:
-        """Whether the capture is one trail."""
-        ...
-
-    def shared(self, plan: Any) -> Sequence[frozenset[str]]:
-        """The transactions of each split that other splits have too."""
-        ...
+__all__ = ["WHOLE", "Halved", "Halving", "Joining", "halved_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Halved:
-    """The locations of halves of updates that are paired by position. ``befores``: whether the split has before halves.
-    ``shared``: ranges of positions, first and last, in order, that several splits of the same table in files of one
-    folder have, so that the halves of an update may be in two of them."""
+    """How the halves of updates in a split are paired. ``befores``: whether it has before halves. ``shared``: ranges of
+    positions, first and last, in order, that several splits of the same table in files of one folder have, so that the
+    halves of an update may be in two of them. ``consecutive``: an after half directly follows its before half, whatever
+    their positions are; and the header TransInd shows the first and last record of a transaction, as in GoldenGate's
+    trails."""
 
     befores: bool = True
     shared: tuple[tuple[str, str], ...] = ()
+    consecutive: bool = False
 
 
 @runtime_checkable
@@ -55,6 +35,18 @@ class Halving(Protocol):
     def halved(self, plan: Any, split: int) -> Halved:
         """The locations of the halves of a split."""
         ...
+
+
+WHOLE: Final = Halved(befores=False)
+"""A split without halves of updates."""
+
+
+def halved_of(form: Format, plan: Any = None, split: int | None = None) -> Halved:
+    """How the halves of updates in a split are paired; ``split`` None: in events of which none is a before half, or
+    whose halves are paired elsewhere."""
+    if form.pairing is Pairing.TRANSACTION:
+        return Halved(befores=split is not None, consecutive=True)
+    return form.halved(plan, split) if isinstance(form, Halving) and split is not None else WHOLE
 
 
 @runtime_checkable

@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import as_array, labels
+from cdcwb.formats.arrays import as_array, labels, lookup
 from cdcwb.formats.changes import CHANGES, Read
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.groups import RANGE, Groups, one_chunk
 from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.formats.old.halves import WHOLE, elsewhere, partners
-from cdcwb.formats.old.headers import NO_PATCH, Headers, Patch
-from cdcwb.formats.old.protocols import Halved
+from cdcwb.formats.old.halves import elsewhere, partners
+from cdcwb.formats.old.protocols import WHOLE, Halved
 from cdcwb.formats.requests import having
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.model import Completeness, Kind, Outcome, Problem
@@ -32,6 +31,7 @@ __all__ = [
     "OF_PARTS",
     "PARTS",
     "SUMMARIES",
+    "has_place",
     "incomplete",
     "read_parts",
     "records_of",
@@ -53,7 +53,7 @@ PARTS: Final = pa.schema(
         ("numbers", pa.list_(RANGE)),  # of its events, without repeated ones
         ("last", pa.bool_()),  # whether its last event, or its rollback, is there
         ("says_last", pa.bool_()),  # whether any event states whether it is the last
-        ("begins", pa.bool_()),  # of a trail: whether its first record is there
+        ("begins", pa.bool_()),  # whether its first record is there; null: no record shows its place
         ("gaps", pa.bool_()),
         ("rolls_back", pa.bool_()),
         ("rolled_back_at", pa.string()),
@@ -73,7 +73,8 @@ OF_PARTS: Final = (
 )
 """The columns of records that :func:`read_parts` uses."""
 _NO_TEXT: Final = pa.scalar(None, pa.string())
-_FIRST: Final = ("0", "3")  # TransInd of a transaction's first record
+_PLACE: Final = "TransInd"
+_FIRST: Final = ("0", "3")  # of a transaction's first record
 _LACKS_EVENTS: Final = {
     str(Completeness.NO_BEGIN): str(Problem.NO_BEGIN),
     str(Completeness.NO_END): str(Problem.OPEN_TRANSACTION),
@@ -81,30 +82,20 @@ _LACKS_EVENTS: Final = {
 }
 
 
-def read_parts(
-    read: Read,
-    wanted: Wanted,
-    halved: Halved = WHOLE,
-    trail: bool = False,
-    patch: Patch = NO_PATCH,
-) -> Iterator[pa.RecordBatch]:
+def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
     """The parts of transactions in a split, as a batch of :data:`PARTS`. Counts of changes exclude halves at positions
-    that other splits have too. ``trail``: records mark the first one of a transaction (GoldenGate's TransInd), and
-    counts are of changes that begin in the split; ``patch`` is what it needs to know of others."""
-    records = records_of(read, wanted, (*OF_PARTS, "headers") if trail else OF_PARTS, halved)
-    if trail:
-        records = records.set_column(records.num_columns - 1, "counts", _counted(records, patch))
+    that other splits have too."""
+    records = records_of(read, wanted, (*OF_PARTS, "headers") if halved.consecutive else OF_PARTS, halved)
     groups = Groups(records)
     if not len(groups):
         return
     position, last = groups.column("position"), groups.column("last_in_transaction")
     rolls_back = groups.are(Kind.ROLLBACK)
     marks, begins = groups.are(Kind.COMMIT, Kind.ROLLBACK), pa.nulls(len(groups), pa.bool_())
-    if trail:
-        place = pc.map_lookup(groups.column("headers"), "TransInd", "first")
-        marks |= as_array(pc.and_(pc.fill_null(last, False), pc.is_valid(place)))
-        is_first = as_array(pc.is_in(place, pa.array(_FIRST)))
-        begins = pc.if_else(groups.some(as_array(pc.is_valid(place))), groups.some(is_first), begins)
+    if halved.consecutive:
+        marks |= has_place(groups) & as_array(pc.fill_null(last, False))
+        is_first = as_array(pc.is_in(lookup(groups.column("headers"), _PLACE), pa.array(_FIRST)))
+        begins = pc.if_else(groups.some(has_place(groups)), groups.some(is_first), begins)
     ends = pc.coalesce(sequence_times(position)[0], groups.column("changed_at", marks))
     label = labels(groups.column("schema_name"), groups.column("table_name"))
     operation = groups.column("operation", as_array(groups.column("counts")))
@@ -132,15 +123,9 @@ def read_parts(
     yield pa.RecordBatch.from_arrays([found[name] for name in PARTS.names], schema=PARTS)
 
 
-def _counted(records: pa.Table, patch: Patch) -> pa.Array:
-    """A mask of the records of a trail that count as changes: one of the halves of an update."""
-    counts = as_array(one_chunk(records["counts"])).copy()
-    at = np.flatnonzero(counts)
-    halves = Headers(records, patch).halves()
-    partner = halves.partner[: len(at)]
-    counts[at[((partner > np.arange(len(at))) & (partner < len(at))) | halves.earlier[: len(at)]]] = False
-    apart = pc.is_in(one_chunk(records["transaction_id"]), patch.apart)
-    return pc.and_not(pa.array(counts), apart)
+def has_place(groups: Groups) -> Bools:
+    """Whether records show their place in the transaction, by the header TransInd."""
+    return as_array(lookup(groups.column("headers"), _PLACE).is_valid())
 
 
 SUMMARIES: Final = pa.schema(
@@ -260,8 +245,8 @@ def records_of(read: Read, wanted: Wanted, columns: tuple[str, ...], halved: Hal
     counts = as_array(pc.is_in(one_chunk(records["kind"]), pa.array(CHANGES))).copy()
     if (halved.befores or halved.shared) and "position" in columns:
         here = ~elsewhere(records, halved)
-        at = np.flatnonzero(here)
-        partner, _ = partners(records.take(pa.array(at)))
+        at = np.flatnonzero(here & counts)
+        partner, _ = partners(records.take(pa.array(at)), halved)
         counts &= here
         counts[at[(partner >= 0) & as_array(pc.equal(one_chunk(records["kind"]), str(Kind.BEFORE)))[at]]] = False
     records = records.append_column("counts", pa.array(counts))
