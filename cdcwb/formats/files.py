@@ -8,6 +8,7 @@ text. Shapes are detected from the content, not from the name of a file.
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import os
 import re
@@ -44,6 +45,7 @@ from cdcwb.formats.source import (
 
 __all__ = [
     "SHAPES",
+    "UTF16",
     "BinarySource",
     "Source",
     "compression_of",
@@ -270,6 +272,23 @@ def unpack(
     return None if fresh else f"the {kind} data is cut off at offset {offset:,} of the compressed file"
 
 
+UTF16: Final = "utf-16"
+"""What :attr:`Source.compression` is for a text in UTF-16 with a byte order mark; its bytes are then those of UTF-8."""
+_LOOK: Final = 1 << 12  # bytes that show a text in UTF-16
+
+
+def _transcode(text: IO[bytes], write: Callable[[bytes], object], limit: int | None) -> str | None:
+    """Writes a text in UTF-16 in UTF-8, at most ``limit`` bytes (None: all). Returns None, or a sentence about
+    damage."""
+    text.seek(0)
+    decoder, left = codecs.getincrementaldecoder("utf-16")("surrogatepass"), limit
+    while (left is None or left > 0) and (block := text.read(_READ)):
+        out = decoder.decode(block).encode("utf-8", "surrogatepass")
+        write(out if left is None else out[:left])
+        left = None if left is None else left - len(out)
+    return "the text in UTF-16 ends within a character" if left is None and decoder.getstate()[0] else None
+
+
 def too_large(what: str, limit: int) -> CaptureError:
     """The error for something that inflates to more bytes than are allowed."""
     option = f"the option inflate_limit (inflate_limit={2 * limit >> 30 or 1}GB) raises the limit"
@@ -327,7 +346,7 @@ class Source(Protocol):
 
     * ``path``
     * ``shape``: binary, hex, xxd or hexdump; ``evidence``: a sentence
-    * ``compression``: gzip, zstd or None
+    * ``compression``: gzip, zstd, utf-16 (:data:`UTF16`) or None
     * ``size``: bytes of the decompressed file (of the examined part, if there is a limit)
     * ``length``: wire bytes
     * ``line_starts``: for texts the wire index of the first byte of every line with data; None for binary
@@ -448,7 +467,7 @@ def open_source(
     name = os.fspath(path)
     with in_file(name):
         try:
-            content, compression, problem = _content(name, limit)
+            content, compression, problem = _content(name, limit, shape)
             if size is not None and content.size < size:
                 raise became_shorter(name, size, content.size)
             return _source(name, shape, content, limit, compression, problem)
@@ -466,14 +485,20 @@ def in_file(path: str) -> Iterator[None]:
         raise
 
 
-def _content(path: str, limit: int | None) -> tuple[Content, str | None, str | None]:
-    """The decompressed bytes of a file, its compression, and the problem of that."""
+def _content(path: str, limit: int | None, shape: str) -> tuple[Content, str | None, str | None]:
+    """The decompressed bytes of a file, its compression, and the problem of that. A text in UTF-16 is as if it were
+    compressed, unless it may be a dump in hex digits."""
     with open_file(path) as file:
-        compression = compression_of(file.read(4))
-        if compression is None:
+        head = file.read(_LOOK if shape == "binary" else 4)
+        compression = compression_of(head)
+        is_utf16 = compression is None and shape == "binary" and _is_utf16(np.frombuffer(head, np.uint8))
+        if compression is None and not is_utf16:
             return opened(path), None, None
         with tempfile.TemporaryFile(prefix="cdcwb-") as plain:
-            problem = unpack(file, compression, plain.write, limit, inflate_limit(path))
+            if is_utf16:
+                compression, problem = UTF16, _transcode(file, plain.write, limit)
+            else:
+                problem = unpack(file, str(compression), plain.write, limit, inflate_limit(path))
             plain.flush()
             return TemporaryCopy(plain, os.fstat(plain.fileno()).st_size), compression, problem
 

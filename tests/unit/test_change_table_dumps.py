@@ -47,6 +47,13 @@ def test_a_script_of_sql_server_is_a_change_table(tmp_path: Path) -> None:
         assert read(path, format="sqlserver-ct", split_size=size).drop(["raw"]) == events.drop(["raw"])
 
 
+def test_a_script_in_utf_16_as_sql_server_s_tools_save_it_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "script.sql").write_text(CT)
+    (tmp_path / "unicode.sql").write_bytes(CT.encode("utf-16"))
+    one, other = (read(tmp_path / name, format="sqlserver-ct").drop(["file"]) for name in ("script.sql", "unicode.sql"))
+    assert one == other
+
+
 def test_a_dump_of_mysql_has_the_table_whose_columns_are_those_of_the_format(tmp_path: Path) -> None:
     path = tmp_path / "shop.sql"
     path.write_text(QLIK)

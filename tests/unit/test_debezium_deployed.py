@@ -584,7 +584,8 @@ def test_types_in_avro_have_what_kafka_connect_added() -> None:
     assert not isinstance(found, str)
     kind, decoder = found
     assert {name: (one.kind, one.optional) for name, one in kind.fields.items()} == {
-        "a": ("array", True), "m": ("map", False), "r": ("recursive", True), "d": ("bytes", False), "u": ("union", False),
+        "a": ("array", True), "m": ("map", False), "r": ("recursive", True), "d": ("bytes", False),
+        "u": ("union", False),
     }  # fmt: skip
     items, decimal = kind.fields["a"].item, kind.fields["d"]
     assert items is not None

@@ -396,10 +396,16 @@ def test_a_line_longer_than_any_message_is_malformed_in_pieces(tmp_path: Path, m
         assert found[0][2].reason == "a line longer than 3,145,728 bytes, the maximum of a message"
 
 
-def test_utf_16_is_a_problem_and_loses_nothing(tmp_path: Path) -> None:
-    path = put(tmp_path, JSON.decode().encode("utf-16"))
-    assert probe(path, {}).problem == "the text is in UTF-16, which is not supported; save it as UTF-8"
-    assert sum(row.length for row in rows(path)) == 2 * len(JSON) + 2
+def test_a_text_in_utf_16_is_read_as_utf_8(tmp_path: Path) -> None:
+    text = JSON.decode() + "\n" + JSON.decode()
+    for encoding in ("utf-16-le", "utf-16-be"):
+        path = put(tmp_path, ("\ufeff" + text).encode(encoding))
+        found = probe(path, {})
+        assert (found.kind, found.compression, found.problem) == ("lines", "utf-16", None)
+        assert [row.value for row in rows(path)] == [JSON, JSON]
+        assert sum(row.length for row in rows(path)) == len(text.encode())
+    path = put(tmp_path, ("\ufeff" + text).encode("utf-16-le")[:-1])
+    assert probe(path, {}).problem == "the text in UTF-16 ends within a character"
 
 
 def test_batches_are_no_longer_than_asked_for(tmp_path: Path) -> None:

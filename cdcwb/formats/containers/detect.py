@@ -63,13 +63,11 @@ _VALUES: Final = 64  # that show Avro's JSON encoding
 _FILES: Final = 64  # that one task looks at
 _BINARY_BYTE: Final = re.compile(rb"[\x00-\x08]")
 _NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
-_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _REMARKS: Final = (NULL + b"\n", b"Processed a total of ", b"% Reached end of ")
 _TIMES: Final = (b"CreateTime:", b"LogAppendTime:", b"NO_TIMESTAMP")
 _LISTS: Final = re.compile(rb'\{.{0,4000}?"(?:records|Records|receivedMessages|messages)"\s*:\s*[\[{]', re.DOTALL)
 _CSV: Final = re.compile(rb'"?\w+"?(?:([,;\t|]) ?"?\w+"?(?:\1 ?"?\w+"?)*)\r?\Z')
 _LOST: Final = "binary messages were printed as text: bytes above 7F became U+FFFD and cannot be recovered"
-_IN_UTF16: Final = "the text is in UTF-16, which is not supported; save it as UTF-8"
 
 
 def probe_all(paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
@@ -344,9 +342,7 @@ def _lines(source: Source, head: bytes, options: Options) -> Container:
     if marks and _binary_values(texts, layout):
         layout = replace(layout, marks=(*marks, *_REMARKS[1:]))
     problem = None
-    if head.startswith(_UTF16):
-        problem = _IN_UTF16
-    elif any(b"\xef\xbf\xbd" in text and (BINARY in text or b"\\u0000" in text or b"\0" in text) for text in texts):
+    if any(b"\xef\xbf\xbd" in text and (BINARY in text or b"\\u0000" in text or b"\0" in text) for text in texts):
         problem = _LOST
     settings = {**layout.to_settings(), "share": str(detected.share)}
     return _made(source, "lines", settings, detected.evidence, problem)

@@ -56,8 +56,6 @@ _NEWLINE: Final = 0x0A
 _SHEET_ROWS: Final = 1 << 20
 _MOST_ZEROS: Final = 64  # a zero byte in this many makes a file binary
 _OTHERS: Final = (
-    (b"\xff\xfe", "a text in UTF-16; save it as UTF-8"),
-    (b"\xfe\xff", "a text in UTF-16; save it as UTF-8"),
     (b"\xd0\xcf\x11\xe0", "an Excel workbook of the old binary form, or one with a password; save it as .xlsx"),
 )
 
