@@ -46,6 +46,7 @@ from cdcwb.formats.moments import Zone, moments, to_utc
 from cdcwb.formats.old.protocols import Halved
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
+from cdcwb.formats.tabular.detected import conclusions, detected_rows
 from cdcwb.formats.tabular.file import (
     BROKEN,
     CSV,
@@ -63,7 +64,7 @@ from cdcwb.formats.tabular.file import EVERYTHING as WHOLE_FILE
 from cdcwb.formats.tabular.format import TabularFormat, gap_event, gap_events, inspect_gap, parts_of_rows, woven
 from cdcwb.formats.tabular.parts import cut_record, find_part, read_parts
 from cdcwb.formats.tabular.positions import RowScan, Split, row_kinds, splits_of
-from cdcwb.formats.tabular.probing import DumpTables, probe_dump, probe_file
+from cdcwb.formats.tabular.probing import of_columns, probe_dump, probe_file
 from cdcwb.formats.tabular.rows import Cell, Part, Rows, plain
 from cdcwb.formats.tabular.splits import FileEntry, Stretch, cut, fail_fast, read_stretch, scan_all
 from cdcwb.formats.text_values import cast, parsed
@@ -84,6 +85,9 @@ _OPTIONS: Final = {
     "table": "schema.table of all rows: auto (from the names of files), or the name",
     "charset": "character set of text (utf-8)",
     **DIALECT_OPTIONS,
+    "sheet": "sheet of an Excel file: auto (the first), or its name",
+    "sql_table": "table of an SQL dump whose rows are read: auto, or schema.table",
+    "backslash": "a backslash in the strings of an SQL dump is an escape: auto, true, false",
     "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
     **opt.SHARED,
 }
@@ -161,13 +165,18 @@ class RowBatch:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The checked options of a capture; ``given`` are those of the format itself, and ``table``."""
+    """The checked options of a capture; ``given`` are those of the format itself, and ``table``; ``names`` those of all
+    that are given."""
 
     charset: str = "utf-8"
     tokens: Mapping[str, bytes] = field(default_factory=dict)
     split_size: int = _SPLIT_SIZE
     mode: str = "PERMISSIVE"
+    sheet: str | None = None
+    sql_table: str | None = None
+    backslash: bool | None = None
     given: Mapping[str, str] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -305,25 +314,32 @@ class TableRows(TabularFormat):
             tokens=tokens_of(given, TOKENS, charset),
             split_size=opt.as_whole("split_size", given.get("split_size", _SPLIT_SIZE), 64),
             mode=opt.as_choice("mode", given.get("mode", "PERMISSIVE"), opt.MODES),
+            sheet=opt.optional("sheet", given, opt.as_text),
+            sql_table=opt.optional("sql_table", given, opt.as_text),
+            backslash=opt.optional("backslash", given, opt.as_bool),
             given={name: str(value) for name, value in given.items() if name in {"table", *self.own_options}},
+            names=frozenset(given),
         )
 
     def probe(self, options: Options, path: str) -> Any:
         """The kind of a file; one without the format's columns is broken."""
-        found = probe_file(path, dialect_options=options.tokens, charset=options.charset, limit=0)
+        found = probe_file(path, dialect_options=options.tokens, charset=options.charset, limit=0, sheet=options.sheet)
         if found.kind in (CSV, BROKEN) and not (found.names is not None and self.claims(found.names)):
-            found = probe_dump(path, self.of_dump, charset=options.charset, limit=1) or found
+            choose = partial(of_columns, claims=self.claims, table=options.sql_table)
+            dump = probe_dump(
+                path,
+                choose,
+                charset=options.charset,
+                backslash=options.backslash,
+                table=options.sql_table,
+                limit=1,
+            )
+            found = dump or found
         if found.kind == BROKEN or (found.names is not None and self.claims(found.names)):
             return found
         columns = visible(", ".join(found.columns), 200)
         problem = f"expected the header columns of {self.name}, found the columns {columns}"
         return FileProbe(path, BROKEN, size=found.size, compression=found.compression, problem=problem)
-
-    def of_dump(self, tables: DumpTables) -> tuple[str, bool]:
-        """The first table of a dump that is of the format, and whether there is one."""
-        found = (name for name, (columns, _) in tables.items() if columns is not None and self.claims(columns))
-        name = next(found, "")
-        return name, bool(name)
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the columns of the first files. Only options about text matter here."""
@@ -378,6 +394,8 @@ class TableRows(TabularFormat):
             entry.version = known[shape]
             detected = detected_row("table", table.label, why, "table" in options.given, table.label)
             plan.detected += [] if detected in plan.detected else [detected]
+        found = ((*said, probe.path) for probe in probes for said in conclusions(probe, options.names))
+        plan.detected += detected_rows(said for said in found if said[0] in self.options)
         return plan
 
     def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from cdcwb.errors import OptionError
 from cdcwb.formats import get_format, identify, inspect
 from tests.local import ledger, plan_of, read
 
@@ -71,3 +74,16 @@ def test_a_dump_without_a_change_table_is_none(tmp_path: Path) -> None:
     path.write_text("INSERT INTO customers (id) VALUES (1);\n")
     for name in ("sqlserver-ct", "qlik-change-table"):
         assert get_format(name).recognise([str(path)], {}).confidence < 0.5
+
+
+def test_the_table_of_a_dump_is_an_option(tmp_path: Path) -> None:
+    path = tmp_path / "script.sql"
+    path.write_text(CT + CT.replace("dbo_Orders_CT", "dbo_Items_CT"))
+    for table, name in ((None, "Orders"), ("cdc.dbo_items_ct", "Items"), ("dbo_Items_CT", "Items")):
+        given = {} if table is None else {"sql_table": table}
+        plan = plan_of(path, "sqlserver-ct", **given)
+        assert plan.versions[0].row["table_name"] == name
+        (row,) = (row for row in plan.detected if row["setting"] == "sql_table")
+        assert row["overridden"] is (table is not None)
+    with pytest.raises(OptionError, match=r"option sql_table: there is no table 'others' with rows"):
+        plan_of(path, "sqlserver-ct", sql_table="others")

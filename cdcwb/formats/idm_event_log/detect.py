@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,10 +28,10 @@ from cdcwb.formats.idm_event_log.columns import (
 )
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.idm_event_log.plan import ROWS
-from cdcwb.formats.options import nearest
+from cdcwb.formats.tabular.detected import GIVEN, conclusions
 from cdcwb.formats.tabular.file import SQL, FileProbe, numbered
-from cdcwb.formats.tabular.probing import DumpTables, probe_dump, probe_file
-from cdcwb.formats.tabular.sql import inserted_from_select, is_table
+from cdcwb.formats.tabular.probing import DumpTables, named_tables, probe_dump, probe_file
+from cdcwb.formats.tabular.sql import inserted_from_select
 from cdcwb.words import joined, plural, unique_names
 
 __all__ = ["Probe", "probe", "recognise", "recognise_rows", "settings_of"]
@@ -44,15 +44,13 @@ _BARE: Final = ("csv", "excel")  # where a text may stand for NULL
 @dataclass(frozen=True, slots=True)
 class Probe:
     """What a file is. ``labels``: the vendor's names -> the names of its columns. ``null_text``: what stands for NULL
-    besides that which the container has, and ``null_from`` why. ``settings``: what else was concluded: option, value,
-    evidence, was it given?"""
+    besides that which the container has, and ``null_from`` why."""
 
     file: FileProbe
     assignment: Assignment
     labels: dict[str, str] = field(default_factory=dict)
     null_text: str = ""
     null_from: str = ""
-    settings: tuple[tuple[str, str, str, bool], ...] = ()
 
 
 def probe(task: tuple[str, Options, bool]) -> Probe:
@@ -90,7 +88,7 @@ def _table(path: str, options: Options) -> Probe:
     if given is None and found.kind in _BARE:
         found, null_text, why = _with_null_text(found, assignment, options, tokens)
     labels = {name: found.columns[place] for name, place in assignment.places.items()}
-    return Probe(found, assignment, labels, null_text, why, _table_settings(found, options))
+    return Probe(found, assignment, labels, null_text, why)
 
 
 def _with_null_text(
@@ -122,31 +120,15 @@ def _is_torn(found: FileProbe, assignment: Assignment) -> bool:
     return assignment.how == "nothing" or not found.sample
 
 
-def _table_settings(found: FileProbe, options: Options) -> tuple[tuple[str, str, str, bool], ...]:
-    settings: list[tuple[str, str, str, bool]] = []
-    if found.dialect is not None:
-        given = bool(options.tokens)
-        settings.append(("delimiter", found.dialect.sentence(), found.delimiter_from, given))
-        shown = "true" if found.header else "false"
-        why = "the first record consists of names" if found.header else "the first record does not consist of names"
-        is_given = options.header is not None
-        settings.append(("header", shown, "given as an option" if is_given else why, is_given))
-    sheets = found.settings.get("sheets")
-    if sheets:
-        why = "given as an option" if options.sheet is not None else f"the first with values of {joined(list(sheets))}"
-        settings.append(("sheet", str(found.settings["sheet"]), why, options.sheet is not None))
-    return tuple(settings)
-
-
-def settings_of(found: Probe, options: Options) -> list[tuple[str, str, str, bool]]:
-    """What was concluded about a file: setting, value, evidence, was it given?"""
-    if found.file.kind not in _BARE and not found.null_text:
-        return list(found.settings)
-    text = repr(found.null_text) if found.null_text else "none"
-    if found.file.kind == "csv":
-        text = f"{found.null_text!r} and empty, without quotes" if found.null_text else "empty, without quotes"
-    why = found.null_from or "the default; no evidence against it"
-    return [("null_text", text, why, options.null_text is not None), *found.settings]
+def settings_of(found: Probe, given: Collection[str]) -> Iterator[tuple[str, str, str, bool]]:
+    """What was concluded about a file: setting, value, evidence, was it given?; ``given``: names of options."""
+    if found.file.kind in _BARE or found.null_text:
+        text = repr(found.null_text) if found.null_text else "none"
+        if found.file.kind == "csv":
+            text = f"{found.null_text!r} and empty, without quotes" if found.null_text else "empty, without quotes"
+        why = found.null_from or "the default; no evidence against it"
+        yield "null_text", text, why, "null_text" in given
+    yield from conclusions(found.file, given)
 
 
 # --- dumps of SQL statements ------------------------------------------------------------------------------------------
@@ -160,7 +142,6 @@ def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Pr
         name, assignment, why = _chosen(tables, options)
         return name, assignment.confidence >= SURE
 
-    given = options.backslash is not None
     file = probe_dump(
         path,
         choose,
@@ -173,29 +154,15 @@ def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Pr
     )
     if file is None:
         return None
-    is_escape, null_text = bool(file.settings["backslash"]), options.null_text or ""
-    told = "given as an option" if given else "a dump of MySQL" if is_escape else "no evidence of a dump of MySQL"
-    is_named = options.sql_table is not None
-    found = (
-        ("sql_table", str(file.settings["table"]), "given as an option" if is_named else why, is_named),
-        ("backslash", str(is_escape).lower(), told, given),
-    )
+    null_text = options.null_text or ""
     labels = {one: file.columns[place] for one, place in assignment.places.items()}
-    file = replace(file, settings={**file.settings, "needed": list(labels.values())})
-    return Probe(file, assignment, labels, null_text, "given as an option" if null_text else "", found)
+    file = replace(file, settings={**file.settings, "needed": list(labels.values()), "why": why})
+    return Probe(file, assignment, labels, null_text, GIVEN if null_text else "")
 
 
 def _chosen(tables: DumpTables, options: Options) -> tuple[str, Assignment, str]:
     """The table that is the event log, which column is which in it, and why it is that."""
-    names = list(tables)
-    if options.sql_table is not None:
-        wanted = options.sql_table.casefold()
-        names = [name for name in names if is_table(name, wanted)]
-        if not names:
-            raise OptionError(
-                f"option sql_table: there is no table {options.sql_table!r} with rows.{nearest(wanted, tables)} "
-                f"There are: {', '.join(tables) or 'none'}."
-            )
+    names = list(tables) if options.sql_table is None else named_tables(tables, options.sql_table)
     best: tuple[str, Assignment] | None = None
     last: OptionError | None = None
     for name in names:

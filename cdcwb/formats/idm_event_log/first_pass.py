@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,12 +29,13 @@ from cdcwb.formats.idm_event_log.keys import parse_column
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.formats.idm_event_log.plan import ROWS, FileRange, LogFile, Plan, TableEntry
 from cdcwb.formats.idm_event_log.values import numbers_of
+from cdcwb.formats.tabular.detected import GIVEN, detected_rows
 from cdcwb.formats.tabular.file import CSV, EVERYTHING, SQL, FileProbe
 from cdcwb.formats.tabular.format import parts_of_rows
 from cdcwb.formats.tabular.parts import text_rows
 from cdcwb.formats.tabular.splits import Scan, Stretch, cut, fail_fast, read_stretch, scan_all
 from cdcwb.model import Problem
-from cdcwb.words import joined, plural, unique_names
+from cdcwb.words import joined, unique_names
 
 __all__ = ["make_plan", "make_row_plan", "plan_beginning"]
 
@@ -332,7 +332,6 @@ def plan_beginning(path: str, options: Options) -> Plan:
 
 # --- a plan of what was found -----------------------------------------------------------------------------------------
 
-_NAMED: Final = 3  # files that a sentence names
 _FILLED: Final = {
     "record_id": ("record_id is the number of the row", "no such column; rows are numbered from 1 in capture order"),
     "status": ("status is N", "no such column; all rows are processed as new"),
@@ -366,19 +365,11 @@ def _draft(probes: Sequence[Probe], options: Options) -> Plan:
 
 
 def _detected(probes: Sequence[Probe], options: Options) -> list[dict[str, Any]]:
-    """One row for each setting and all files of which the same was concluded."""
-    found: dict[Any, list[str]] = {}
-    for *conclusion, path in _conclusions(probes, options):
-        found.setdefault(tuple(conclusion), []).append(path)
-    rows = [
-        detected_row(setting, value, f"{why} ({_files(paths)})", is_given)
-        for (setting, value, why, is_given), paths in found.items()
-    ]
+    rows = detected_rows(_conclusions(probes, options))
     assumed = {"charset": options.charset, "time_zone": options.zone, "schema": options.schema}
     for setting, value in assumed.items():
         is_given = setting in options.given
-        why = "given as an option" if is_given else _ASSUMED[setting]
-        rows.append(detected_row(setting, value or "none", why, is_given))
+        rows.append(detected_row(setting, value or "none", GIVEN if is_given else _ASSUMED[setting], is_given))
     return rows
 
 
@@ -389,9 +380,11 @@ def _conclusions(probes: Sequence[Probe], options: Options) -> Iterator[tuple[st
     for name, filled in _FILLED.items():
         lacking = (one for one in probes if one.labels and name not in one.labels)
         yield from (("columns", *filled, False, one.file.path) for one in lacking)
-    for setting in ("null_text", "delimiter", "header", "sheet", "sql_table", "backslash"):
-        settings = ((one.file.path, said) for one in probes for said in settings_of(one, options))
-        yield from ((*said, path) for path, said in settings if said[0] == setting)
+    settings = [(*said, one.file.path) for one in probes for said in settings_of(one, options.given)]
+    yield from sorted(settings, key=lambda said: _SETTINGS.index(said[0]))
+
+
+_SETTINGS: Final = ("null_text", "delimiter", "header", "sheet", "sql_table", "backslash")
 
 
 def _shown(one: Probe) -> str:
@@ -403,11 +396,6 @@ def _shown(one: Probe) -> str:
         return joined(list(back.values()))
     columns = [label for label in one.file.columns if label in back]
     return ", ".join(f"{back[label]}={label}" for label in columns or back)
-
-
-def _files(paths: Sequence[str]) -> str:
-    names = joined([Path(path).name for path in paths[:_NAMED]])
-    return names if len(paths) <= _NAMED else f"{names} and {plural(len(paths) - _NAMED, 'more file')}"
 
 
 # --- tables of rows ---------------------------------------------------------------------------------------------------
@@ -423,7 +411,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
         samples = [pickle.loads(one) for one in run(partial(_sampled, path=name, names=labels))]
         found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], options)
     places = {one: labels[place] for one, place in found.places.items()}
-    plan = _draft([Probe(file, found, places, options.null_text or "", "given as an option")], options)
+    plan = _draft([Probe(file, found, places, options.null_text or "", GIVEN)], options)
     if not places:
         raise CaptureError(f"{found.evidence}; assign the columns with the option columns", path=name)
     (entry,), tables, highest, behind = plan.files, Tables(), 0, 0

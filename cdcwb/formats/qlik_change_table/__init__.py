@@ -35,6 +35,7 @@ from cdcwb.formats.qlik_change_table.tree import field_of, row_meaning
 from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, ddl_in_order, ddl_of
 from cdcwb.formats.requests import chosen_columns, no_table, request_schema, versions_of
 from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows
+from cdcwb.formats.tabular.detected import conclusions, detected_rows, files_named
 from cdcwb.formats.tabular.file import BROKEN, TOKENS, FileProbe, TableName
 from cdcwb.formats.tabular.rows import Cell
 from cdcwb.model import Problem
@@ -61,7 +62,6 @@ class ChangeTableOptions(Options):
     mask_text: str | None = None
     header: bool | None = None
     keys: Mapping[str, list[str]] = field(default_factory=dict)
-    names: frozenset[str] = frozenset()  # of the given options
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +117,6 @@ class QlikChangeTable(TableRows):
             mask_text=opt.optional("mask_text", given, opt.as_choice, ("auto", bitmask.HEX, bitmask.BASE64)),
             header=opt.optional("header", given, opt.as_bool),
             keys=opt.parse_keys(given.get("keys")),
-            names=frozenset(given),
         )
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -134,7 +133,7 @@ class QlikChangeTable(TableRows):
 
     def probe(self, options: Any, path: str) -> Probe:
         """The kind of a file, and its columns."""
-        return probe(path, tokens=options.tokens, header=options.header, charset=options.charset)
+        return probe(path, options)
 
     def probe_rows(self, name: str, schema: pa.Schema) -> Probe:
         """The columns of a table of rows. Raises CaptureError for one without columns."""
@@ -381,7 +380,7 @@ class _Draft:
         options, named = self.options, self.options.names
         for known, places in self.places.items():
             label = self.tables[known].label
-            shown = joined([f"{place} ({_files(paths)})" for place, paths in places.items()][:_NAMED])
+            shown = joined([f"{place} ({files_named(paths)})" for place, paths in places.items()][:_NAMED])
             self._row("table", label, _GIVEN if options.table else shown, "table" in named, label)
         for (prefix, why), tables in self.prefixes.items():
             scope = tables[0] if len(tables) == 1 else "capture"
@@ -393,15 +392,12 @@ class _Draft:
         tokens = [name for name, token in TOKENS.items() if token in options.tokens]
         for (dialect, why), paths in self.dialects.items():
             source = f"{why}, and options {joined(tokens)}" if tokens else why
-            self._row("delimiter", dialect, f"{source}, for {_files(paths)}", bool(tokens))
+            self._row("delimiter", dialect, f"{source}, for {files_named(paths)}", bool(tokens))
+        said = ((*one, file.path) for file in (entry.probe for entry in self.files) for one in conclusions(file, named))
+        self.plan.detected += detected_rows(one for one in said if one[0] in ("sheet", "sql_table", "backslash"))
 
     def _row(self, setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> None:
         self.plan.detected.append(detected_row(setting, value, evidence, overridden, scope))
-
-
-def _files(paths: Sequence[str]) -> str:
-    names = joined([Path(path).name for path in paths[:_NAMED]])
-    return names if len(paths) <= _NAMED else f"{names} and {plural(len(paths) - _NAMED, 'more file')}"
 
 
 def _place(found: Probe, options: ChangeTableOptions) -> Place:

@@ -27,7 +27,7 @@ from cdcwb.formats.tabular.file import (
     as_bytes,
     numbered,
 )
-from cdcwb.formats.tabular.probing import DumpTables, probe_dump, probe_file
+from cdcwb.formats.tabular.probing import of_columns, probe_dump, probe_file
 from cdcwb.words import unique_names
 
 __all__ = ["Column", "Probe", "SideFile", "column", "of_table", "probe", "read_side_file", "text_of"]
@@ -203,9 +203,10 @@ class Probe:
         return [column.name for column in self.columns]
 
 
-def probe(path: str, *, tokens: Mapping[str, bytes], header: bool | None, charset: str) -> Probe:
-    """Detects the kind of a file. ``tokens``: the given parts of the dialect of delimited text; ``header``: whether it
-    has a header line, None: to be detected. Raises CaptureError for one that cannot be read."""
+def probe(path: str, options: Any) -> Probe:
+    """Detects the kind of a file; ``options`` are those of the format. Raises CaptureError for one that cannot be
+    read."""
+    tokens, header, charset = options.tokens, options.header, options.charset
     beside = side_file(path)
     side = None if beside is None else read_side_file(beside, charset)
     given = None if side is None else side.dialect
@@ -213,7 +214,9 @@ def probe(path: str, *, tokens: Mapping[str, bytes], header: bool | None, charse
         dialect = _with_tokens(given or DEFAULT, tokens)
     parts = {name: getattr(dialect, name) for name in TOKENS.values()}
     is_text = side is not None and side.format == "delimited"
-    ask = partial(probe_file, path, dialect_options=parts, charset=charset, limit=0, objects=not is_text)
+    ask = partial(
+        probe_file, path, dialect_options=parts, charset=charset, limit=0, objects=not is_text, sheet=options.sheet
+    )
     file = ask(header=header)
     why = "the default; no evidence against it" if given is None else "the side file"
     if file.kind == CSV and file.width == 1 and given is None and "delimiter" not in tokens:
@@ -221,7 +224,9 @@ def probe(path: str, *, tokens: Mapping[str, bytes], header: bool | None, charse
         file = ask(header=header)
         why = file.delimiter_from
     if file.kind in (CSV, BROKEN) and side is None and not file.header:
-        dump = probe_dump(path, _of_dump, charset=charset, limit=1)
+        choose = partial(of_columns, claims=lambda names: find_prefix(names) is not None, table=options.sql_table)
+        known = {"backslash": options.backslash, "table": options.sql_table}
+        dump = probe_dump(path, choose, charset=charset, limit=1, **known)
         file = dump if dump is not None and dump.settings["table"] else file
     if file.kind == CSV:
         found = _text_file(file, dialect.null.decode(charset), () if side is None else side.columns, header)
@@ -235,13 +240,6 @@ def probe(path: str, *, tokens: Mapping[str, bytes], header: bool | None, charse
     names = unique_names(found.names)
     file = replace(found.file, names=names, width=len(names))
     return replace(found, file=file, side=side, problems=(*wrong, *found.problems))
-
-
-def _of_dump(tables: DumpTables) -> tuple[str, bool]:
-    """The first table of a dump that has header columns, and whether there is one."""
-    found = (name for name, (columns, _) in tables.items() if columns and find_prefix(columns, None) is not None)
-    name = next(found, "")
-    return name, bool(name)
 
 
 def _with_tokens(found: Dialect, tokens: Mapping[str, bytes]) -> Dialect:

@@ -19,6 +19,7 @@ from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.files import Source, in_file, open_source
 from cdcwb.formats.json_values import parse_json
+from cdcwb.formats.options import nearest
 from cdcwb.formats.source import info_of, open_file
 from cdcwb.formats.tabular.delimited import find_dialect, line_end
 from cdcwb.formats.tabular.excel import Sheet, Workbook
@@ -36,11 +37,11 @@ from cdcwb.formats.tabular.file import (
 )
 from cdcwb.formats.tabular.parts import csv_parts, open_parquet, read_parts, text_rows
 from cdcwb.formats.tabular.rows import Part, first_texts
-from cdcwb.formats.tabular.sql import looks_like_dump, outline, written_name
+from cdcwb.formats.tabular.sql import is_table, looks_like_dump, outline, written_name
 from cdcwb.formats.tabular.sql_values import column
 from cdcwb.words import unique_names
 
-__all__ = ["BOM", "HEAD", "parquet_file", "probe_dump", "probe_file", "rows_of_json"]
+__all__ = ["BOM", "HEAD", "named_tables", "of_columns", "parquet_file", "probe_dump", "probe_file", "rows_of_json"]
 
 HEAD: Final = 1 << 20
 """Bytes of a file that are examined."""
@@ -197,6 +198,30 @@ def probe_dump(
             found, _ = _dump(path, source, choose, charset, backslash, table, limit, True)
     problem = None if quick or found is None else found.problem
     return None if found is None else replace(found, problem=problem)
+
+
+def of_columns(
+    tables: DumpTables, claims: Callable[[Sequence[str]], bool], table: str | None = None
+) -> tuple[str, bool]:
+    """The table of a dump that is read, for :func:`probe_dump`: the one that is named, or the first whose columns are
+    claimed; and whether there is one. Raises OptionError if there is no table of that name."""
+    if table is not None:
+        return named_tables(tables, table)[0], True
+    found = (name for name, (columns, _) in tables.items() if columns and claims(columns))
+    name = next(found, "")
+    return name, bool(name)
+
+
+def named_tables(tables: DumpTables, table: str) -> list[str]:
+    """The tables of a dump that the option ``sql_table`` means. Raises OptionError if there is none."""
+    wanted = table.casefold()
+    names = [name for name in tables if is_table(name, wanted)]
+    if names:
+        return names
+    raise OptionError(
+        f"option sql_table: there is no table {table!r} with rows.{nearest(wanted, tables)} "
+        f"There are: {', '.join(tables) or 'none'}."
+    )
 
 
 def _dump(
