@@ -111,7 +111,7 @@ class JsonMessages(MessageFormat):
     @property
     def options(self) -> Mapping[str, str]:  # type: ignore[override]
         """The description of every option."""
-        shared = {name: text for name, text in MESSAGE_OPTIONS.items() if name != "registry"}
+        shared = {name: text for name, text in MESSAGE_OPTIONS.items() if name not in ("registry", "avro_schema")}
         return {**self.own_options, **shared}
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:

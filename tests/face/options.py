@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from openpyxl import Workbook
 
 import cdcwb_synth as synth
 from tests.face.cases import DATA
@@ -178,10 +181,61 @@ def _without_trail(data: bytes) -> bytes:
     return re.sub(rb"Current LogTrail is .*\n", b"", data)
 
 
+def _workbook(columns: str, row: str, other: str) -> Callable[[], bytes]:
+    """A workbook with two sheets, whose rows have commas between their values here."""
+
+    def made() -> bytes:
+        book = Workbook()
+        for title, values in (("One", row), ("Two", other)):
+            sheet = book.create_sheet(title)
+            sheet.append(columns.split(","))
+            sheet.append(values.split(","))
+        del book["Sheet"]
+        data = io.BytesIO()
+        book.save(data)
+        return data.getvalue()
+
+    return made
+
+
+_QLIK: Final = "header__change_seq,header__change_oper,header__change_mask,id,note"
+_LSNS: Final = "__$start_lsn,__$operation,__$update_mask,id,note"
+_QLIK_ROW: Final = "20260203080000000000000000000000001,I,18,{},a"
+_LSNS_ROW: Final = "0000002D000000A80003,2,03,{},a"
+
+
+def _dump(columns: str, row: str) -> bytes:
+    """A dump of two tables with these columns, whose texts have a backslash."""
+    names = ", ".join(f'"{name}"' for name in columns.split(","))
+    rows = (f"'{value}\\n'" if value == "a" else f"'{value}'" for value in row.split(","))
+    values = ", ".join(rows)
+    tables = ((f'"{table}" ({names})', number) for table, number in (("one__ct", "1"), ("two__ct", "2")))
+    return "".join(f"INSERT INTO {table} VALUES ({values.format(number)});\n" for table, number in tables).encode()
+
+
 _ROWS: Final = {"tables": 2, "all_types": False}
 _CSV: Final = {"dfm": False, "ddl_history": False, "refresh_rows": 0}
 
 _JSON: Final = {"form": "json"}
+
+_PRICE: Final = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
+_VALUE: Final = [{"name": "id", "type": "int"}, {"name": "price", "type": ["null", _PRICE]}]
+_SOURCE: Final = {
+    "type": "record",
+    "name": "Source",
+    "fields": [{"name": one, "type": "string"} for one in ("connector", "table")],
+}
+_FIELDS: Final = [
+    {"name": "op", "type": "string"},
+    {"name": "source", "type": _SOURCE},
+    {"name": "ts_ms", "type": ["null", "long"]},
+    {"name": "after", "type": ["null", {"type": "record", "name": "Value", "fields": _VALUE}]},
+]
+_ENVELOPE: Final = {"type": "record", "name": "Envelope", "namespace": "shop", "fields": _FIELDS}
+_IN_AVRO_S_JSON: Final = (
+    b'{"op":"c","source":{"connector":"mysql","table":"fruit"},"ts_ms":{"long":1},'
+    b'"after":{"shop.Value":{"id":7,"price":{"bytes":"\\u0001\\u00e3"}}}}\n'
+)
 
 USES: Final = (
     # all formats
@@ -238,6 +292,13 @@ USES: Final = (
     Use("qlik-change-table", "quote", "none", _CSV),
     Use("qlik-change-table", "escape", "none", {"escape": "\\"}),
     Use("qlik-change-table", "null", "empty", {"null_value": "NULL"}),
+    Use(
+        *("qlik-change-table", "sheet", "Two"),
+        files={"it.xlsx": _workbook(_QLIK, _QLIK_ROW.format(1), _QLIK_ROW.format(2))},
+        path="{folder}/it.xlsx",
+    ),
+    Use("qlik-change-table", "sql_table", "two__ct", files={"it.sql": _dump(_QLIK, _QLIK_ROW)}, path="{folder}/it.sql"),
+    Use("qlik-change-table", "backslash", "true", files={"it.sql": _dump(_QLIK, _QLIK_ROW)}, path="{folder}/it.sql"),
     # goldengate
     Use("goldengate", "keys", "shop.customer:full_name", {}, spark=True),
     Use("goldengate", "time_zone", "Asia/Tokyo", {"switches": "ghdr,detail,data"}),
@@ -263,6 +324,11 @@ USES: Final = (
     Use("debezium", "container", "documents", {}),
     Use("debezium", "separator", ",", {}),
     Use("debezium", "encoding", "text", {"container": "lines"}, changed=_in_base64),
+    Use(
+        *("debezium", "avro_schema", "{folder}/schema.avsc"),
+        files={"schema.avsc": json.dumps(_ENVELOPE).encode(), "topic.txt": _IN_AVRO_S_JSON},
+        path="{folder}/topic.txt",
+    ),
     # maxwell and canal
     Use("maxwell", "keys", "shop.orders:customer_id", {}, spark=True),
     Use("maxwell", "container", "documents", {}),
@@ -289,6 +355,13 @@ USES: Final = (
     Use("sqlserver-ct", "quote", "none", _ROWS),
     Use("sqlserver-ct", "escape", "\\", _ROWS, changed=lambda data: data.replace(b'""', b'\\"')),
     Use("sqlserver-ct", "null", "NULL", _ROWS, changed=lambda data: data.replace(b",,", b",NULL,")),
+    Use(
+        *("sqlserver-ct", "sheet", "Two"),
+        files={"it.xlsx": _workbook(_LSNS, _LSNS_ROW.format(1), _LSNS_ROW.format(2))},
+        path="{folder}/it.xlsx",
+    ),
+    Use("sqlserver-ct", "sql_table", "two__ct", files={"it.sql": _dump(_LSNS, _LSNS_ROW)}, path="{folder}/it.sql"),
+    Use("sqlserver-ct", "backslash", "true", files={"it.sql": _dump(_LSNS, _LSNS_ROW)}, path="{folder}/it.sql"),
     # idm-event-log
     Use("idm-event-log", "columns", "table_key=perpetrator,perpetrator=table_key", {}),
     Use("idm-event-log", "sort_column_names_by", "byte", {"header": False}),
