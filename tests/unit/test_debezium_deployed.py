@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb.formats import identify, inspect
+from cdcwb.formats.messages.connect import Schemas
 from tests.debezium import POSTGRESQL, change, connect, events, line, one, wrapped
 from tests.limits import run
 from tests.local import plan_of, read
@@ -568,3 +569,31 @@ def test_a_negative_zero_stays_as_it_is_written(tmp_path: Path, is_wrapped: bool
     text = json.dumps({"schema": {"type": "struct"}, "payload": message} if is_wrapped else message)
     (row,) = recognised(tmp_path, text.replace('"?"', "-0").encode() + b"\n")
     assert row["after"] == {"id": "7", "a": "-0", "b": "x-0", "c": "[-0]", "d": "?x"}
+
+
+def test_types_in_avro_have_what_kafka_connect_added() -> None:
+    fields = {
+        "a": ["null", {"type": "array", "items": {"type": "int", "connect.name": "io.debezium.time.Date"}}],
+        "m": {"type": "map", "values": "long"},
+        "r": ["null", "R"],
+        "d": {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
+        "u": ["int", "string"],
+    }
+    text = json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": t} for n, t in fields.items()]})
+    found = Schemas().of_avro(text)
+    assert not isinstance(found, str)
+    kind, decoder = found
+    assert [one.kind for one in kind.fields.values()] == ["array", "map", "recursive", "bytes", "union"]
+    assert [one.optional for one in kind.fields.values()] == [True, False, True, False, False]
+    items, decimal = kind.fields["a"].item, kind.fields["d"]
+    assert items is not None
+    assert (items.kind, items.name) == ("int32", "io.debezium.time.Date")
+    assert (decimal.name, decimal.parameters) == (
+        "org.apache.kafka.connect.data.Decimal",
+        {"scale": "2", "precision": "5"},
+    )
+    value = bytes.fromhex("02" + "04020600" + "02026b0e00" + "00" + "0401f4" + "000a")
+    decoded = decoder.decode(pa.array([value]))
+    assert decoded.column.to_pylist() == [
+        {"a": [1, 3], "m": [("k", 7)], "r": None, "d": b"\x01\xf4", "u": {"member0": 5, "member1": None}}
+    ], decoded.reason(0)

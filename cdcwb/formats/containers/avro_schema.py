@@ -87,7 +87,7 @@ _LOGICAL: Final = {
 class Node:
     """A type. ``kind`` is that of Avro, ``entry`` (the items of a map: a key and a value), or ``recursive`` (a record
     inside itself). ``inner`` are the types in it: of the fields, the members, the items. ``pc``: its
-    instruction in the program."""
+    instruction in the program; ``given``: its attributes in the schema."""
 
     kind: str
     arrow: pa.DataType
@@ -101,6 +101,7 @@ class Node:
     inner: list[Node] = field(default_factory=list)
     weight: int = 1
     pc: int = -1
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def others(self) -> list[Node]:
@@ -134,7 +135,8 @@ _KEY: Final = Node("string", pa.string(), name="a key")
 class _Parser:
     """One pass through the JSON of a schema, with the named types so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, logical: bool) -> None:
+        self._logical = logical
         self._named: dict[str, Node] = {}
         self._open: set[int] = set()
 
@@ -151,16 +153,16 @@ class _Parser:
         kind = given["type"]
         if kind == "array":
             items = self.type(given.get("items"), space, f"{path}[]", depth + 1)
-            return _sized(Node(kind, pa.list_(items.arrow), inner=[items]))
+            return _sized(Node(kind, pa.list_(items.arrow), inner=[items], given=given))
         if kind == "map":
             values = self.type(given.get("values"), space, f"{path}{{}}", depth + 1)
             arrow = pa.map_(pa.string(), values.arrow)
             entry = Node("entry", pa.struct([arrow.key_field, arrow.item_field]), inner=[_KEY, values])
-            return _sized(Node(kind, arrow, inner=[_sized(entry)]))
+            return _sized(Node(kind, arrow, inner=[_sized(entry)], given=given))
         if kind in ("record", "error", "enum", "fixed"):
             return self._defined(given, space, path, depth)
         if isinstance(kind, str) and kind in _ARROW:
-            return _logical(Node(kind, _ARROW[kind]), given, _MOST_DIGITS)
+            return self._with_logical(Node(kind, _ARROW[kind], given=given), _MOST_DIGITS)
         return self.type(kind, space, path, depth + 1)
 
     def _reference(self, name: str, space: str, path: str) -> Node:
@@ -185,25 +187,26 @@ class _Parser:
             symbols = given.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
                 raise _wrong(path, "a list of symbols", symbols)
-            node = Node("enum", pa.string(), name=name, symbols=tuple(symbols))
+            node = Node("enum", pa.string(), name=name, symbols=tuple(symbols), given=given)
         elif given["type"] == "fixed":
             size: Any = given.get("size")
             if not _is_whole(size, 0, _MOST_BYTES):
                 raise _wrong(path, "a number of bytes", size)
-            node = Node("fixed", pa.binary(), name=name, size=size)
-            node = _logical(node, given, min(_MOST_DIGITS, math.floor(math.log10(2) * (8 * size - 1))))
+            node = Node("fixed", pa.binary(), name=name, size=size, given=given)
+            node = self._with_logical(node, min(_MOST_DIGITS, math.floor(math.log10(2) * (8 * size - 1))))
         else:
-            return self._record(name, given.get("fields", []), space, path, depth)
+            return self._record(name, given, space, path, depth)
         self._named[name] = node
         return node
 
-    def _record(self, name: str, fields: Any, space: str, path: str, depth: int) -> Node:
+    def _record(self, name: str, given: Mapping[str, Any], space: str, path: str, depth: int) -> Node:
+        fields = given.get("fields", [])
         if not isinstance(fields, list):
             raise _wrong(path, "a list of fields", fields)
         for one in fields:
             if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
                 raise _wrong(path, "a field with a name", one)
-        record = self._named[name] = Node("record", pa.null(), name=name)
+        record = self._named[name] = Node("record", pa.null(), name=name, given=given)
         self._open.add(id(record))
         record.names = unique_names(one["name"] for one in fields)
         for one, label in zip(fields, record.names, strict=True):
@@ -212,6 +215,21 @@ class _Parser:
         self._open.remove(id(record))
         record.arrow = _struct(record)
         return _sized(record)
+
+    def _with_logical(self, node: Node, most: int) -> Node:
+        """The node with its logical type, if that fits its type; otherwise it is ignored, as Avro's specification
+        requires. ``most``: digits that a decimal may have."""
+        logical = node.given.get("logicalType") if self._logical else None
+        if logical == "decimal" and node.kind in ("bytes", "fixed"):
+            precision: Any = node.given.get("precision")
+            scale: Any = node.given.get("scale", 0)
+            if _is_whole(precision, 1, most) and _is_whole(scale, 0, precision):
+                node.logical, node.precision, node.scale = logical, precision, scale
+                arrow = pa.decimal128 if precision <= 38 else pa.decimal256
+                node.arrow = pa.string() if precision > 76 else arrow(precision, scale)
+        elif isinstance(logical, str) and _LOGICAL.get(logical, ("", None))[0] == node.kind:
+            node.logical, node.arrow = logical, _LOGICAL[logical][1]
+        return node
 
 
 def _union(members: list[Node]) -> Node:
@@ -232,22 +250,6 @@ def _sized(node: Node) -> Node:
     node.weight = 1 + sum(inner.weight for inner in node.inner)
     if node.weight > _MOST_TYPES:
         raise _wrong("", f"at most {_MOST_TYPES} types, all names written out", "more")
-    return node
-
-
-def _logical(node: Node, given: Mapping[str, Any], most: int) -> Node:
-    """The node with its logical type, if that fits its type; otherwise it is ignored, as Avro's specification requires.
-    ``most``: digits that a decimal may have."""
-    logical = given.get("logicalType")
-    if logical == "decimal" and node.kind in ("bytes", "fixed"):
-        precision: Any = given.get("precision")
-        scale: Any = given.get("scale", 0)
-        if _is_whole(precision, 1, most) and _is_whole(scale, 0, precision):
-            node.logical, node.precision, node.scale = logical, precision, scale
-            arrow = pa.decimal128 if precision <= 38 else pa.decimal256
-            node.arrow = pa.string() if precision > 76 else arrow(precision, scale)
-    elif isinstance(logical, str) and _LOGICAL.get(logical, ("", None))[0] == node.kind:
-        node.logical, node.arrow = logical, _LOGICAL[logical][1]
     return node
 
 
@@ -339,10 +341,12 @@ class _Program:
 @dataclass(frozen=True, eq=False)
 class Schema:
     """A schema from :func:`parse_schema`. A schema that is not a record is read as a record with the only field
-    ``value``, which has the same bytes; ``is_record`` is False then. ``root`` is the tree of types; ``code`` and
-    ``nodes`` are its program. Can be pickled, and equals another with the same text."""
+    ``value``, which has the same bytes; ``is_record`` is False then. ``is_logical``: whether logical types count.
+    ``root`` is the tree of types; ``code`` and ``nodes`` are its program. Can be pickled, and equals another with the
+    same text."""
 
     text: str
+    is_logical: bool
     is_record: bool
     root: Node = field(repr=False)
     code: npt.NDArray[np.int64] = field(repr=False)
@@ -359,24 +363,25 @@ class Schema:
         return self.root.arrow
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and self.text == other.text
+        return isinstance(other, Schema) and (self.text, self.is_logical) == (other.text, other.is_logical)
 
     def __hash__(self) -> int:
         return hash(self.text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return parse_schema, (self.text,)
+        return parse_schema, (self.text, self.is_logical)
 
 
 @lru_cache(maxsize=256)
-def parse_schema(text: str) -> Schema:
+def parse_schema(text: str, logical: bool = True) -> Schema:
     """The schema of a JSON text, or of the name of a primitive type. Names may violate the rules of Avro; the name of a
-    field that repeats gets ``#2``, ``#3``. Raises CaptureError with the location of the error."""
+    field that repeats gets ``#2``, ``#3``. Without ``logical``, values are the numbers and bytes that are written.
+    Raises CaptureError with the location of the error."""
     try:
         bare = text.strip("\ufeff \t\r\n")
         given = bare if bare.isidentifier() else json.loads(bare)
         json.dumps(given, ensure_ascii=False).encode()  # fails if a name is not valid Unicode
-        root = _Parser().type(given, "", "", 0)
+        root = _Parser(logical).type(given, "", "", 0)
     except RecursionError:
         raise CaptureError("the Avro schema cannot be read: found too many levels") from None
     except ValueError as error:
@@ -388,7 +393,7 @@ def parse_schema(text: str) -> Schema:
         root.arrow = _struct(root)
     program = _Program(root)
     code = np.array(program.code, dtype=np.int64)
-    return Schema(text, is_record, program.root, code, program.nodes)
+    return Schema(text, logical, is_record, program.root, code, program.nodes)
 
 
 # --- selection --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.avro import Decoder
-from cdcwb.formats.containers.avro_schema import parse_schema
+from cdcwb.formats.containers.avro_schema import Node, parse_schema
 from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
@@ -97,46 +97,24 @@ _LOGICAL: Final = {
 """What Avro's logical types are where the schema does not name the type of Kafka Connect (§1.4)."""
 
 
-def _avro_type(schema: Any, named: dict[str, Type], space: str = "") -> Type:
+def _avro_type(node: Node) -> Type:
     """The type that an Avro schema describes, with what Kafka Connect added to it."""
-    if isinstance(schema, list):
-        rest = [one for one in schema if one not in ("null", {"type": "null"})]
-        found = _avro_type(rest[0], named, space) if len(rest) == 1 else Type("union")
-        is_optional = len(rest) < len(schema)
-        return Type(found.kind, found.name, is_optional, found.parameters, found.fields, found.item)
-    if isinstance(schema, str):
-        return named.get(schema) or named.get(f"{space}.{schema}") or Type(_KINDS.get(schema, schema), None, False)
-    if not isinstance(schema, dict):
-        return Type("unknown")
-    kind = schema.get("type")
-    if isinstance(kind, (dict, list)):
-        return _avro_type(kind, named, space)
-    space = str(schema.get("namespace") or space)
-    parameters = dict(schema.get("connect.parameters") or {})
-    parameters.update({name: str(schema[name]) for name in ("scale", "precision") if name in schema})
-    listed = _objects(schema.get("fields"))
-    inner = schema.get("items", schema.get("values"))
-    made = Type(
-        str(schema.get("connect.type") or _KINDS.get(str(kind), str(kind))),
-        _text(schema.get("connect.name")) or _LOGICAL.get(str(schema.get("logicalType"))),
+    if node.kind == "union":
+        found = Type("union") if node.without_null is node else _avro_type(node.without_null)
+        return replace(found, optional=len(node.others) < len(node.inner))
+    given = node.given
+    parameters = dict(given.get("connect.parameters") or {})
+    parameters.update({name: str(given[name]) for name in ("scale", "precision") if name in given})
+    inner = node.inner[0].inner[1] if node.kind == "map" else node.inner[0] if node.kind == "array" else None
+    fields = zip(node.names, node.inner, strict=True) if node.kind == "record" else ()
+    return Type(
+        str(given.get("connect.type") or _KINDS.get(node.kind, node.kind)),
+        _text(given.get("connect.name")) or _LOGICAL.get(str(given.get("logicalType"))),
         False,
         parameters,
-        {str(one.get("name")): _avro_type(one.get("type"), named, space) for one in listed},
-        None if inner is None else _avro_type(inner, named, space),
+        {name: _avro_type(one) for name, one in fields},
+        None if inner is None else _avro_type(inner),
     )
-    if kind in ("record", "enum", "fixed"):
-        name = str(schema.get("name"))
-        named[name if "." in name else f"{space}.{name}"] = made
-    return made
-
-
-def _without_logical(schema: Any) -> Any:
-    """An Avro schema whose values are the numbers and bytes that are written."""
-    if isinstance(schema, list):
-        return [_without_logical(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {name: _without_logical(one) for name, one in schema.items() if name not in ("logicalType", "default")}
 
 
 class Schemas:
@@ -179,8 +157,8 @@ class Schemas:
         """Type and decoder of an Avro schema, or why it cannot be used."""
         if text not in self._avro:
             try:
-                schema = json.loads(text)
-                found: Any = _avro_type(schema, {}), Decoder(parse_schema(json.dumps(_without_logical(schema))))
+                schema = parse_schema(text, logical=False)
+                found: Any = _avro_type(schema.root), Decoder(schema)
             except (CaptureError, ValueError, TypeError, RecursionError) as reason:
                 found = f"the schema cannot be used: {reason}"
             self._avro[text] = found
