@@ -114,10 +114,10 @@ def _probe(source: Source, options: Options, is_whole: bool) -> Container:
     if kind == "avro" or (kind is None and head.startswith(MAGIC)):
         return _avro(source, options.split_size, is_whole)
     if kind == "parquet" or (kind is None and head.startswith(b"PAR1")):
-        return _table(source, "parquet", "", is_whole)
+        return _table(source, "parquet", "", options.split_size, is_whole)
     delimiter = _delimiter(head)
     if kind == "csv" or (kind is None and delimiter is not None):
-        return _table(source, "csv", delimiter or ",", is_whole)
+        return _table(source, "csv", delimiter or ",", options.split_size, is_whole)
     found = _in_avro_json(source, _bytes(source, head, options), options)
     return found if kind is None else replace(found, evidence=f"container={kind} was given; {found.evidence}")
 
@@ -159,7 +159,7 @@ def _delimiter(head: bytes) -> str | None:
     return delimiter if {"topic", "partition", "offset", "key"} & columns.keys() else None
 
 
-def _table(source: Source, kind: str, delimiter: str, is_whole: bool) -> Container:
+def _table(source: Source, kind: str, delimiter: str, split_size: int, is_whole: bool) -> Container:
     """A Parquet file, or delimited text."""
     try:
         file = ParquetRows(source) if kind == "parquet" else CsvRows(source, delimiter)
@@ -167,15 +167,18 @@ def _table(source: Source, kind: str, delimiter: str, is_whole: bool) -> Contain
         evidence = "begins with PAR1" if kind == "parquet" else "is delimited text"
         return Container(source.path, kind, "row", source.size, 1, problem=reason.message, evidence=evidence)
     names = ", ".join(file.columns.values())
-    unit, settings = "row", {"columns": names}
+    unit, settings, starts = "row", {"columns": names}, [0]
     if isinstance(file, ParquetRows):
         evidence = f"begins and ends with PAR1, and has the columns {names}"
         unit, count = "message" if file.is_partition else "row", file.count
+        starts = file.parts(split_size) if source.compression is None else starts
     else:
         settings["delimiter"] = delimiter
         evidence = f"is text delimited by '{escaped(delimiter.encode())}' with the columns {names}"
         count = file.count() if is_whole else source.size  # no more rows than bytes
-    return Container(source.path, kind, unit, source.size, count, settings=settings, evidence=evidence)
+    return Container(
+        source.path, kind, unit, source.size, count, settings=settings, evidence=evidence, starts=starts, rows=starts
+    )
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------

@@ -297,6 +297,17 @@ class ParquetRows:
             row += group.num_rows
         return found
 
+    def parts(self, size: int) -> list[int]:
+        """The rows at which parts of about ``size`` packed bytes begin, each with a row group."""
+        starts: list[int] = []
+        room = 0
+        for row, length in self.groups():
+            if room <= 0 and (not starts or row > starts[-1]):
+                starts.append(row)
+                room = size
+            room -= length
+        return starts or [0]
+
     def row_of(self, offset: int) -> int | None:
         """The row of the message with this offset in its partition; None if there is none."""
         offsets = self.file.read(columns=[self.columns["offset"]]).column(0).to_numpy()
