@@ -117,22 +117,12 @@ class Decoder:
 
     def troubles(self, value: bytes, start: int = 0) -> list[Trouble]:
         """The errors of one value, in order."""
-        wanted = None if self.fields is None else _instructions(self.schema, self.root)
-        return Replay(self.schema, value, start, wanted=wanted).troubles
-
-
-def _instructions(schema: Schema, root: Node) -> set[int]:
-    """The instructions of a type."""
-    found: set[int] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.kind in ("record", "entry"):
-            waiting += node.inner
-        elif node.kind != "null" and node.pc not in found:
-            waiting += node.inner
-            found |= {node.pc, int(schema.code[node.pc, 1])} if node.kind in NESTED else {node.pc}
-    return found
+        replay = Replay(self.schema, value, start)
+        if self.fields is None:
+            return replay.troubles
+        inside = tuple(f"{name}{end}" for name in self.fields for end in (".", "["))
+        stops = replay.troubles[-1:] if replay.is_stopped else []
+        return [one for one in replay.troubles if f"{one.path}.".startswith(inside) or one in stops]
 
 
 def _slots(root: Node) -> tuple[Ints, Ints, Ints]:
@@ -231,5 +221,5 @@ def record_ends(schema: Schema, data: bytes, count: int) -> tuple[Ints, Trouble 
     bad = np.flatnonzero(faults[:, 0])
     if not len(bad):
         return edges, None
-    troubles = Replay(schema, data[int(edges[bad[0]]) :], wanted=()).troubles
+    troubles = Replay(schema, data[int(edges[bad[0]]) :]).troubles
     return edges[: bad[0] + 1], troubles[-1]
