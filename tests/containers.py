@@ -96,7 +96,7 @@ def rows(path: str, batch: int = 8192, **options: Any) -> list[Row]:
 
 def rows_in_parts(container: Container, split_size: int, batch: int = 8192) -> list[Row]:
     """All segments of a container, read part by part."""
-    if container.kind == "avro":
+    if container.kind in ("avro", "parquet"):
         container = probe(container.path, {"split_size": max(split_size, 64)})
     found = [
         row

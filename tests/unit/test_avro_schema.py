@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.containers.avro import Decoder, decode_one
+from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import Schema, parse_schema
+from tests.avro import decode_one
 
 
 def record(name: str, *fields: tuple[str, Any], **more: Any) -> dict[str, Any]:

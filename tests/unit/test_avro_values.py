@@ -15,13 +15,14 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.errors import MalformedRecordError, OptionError, TruncatedRecordError
-from cdcwb.formats.containers.avro import Decoder, decode_one
+from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.avro_walk import MOST_BLANK, MOST_NESTED
 from cdcwb.formats.dissector import Field
 from cdcwb.model import Problem
+from tests.avro import decode_one
 
 UTC = dt.UTC
 DATE = {"type": "int", "logicalType": "date"}

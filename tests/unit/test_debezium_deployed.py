@@ -583,10 +583,8 @@ def test_types_in_avro_have_what_kafka_connect_added() -> None:
     found = Schemas().of_avro(text)
     assert not isinstance(found, str)
     kind, decoder = found
-    assert {name: (one.kind, one.optional) for name, one in kind.fields.items()} == {
-        "a": ("array", True), "m": ("map", False), "r": ("recursive", True), "d": ("bytes", False),
-        "u": ("union", False),
-    }  # fmt: skip
+    assert [one.kind for one in kind.fields.values()] == ["array", "map", "recursive", "bytes", "union"]
+    assert [one.optional for one in kind.fields.values()] == [True, False, True, False, False]
     items, decimal = kind.fields["a"].item, kind.fields["d"]
     assert items is not None
     assert (items.kind, items.name) == ("int32", "io.debezium.time.Date")
@@ -594,9 +592,8 @@ def test_types_in_avro_have_what_kafka_connect_added() -> None:
         "org.apache.kafka.connect.data.Decimal",
         {"scale": "2", "precision": "5"},
     )
-    decoded = decoder.decode(
-        pa.array([bytes.fromhex("02" + "0402" + "0600" + "02026b0e00" + "00" + "0401f4" + "000a")])
-    )
+    value = bytes.fromhex("02" + "04020600" + "02026b0e00" + "00" + "0401f4" + "000a")
+    decoded = decoder.decode(pa.array([value]))
     assert decoded.column.to_pylist() == [
         {"a": [1, 3], "m": [("k", 7)], "r": None, "d": b"\x01\xf4", "u": {"member0": 5, "member1": None}}
     ], decoded.reason(0)

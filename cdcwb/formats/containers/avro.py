@@ -7,7 +7,6 @@ One compiled loop (:mod:`cdcwb.formats.containers.avro_walk`) gives the numbers 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,16 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.errors import MalformedRecordError, TruncatedRecordError
 from cdcwb.formats.arrays import content_of
-from cdcwb.formats.containers.avro_schema import NESTED, SPANNED, TOP, Node, Schema, restricted
-from cdcwb.formats.containers.avro_tree import SMALL, Replay, Trouble
+from cdcwb.formats.containers.avro_schema import NESTED, SPANNED, Node, Schema, restricted
+from cdcwb.formats.containers.avro_tree import Replay, Trouble
 from cdcwb.formats.containers.avro_values import bitmap, leaf_array
 from cdcwb.formats.containers.avro_walk import BEGIN, Bytes, Ints, Slots, walk
-from cdcwb.formats.kernels import interpreted
-from cdcwb.model import Problem
 
-__all__ = ["Decoded", "Decoder", "decode_one", "record_ends"]
+__all__ = ["Decoded", "Decoder", "record_ends"]
 
 Bools = npt.NDArray[np.bool_]
 Spans = npt.NDArray[np.int32]
@@ -121,22 +117,12 @@ class Decoder:
 
     def troubles(self, value: bytes, start: int = 0) -> list[Trouble]:
         """The errors of one value, in order."""
-        wanted = None if self.fields is None else _instructions(self.schema, self.root)
-        return Replay(self.schema, value, start, wanted=wanted).troubles
-
-
-def _instructions(schema: Schema, root: Node) -> set[int]:
-    """The instructions of a type."""
-    found: set[int] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.kind in ("record", "entry"):
-            waiting += node.inner
-        elif node.kind != "null" and node.pc not in found:
-            waiting += node.inner
-            found |= {node.pc, int(schema.code[node.pc, 1])} if node.kind in NESTED else {node.pc}
-    return found
+        replay = Replay(self.schema, value, start)
+        if self.fields is None:
+            return replay.troubles
+        inside = tuple(f"{name}{end}" for name in self.fields for end in (".", "["))
+        stops = replay.troubles[-1:] if replay.is_stopped else []
+        return [one for one in replay.troubles if f"{one.path}.".startswith(inside) or one in stops]
 
 
 def _slots(root: Node) -> tuple[Ints, Ints, Ints]:
@@ -223,7 +209,7 @@ class _Columns:
         return pa.array(values, node.arrow)
 
 
-# --- records and values -----------------------------------------------------------------------------------------------
+# --- records --------------------------------------------------------------------------------------------------------
 
 
 def record_ends(schema: Schema, data: bytes, count: int) -> tuple[Ints, Trouble | None]:
@@ -235,36 +221,5 @@ def record_ends(schema: Schema, data: bytes, count: int) -> tuple[Ints, Trouble 
     bad = np.flatnonzero(faults[:, 0])
     if not len(bad):
         return edges, None
-    troubles = Replay(schema, data[int(edges[bad[0]]) :], wanted=()).troubles
+    troubles = Replay(schema, data[int(edges[bad[0]]) :]).troubles
     return edges[: bad[0] + 1], troubles[-1]
-
-
-def decode_one(schema: Schema, value: bytes) -> tuple[Any, int]:
-    """The first value in some bytes as Python objects, and its number of bytes. Raises TruncatedRecordError if the
-    bytes end too early, else MalformedRecordError."""
-    with interpreted() if len(value) <= SMALL else contextlib.nullcontext():
-        edges, trouble = record_ends(schema, value, 1)
-        found = Decoder(schema).decode(pa.array([value[: int(edges[-1])] if trouble is None else value], pa.binary()))
-    trouble = next(iter(found.troubles(0)), None)
-    if trouble is not None:
-        kind = TruncatedRecordError if trouble.code == Problem.TRUNCATED else MalformedRecordError
-        raise kind(f"{trouble.path or 'the value'}: {trouble.sentence}", offset=trouble.offset)
-    plain = _plain(schema.root, found.column[0].as_py())
-    return (plain if schema.is_record else plain[TOP]), int(edges[-1])
-
-
-def _plain(node: Node, value: Any) -> Any:
-    """A value from a column without what Arrow adds: a union is the value of its member, a map a dictionary."""
-    if value is None:
-        return None
-    if node.kind == "record":
-        return {name: _plain(inner, value[name]) for name, inner in zip(node.names, node.inner, strict=True)}
-    if node.kind == "array":
-        return [_plain(node.inner[0], item) for item in value]
-    if node.kind == "map":
-        return {key: _plain(node.inner[0].inner[1], item) for key, item in value}
-    if node.kind == "union":
-        others = node.others
-        found = value.values() if len(others) > 1 else [value]
-        return next((_plain(*one) for one in zip(others, found, strict=True) if one[1] is not None), None)
-    return value

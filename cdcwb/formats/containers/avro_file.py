@@ -23,14 +23,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 
-from cdcwb.errors import CaptureError, MalformedRecordError, TruncatedRecordError
+from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import slices
-from cdcwb.formats.containers.avro import Decoder, decode_one, record_ends
+from cdcwb.formats.containers.avro import Decoder, record_ends
 from cdcwb.formats.containers.avro_schema import TOP, Schema, parse_schema
 from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns
 from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Ints, Messages
 from cdcwb.formats.files import Source
 from cdcwb.formats.kernels import interpreted
+from cdcwb.model import Problem
 
 __all__ = ["MAGIC", "AvroFile", "read_avro", "topic_columns"]
 
@@ -104,20 +105,19 @@ class AvroFile:
         size = 1 << 14
         while True:
             head = self.read(len(MAGIC), len(MAGIC) + size).tobytes()
-            try:
-                with interpreted():
-                    header, used = decode_one(_HEADER, head)
-            except TruncatedRecordError as error:
-                if len(head) == size < _LONGEST_HEADER:
-                    size *= 32
-                    continue
-                at = len(MAGIC) + (error.offset or 0)
-                raise CaptureError("the header of the Avro container is cut off", offset=at) from None
-            except MalformedRecordError as error:
-                at = len(MAGIC) + (error.offset or 0)
-                raise CaptureError(f"the header of the Avro container is damaged: {error.message}", offset=at) from None
-            self.sync, self.first = header["sync"], len(MAGIC) + used
-            return dict(header["meta"])
+            with interpreted():
+                edges, trouble = record_ends(_HEADER, head, 1)
+                found = Decoder(_HEADER).decode(pa.array([head[: edges[-1]] if trouble is None else head], pa.binary()))
+            trouble = next(iter(found.troubles(0)), None)
+            if trouble is None:
+                header = found.column[0].as_py()
+                self.sync, self.first = header["sync"], len(MAGIC) + int(edges[-1])
+                return dict(header["meta"])
+            is_cut_off = trouble.code == Problem.TRUNCATED
+            if not is_cut_off or not len(head) == size < _LONGEST_HEADER:
+                how = "cut off" if is_cut_off else f"damaged: {trouble.path or 'the value'}: {trouble.sentence}"
+                raise CaptureError(f"the header of the Avro container is {how}", offset=len(MAGIC) + trouble.offset)
+            size *= 32
 
     def _number(self, at: int) -> tuple[int, int]:
         """A long and the offset after it; its own offset if there is none."""

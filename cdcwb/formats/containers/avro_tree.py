@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
@@ -69,7 +69,7 @@ class _Stopped(Exception):  # noqa: N818  (not an error: the value ends here)
 class Replay:
     """One value from the events of its walk, in the order of its types.
 
-    ``wanted``: the instructions whose values are checked (None: all). ``node``: its type, if it is not that of the
+    ``node``: its type, if it is not that of the
     schema but an array, a map or a record inside itself. ``troubles`` are its errors in order, ``at`` is where the walk
     ended, ``arrived`` whether that is after the last field; else ``is_stopped``, unless it has too many fields.
     ``value``: as Arrow takes it for a column, a value with an error null; ``is_damaged``: it cannot be. ``shown``:
@@ -77,16 +77,15 @@ class Replay:
     """
 
     def __init__(
-        self, schema: Schema, value: bytes, start: int = 0, *, shown: bool = False,
-        wanted: Collection[int] | None = None, node: Node | None = None,
-    ) -> None:  # fmt: skip
+        self, schema: Schema, value: bytes, start: int = 0, *, shown: bool = False, node: Node | None = None
+    ) -> None:
         root = node or schema.root
         self.bytes, self.at, self.value = value, min(start, len(value)), None
         self.troubles: list[Trouble] = []
         self.fields: list[Field] = []
         self.arrived, self.is_stopped = False, start > len(value)
         self.is_damaged = self._is_inside = False
-        self._schema, self._nodes, self._shown, self._wanted = schema, schema.nodes, shown, wanted
+        self._schema, self._nodes, self._shown = schema, schema.nodes, shown
         self._path: list[str] = []
         self._text: str | None = None  # of the last leaf
         self._raw = b""  # and its bytes
@@ -243,12 +242,12 @@ class Replay:
             self._text = None
             self._add(name, self.at, self.at, None, str(node))
             return None
-        place, start, middle, end, number, _ = self._next()
+        _, start, middle, end, number, _ = self._next()
         is_run = node.kind in _RUNS
         begin = middle if is_run else start
         self._raw = self.bytes[begin:end]
         finding = finding_of(node, self._raw, number)
-        if finding is not None and (self._wanted is None or place in self._wanted):
+        if finding is not None:
             self._trouble(*finding, begin, self._raw.hex() if is_run or node.kind == "fixed" else str(number))
             self.is_damaged |= bool(node.name) and node.kind == "string"  # a key is never null
         if not self._shown:
@@ -288,7 +287,7 @@ class Replay:
         """The items of an array, or the entries of a map."""
         items: list[Any] = []
         while True:
-            place, start, middle, end, number, size = self._next()
+            _, start, middle, end, number, size = self._next()
             if number == 0:
                 self._add("end", start, end, "0", "no more items")
                 self._text = None
@@ -310,7 +309,7 @@ class Replay:
                 self._block = start
                 if self._blank < 0:
                     raise self._stop()
-            if number < 0 and size != self.at - end and (self._wanted is None or place in self._wanted):
+            if number < 0 and size != self.at - end:
                 sentence = f"expected a block of {plural(size, 'byte')}, found {plural(self.at - end, 'byte')}"
                 self._trouble(Problem.MALFORMED, sentence, middle)
                 self.is_damaged = True

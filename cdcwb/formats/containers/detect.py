@@ -112,9 +112,10 @@ def _probe(source: Source, options: Options, is_whole: bool) -> Container:
     if kind == "avro" or (kind is None and head.startswith(MAGIC)):
         return _avro(source, options.split_size, is_whole)
     if kind == "parquet" or (kind is None and head.startswith(b"PAR1")):
-        return _parquet(source)
-    if kind == "csv" or (kind is None and _delimiter(head) is not None):
-        return _csv(source, _delimiter(head) or ",", is_whole)
+        return _table(source, "parquet", "", options.split_size, is_whole)
+    delimiter = _delimiter(head)
+    if kind == "csv" or (kind is None and delimiter is not None):
+        return _table(source, "csv", delimiter or ",", options.split_size, is_whole)
     found = _in_avro_json(source, _bytes(source, head, options), options)
     return found if kind is None else replace(found, evidence=f"container={kind} was given; {found.evidence}")
 
@@ -145,19 +146,6 @@ def _avro(source: Source, split_size: int, is_whole: bool) -> Container:
     )
 
 
-def _parquet(source: Source) -> Container:
-    evidence = "begins with PAR1"
-    try:
-        file = ParquetRows(source)
-    except CaptureError as reason:
-        return Container(source.path, "parquet", "row", source.size, 1, problem=reason.message, evidence=evidence)
-    names = ", ".join(file.columns.values())
-    evidence = f"begins and ends with PAR1, and has the columns {names}"
-    unit = "message" if file.is_partition else "row"
-    settings = {"columns": names}
-    return Container(source.path, "parquet", unit, source.size, file.count, settings=settings, evidence=evidence)
-
-
 def _delimiter(head: bytes) -> str | None:
     """The delimiter of a text whose header line names Kafka's columns: ``value`` and others."""
     line = head.removeprefix(BOM).split(b"\n", 1)[0].rstrip(b"\r")
@@ -169,17 +157,26 @@ def _delimiter(head: bytes) -> str | None:
     return delimiter if {"topic", "partition", "offset", "key"} & columns.keys() else None
 
 
-def _csv(source: Source, delimiter: str, is_whole: bool) -> Container:
-    evidence = "is delimited text"
+def _table(source: Source, kind: str, delimiter: str, split_size: int, is_whole: bool) -> Container:
+    """A Parquet file, or delimited text."""
     try:
-        file = CsvRows(source, delimiter)
+        file = ParquetRows(source) if kind == "parquet" else CsvRows(source, delimiter)
     except CaptureError as reason:
-        return Container(source.path, "csv", "row", source.size, 1, problem=reason.message, evidence=evidence)
+        evidence = "begins with PAR1" if kind == "parquet" else "is delimited text"
+        return Container(source.path, kind, "row", source.size, 1, problem=reason.message, evidence=evidence)
     names = ", ".join(file.columns.values())
-    evidence = f"is text delimited by '{escaped(delimiter.encode())}' with the columns {names}"
-    count = file.count() if is_whole else source.size  # no more rows than bytes
-    settings = {"columns": names, "delimiter": delimiter}
-    return Container(source.path, "csv", "row", source.size, count, settings=settings, evidence=evidence)
+    unit, settings, starts = "row", {"columns": names}, [0]
+    if isinstance(file, ParquetRows):
+        evidence = f"begins and ends with PAR1, and has the columns {names}"
+        unit, count = "message" if file.is_partition else "row", file.count
+        starts = file.parts(split_size) if source.compression is None else starts
+    else:
+        settings["delimiter"] = delimiter
+        evidence = f"is text delimited by '{escaped(delimiter.encode())}' with the columns {names}"
+        count = file.count() if is_whole else source.size  # no more rows than bytes
+    return Container(
+        source.path, kind, unit, source.size, count, settings=settings, evidence=evidence, starts=starts, rows=starts
+    )
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -339,7 +336,8 @@ def _lines(source: Source, head: bytes, options: Options) -> Container:
         evidence = f"each line of a value follows one of its key, which begins with {key_lines.decode()}"
         return _made(source, "lines", {**layout.to_settings(), "share": "1"}, evidence)
     layout = detected.layout
-    if marks and _binary_values(texts, layout):
+    values = [text.split(layout.separator, len(layout.fields))[-1] for text in texts] if marks else []
+    if 2 * sum(map(is_binary, values)) > len(values):
         layout = replace(layout, marks=(*marks, *_REMARKS[1:]))
     problem = None
     if any(b"\xef\xbf\xbd" in text and (BINARY in text or b"\\u0000" in text or b"\0" in text) for text in texts):
@@ -390,11 +388,6 @@ def _marks(head: bytes) -> tuple[bytes, ...]:
     return ()
 
 
-def _binary_values(texts: list[bytes], layout: Layout) -> bool:
-    rests = [text.split(layout.separator, len(layout.fields))[-1] for text in texts]
-    return 2 * sum(map(is_binary, rests)) > len(rests)
-
-
 def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
     """Lines from the beginning, the middle and the end of a file, without their ends."""
     texts: list[bytes] = []
@@ -413,22 +406,8 @@ def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
 
 # --- layout of lines --------------------------------------------------------------------------------------------------
 
-_SEPARATORS: Final = (
-    b"\t",
-    b" | ",
-    b"|",
-    b", ",
-    b",",
-    b"; ",
-    b";",
-    b" : ",
-    b"::",
-    b" - ",
-    b": ",
-    b":",
-    b" ",
-    b"-",
-    b"=",
+_SEPARATORS: Final = tuple(
+    one.encode() for one in ("\t", " | ", "|", ", ", ",", "; ", ";", " : ", "::", " - ", ": ", ":", " ", "-", "=")
 )
 """What people use as a separator, the longer before what it contains."""
 _RUN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]+")
@@ -485,7 +464,8 @@ def _is_whole(text: bytes, layout: Layout) -> bool:
 
 def _tokens(texts: Sequence[bytes], options: Options) -> tuple[bytes | None, tuple[str, ...], list[bytes]]:
     """The separator as the properties with names show it, these properties, and what follows them."""
-    first = [(text, found) for text in texts if (found := _first_token(text)) is not None]
+    matches = [(text, next(filter(None, (token.match(text) for token in TOKENS.values())), None)) for text in texts]
+    first = [(text, found) for text, found in matches if found is not None]
     if 2 * len(first) <= len(texts):
         return options.separator, (), list(texts)
     separator = options.separator or _leading([text[found.end() :] for text, found in first])
@@ -494,10 +474,6 @@ def _tokens(texts: Sequence[bytes], options: Options) -> tuple[bytes | None, tup
     rows = [_walk(text, separator) for text, _ in first]
     tokens = Counter(names for names, _ in rows).most_common(1)[0][0]
     return separator, tokens, [rest for names, rest in rows if names == tokens]
-
-
-def _first_token(text: bytes) -> re.Match[bytes] | None:
-    return next(filter(None, (token.match(text) for token in TOKENS.values())), None)
 
 
 def _walk(text: bytes, separator: bytes) -> tuple[tuple[str, ...], bytes]:
@@ -549,9 +525,10 @@ def _values(
     texts: Sequence[bytes], separator: bytes | None, tokens: tuple[str, ...], rests: list[bytes], options: Options
 ) -> tuple[Layout, str]:
     """The layout of lines that begin with these properties, which the ``rests`` follow."""
-    tail = separator is not None and _nearly_all(_has_tail(rest, separator) for rest in rests)
-    if tail and separator is not None:
-        rests = [rest.rpartition(separator)[0] for rest in rests]
+    parts = [] if separator is None else [rest.rpartition(separator) for rest in rests]
+    tail = bool(parts) and _nearly_all(value[-1:] == b"}" and end.isdigit() for value, _, end in parts)
+    if tail:
+        rests = [value for value, _, _ in parts]
     leads, values = _leads(rests, separator)
     if separator is None and leads:
         separator = _trailing([lead for lead in leads if lead])
@@ -566,11 +543,6 @@ def _values(
         f"{', '.join([*fields, 'value'])} with '{escaped(layout.separator)}' between" if fields else "a value each"
     )
     return _given(layout, options), evidence + why
-
-
-def _has_tail(text: bytes, separator: bytes) -> bool:
-    value, found, partition = text.rpartition(separator)
-    return bool(found) and partition.isdigit() and value[-1:] == b"}"
 
 
 def _leads(texts: Sequence[bytes], separator: bytes | None) -> tuple[list[bytes], list[bytes]]:
@@ -627,10 +599,7 @@ def _document_end(text: bytes) -> int:
 
 def _begins_encoded(text: bytes) -> bool:
     """Whether the text is a binary message, or one in another encoding."""
-    if is_binary(text):
-        return True
-    values = (decode(text) for decode in DECODERS.values())
-    return any(value is not None and begins_message(value) for value in values)
+    return is_binary(text) or any(map(begins_message, filter(None, (decode(text) for decode in DECODERS.values()))))
 
 
 def _before(leads: Sequence[bytes], separator: bytes) -> tuple[str, ...]:

@@ -30,7 +30,6 @@ from cdcwb.formats.containers.messages import (
     MALFORMED,
     MESSAGE,
     Bools,
-    Ints,
     Messages,
     fact_columns,
     header_facts,
@@ -43,7 +42,7 @@ from cdcwb.model import OffsetUnit
 
 __all__ = [
     "OF_TABLES", "PARTITION", "CsvRows", "ParquetRows", "Where", "from_arrow", "kafka_columns", "malformed_rows",
-    "messages_of", "topic_partitions", "where_of",
+    "messages_of", "topic_partitions",
 ]  # fmt: skip
 
 
@@ -297,6 +296,17 @@ class ParquetRows:
             row += group.num_rows
         return found
 
+    def parts(self, size: int) -> list[int]:
+        """The rows at which parts of about ``size`` packed bytes begin, each with a row group."""
+        starts: list[int] = []
+        room = 0
+        for row, length in self.groups():
+            if room <= 0 and (not starts or row > starts[-1]):
+                starts.append(row)
+                room = size
+            room -= length
+        return starts or [0]
+
     def row_of(self, offset: int) -> int | None:
         """The row of the message with this offset in its partition; None if there is none."""
         offsets = self.file.read(columns=[self.columns["offset"]]).column(0).to_numpy()
@@ -465,29 +475,21 @@ def _places(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array] | None
     return None if any(column.null_count for column in columns) else columns
 
 
-def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]]) -> tuple[Messages, Ints | int]:
-    """The messages of some rows, and the index of the file of each: its topic and partition."""
+def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]], name: str = "") -> tuple[Messages, Where]:
+    """The messages of some rows of the table ``name``, and where they are: in their topics and partitions, if these are
+    known."""
     messages = from_arrow(batch)
     columns = _places(batch) if partitions else None
     if columns is None:
-        return messages, 0
+        return messages, Where(name, 0, str(OffsetUnit.ROW))
     topic, partition, offset = columns
     coded, numbers = topic.dictionary_encode(), partition.to_numpy(zero_copy_only=False)
     codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    index = np.zeros(batch.num_rows, np.int64)
-    names = coded.dictionary.to_pylist()
-    for at, (name, number) in enumerate(partitions):
-        if name in names:
-            index[(codes == names.index(name)) & (numbers == number)] = at
-    return dataclasses.replace(messages, offset=offset.to_numpy(zero_copy_only=False)), index
-
-
-def where_of(batch: pa.RecordBatch, index: Ints | int, name: str) -> Where:
-    """Where the messages of some rows are, for their events."""
-    if isinstance(index, int):
-        return Where(name, index, str(OffsetUnit.ROW))
-    columns = _places(batch)
-    if columns is None:  # cannot be: the index was made from them
-        return Where(name, 0, str(OffsetUnit.ROW))
-    names = pc.binary_join_element_wise(columns[0], columns[1].cast(pa.string()), "-")
-    return Where(names, pa.array(index.astype(np.int32)), str(OffsetUnit.MESSAGE))
+    index = np.zeros(batch.num_rows, np.int32)
+    topics = coded.dictionary.to_pylist()
+    for at, (one, number) in enumerate(partitions):
+        if one in topics:
+            index[(codes == topics.index(one)) & (numbers == number)] = at
+    files = pc.binary_join_element_wise(topic, partition.cast(pa.string()), "-")
+    where = Where(files, pa.array(index), str(OffsetUnit.MESSAGE))
+    return dataclasses.replace(messages, offset=offset.to_numpy(zero_copy_only=False)), where

@@ -98,7 +98,8 @@ class Container:
     unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence``
     why, in a sentence. ``schema`` is the text of the Avro schema that the values are written with: the one in the file
     itself, or an option's for :data:`~cdcwb.formats.containers.avro_json.AVRO_JSON`.
-    ``starts`` are the bytes at which the parts of an Avro container begin, ``rows`` the numbers of their first rows.
+    ``starts`` is where the parts of an Avro container (bytes) or of a Parquet file (rows) begin, ``rows`` has the
+    numbers of their first rows.
     """
 
     path: str
@@ -139,35 +140,13 @@ def parts(container: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int,
     together they are all of it.
 
     A part has the messages, or blocks, that begin in it. Only what can be found from any place is cut: lines anywhere,
-    Avro containers at their ``starts``, rows between row groups of about ``split_size`` bytes.
+    about every ``split_size`` bytes, Avro containers and Parquet files at their ``starts``.
     """
-    whole = [(0, container.extent)] if container.extent else []
-    if container.kind == "avro":
-        return list(zip(container.starts, [*container.starts[1:], container.size], strict=True))
-    if container.compression is not None:
-        return whole
-    if container.kind == "lines":
+    if container.kind == "lines" and container.compression is None:
         return [(at, min(at + split_size, container.size)) for at in range(0, container.size, split_size)]
-    if container.kind == "parquet":
-        with container.open() as source:
-            try:
-                return _cut(ParquetRows(source).groups(), container.extent, split_size)
-            except CaptureError:
-                return whole
-    return whole
-
-
-def _cut(groups: list[tuple[int, int]], count: int, split_size: int) -> list[tuple[int, int]]:
-    starts: list[int] = []
-    size = split_size
-    for row, length in groups:
-        if size >= split_size and (not starts or row > starts[-1]):
-            starts.append(row)
-            size = 0
-        size += length
-    if not starts:
-        return [(0, count)] if count else []
-    return [(start, stop) for start, stop in zip(starts, [*starts[1:], count], strict=True) if start < stop]
+    starts = container.starts or [0]
+    found = zip(starts, [*starts[1:], container.extent], strict=True)
+    return [(start, stop) for start, stop in found if start < stop]
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
 from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.detect import probe, probe_all
-from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions, where_of
+from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions
 from cdcwb.formats.containers.message_files import OPTIONS, Container, Part
 from cdcwb.formats.containers.messages import BATCH, BYTES, Messages, joined
 from cdcwb.formats.dissector import (
@@ -205,7 +205,8 @@ def _over_rows(run: RunRows, partitions: Sequence[tuple[str, int]], scan: Scan, 
 def _scan_rows(
     scan: Scan, given: Any, partitions: Sequence[tuple[str, int]], batches: Iterator[pa.RecordBatch]
 ) -> bytes:
-    return pickle.dumps(scan((messages_of(batch, partitions) for batch in batches), None, given))
+    found = (messages_of(batch, partitions) for batch in batches)
+    return pickle.dumps(scan(((messages, where.file_index) for messages, where in found), None, given))
 
 
 _PRINTED: Final = "not JSON but objects as Python prints them; they are read as JSON"
@@ -394,7 +395,7 @@ class MessageFormat(BaseFormat):
     def read_rows(self, plan: Any, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of rows with Kafka's columns."""
         reading = self.reading(plan)
-        for messages, where in _placed(plan, batches):
+        for messages, where in (messages_of(batch, plan.partitions, plan.name) for batch in batches):
             yield from select(self.events(plan, reading, messages, where, wanted, None), wanted)
 
     @_uncollected
@@ -410,7 +411,7 @@ class MessageFormat(BaseFormat):
     ) -> Iterator[pa.RecordBatch]:
         """As :meth:`read_table`, of rows with Kafka's columns."""
         reading = self.reading(plan)
-        for messages, where in _placed(plan, batches):
+        for messages, where in (messages_of(batch, plan.partitions, plan.name) for batch in batches):
             yield from self.typed(plan, reading, messages, where, request, None)
 
     # --- what a format gives
@@ -500,12 +501,6 @@ def _together(plan: MessagePlan, batches: Sequence[tuple[Messages, int]]) -> tup
     file = paths.take(pa.array(np.repeat(np.arange(len(batches)), counts)))
     where = Where(file, pa.array(np.repeat(indices, counts).astype(np.int32)), first.unit)
     return joined([messages for messages, _ in batches]), where, first.schema
-
-
-def _placed(plan: MessagePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Messages, Where]]:
-    for batch in batches:
-        messages, index = messages_of(batch, plan.partitions)
-        yield messages, where_of(batch, index, plan.name or "")
 
 
 def _first_malformed(task: tuple[MessageFormat, str, int]) -> tuple[int, int, str] | None:
