@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -31,19 +30,19 @@ from cdcwb.formats.dissector import (
     problem_row,
 )  # fmt: skip
 from cdcwb.formats.files import open_source
-from cdcwb.formats.goldengate.definitions import read_definitions
+from cdcwb.formats.goldengate.definitions import full_name, read_definitions
 from cdcwb.formats.goldengate.values import typed_rows, wanted_for
-from cdcwb.formats.goldengate_export.events import ToUtc, event_of, note, record_of, times_of
+from cdcwb.formats.goldengate_export.events import event_of, note, record_of, times_of
 from cdcwb.formats.goldengate_export.json import decode, has_literals, literal_of, objects_of, with_literals
-from cdcwb.formats.goldengate_export.table import Found, Version, defined_versions, inferred_versions
+from cdcwb.formats.goldengate_export.table import Found, Version, column_types, versions_from
 from cdcwb.formats.goldengate_export.tree import json_tree, xml_tree
 from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, iter_pieces
 from cdcwb.formats.json_messages import JsonMessages, Options
 from cdcwb.formats.json_values import MARK, CutOff
 from cdcwb.formats.messages.connect import is_json
 from cdcwb.formats.messages.format import ENOUGH, Batches, MessagePlan, first_messages
-from cdcwb.formats.moments import parse_zone, to_utc
-from cdcwb.formats.requests import common_types, no_table, request_schema, select, versions_of
+from cdcwb.formats.moments import Zone, parse_zone
+from cdcwb.formats.requests import request_schema, select
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
@@ -64,10 +63,9 @@ class Plan(PlanText, MessagePlan):
     versions: list[Version] = field(default_factory=list)
 
     @property
-    def to_utc(self) -> ToUtc | None:
-        """The conversion of printed times to UTC; None if their zone is unknown."""
-        zone = self.given.get("time_zone")
-        return None if zone is None else partial(to_utc, zone=parse_zone(zone))
+    def zone(self) -> Zone | None:
+        """The zone of printed times; None if it is unknown."""
+        return parse_zone(self.given["time_zone"]) if "time_zone" in self.given else None
 
 
 class _Message(dict[str, Any]):
@@ -195,7 +193,7 @@ class GoldenGateExport(JsonMessages):
     def batch(self, plan: Plan, rows: list[dict[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
         """See :meth:`JsonMessages.batch`; the times of all events are read at once."""
         texts = [row.get("time") for row in rows]
-        times = times_of(texts, plan.to_utc)
+        times = times_of(texts, plan.zone)
         for at in np.flatnonzero(times.invalid).tolist():
             note(rows[at], Problem.VALUE, f"expected a time, found {texts[at]!r:.60}")
         for at in times.doubtful.tolist():
@@ -258,25 +256,22 @@ class GoldenGateExport(JsonMessages):
             found.merge(one)
         if plan.name is not None and options.mode == "FAILFAST" and found.malformed is not None:
             raise MalformedRecordError(found.malformed, path=plan.name)
-        zone = plan.given.get("time_zone")
-        lacking = [path for path, count in found.lacking.items() if count and zone is None]
-        if zone is not None:
-            plan.detected.append(detected_row("time_zone", zone, "given as an option", True))
-        plan.detected += [detected_row("time_zone", "unknown", _NO_ZONE, False, path or "capture") for path in lacking]
-        plan.versions = defined_versions(definitions)
+        plan.versions = versions_from(definitions, found)
+        plan.facts |= {"records": found.records, "table_versions": len(plan.versions)}
+        if "time_zone" in plan.given:
+            plan.detected.append(detected_row("time_zone", plan.given["time_zone"], "given as an option", True))
+        elif found.unzoned:
+            scopes = [path or "capture" for path in found.unzoned]
+            plan.detected += [detected_row("time_zone", "unknown", _NO_ZONE, False, scope) for scope in scopes]
+            plan.facts["changed_at"] = f"null in {plural(len(scopes), 'file')}: {_NO_ZONE}"
         plan.notes += [
-            problem_row(code, sentence, table=f"{one.schema}.{one.table}" if one.schema else one.table)
+            problem_row(code, sentence, table=full_name(one.schema, one.table))
             for one in definitions
             for code, sentence in one.problems
         ]
-        if plan.versions:
-            evidence = f"{plural(len(plan.versions), 'table version')} of the option definitions"
+        if number := sum(one.origin != "inferred" for one in plan.versions):
+            evidence = f"{plural(number, 'table version')} of the option definitions"
             plan.detected.append(detected_row("definitions", "known", evidence, True))
-        defined = {version.table_version for version in plan.versions}
-        plan.versions += [one for one in inferred_versions(found) if one.table_version not in defined]
-        plan.facts |= {"records": found.records, "table_versions": len(plan.versions)}
-        if lacking:
-            plan.facts["changed_at"] = f"null in {plural(len(lacking), 'file')}: {_NO_ZONE}"
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """See :meth:`cdcwb.formats.dissector.Format.table_versions`."""
@@ -284,25 +279,18 @@ class GoldenGateExport(JsonMessages):
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """The location of a row, then ``before`` and ``after`` as structures of typed columns."""
-        return request_schema(self._types(plan, request), request)
-
-    def _types(self, plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
-        of_table = [one for one in plan.versions if request.name in (one.table_name, one.full_name)]
-        if not of_table:
-            raise no_table(request, (one.full_name or "" for one in plan.versions))
-        return common_types(
-            (one for version in versions_of(of_table, request) for one in version.types.items()), request
-        )
+        return request_schema(column_types(plan.versions, request), request)
 
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in one split as typed columns."""
-        return typed_rows(self.read(plan, split, wanted_for(request)), request, self._types(plan, request))
+        return typed_rows(self.read(plan, split, wanted_for(request)), request, column_types(plan.versions, request))
 
     def read_table_rows(
         self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
     ) -> Iterator[pa.RecordBatch]:
         """As :meth:`read_table`, of rows with Kafka's columns."""
-        return typed_rows(self.read_rows(plan, batches, wanted_for(request)), request, self._types(plan, request))
+        events = self.read_rows(plan, batches, wanted_for(request))
+        return typed_rows(events, request, column_types(plan.versions, request))
 
     # --- one record
 

@@ -1,16 +1,10 @@
-"""Records of GoldenGate's exports, whatever their wire form, as events (docs/formats/goldengate.md §8).
-
-``table_version`` is ``schema.table@1``. ``headers`` has every field and token by its own name, and ``csn``, ``xid`` and
-``TransInd`` (0 first, 1 middle, 2 last, 3 only) if the record or its transaction has them. An event has further keys
-for :mod:`cdcwb.formats.goldengate_export.table`: ``time``, the printed time of the change; ``images``, whose columns
-that are marked as missing are there; ``keys``; and ``typed``, whether values have the types of JSON.
-"""
+"""Messages, XML elements, and the events that they become (docs/formats/goldengate.md §8). The fields of a message have
+roles by their names; a record is what a message or an element has, and becomes an event in one way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,19 +21,17 @@ from cdcwb.formats.goldengate_export.layout import (
     role_of,
     token_role,
 )  # fmt: skip
+from cdcwb.formats.inferred import inferred_version
 from cdcwb.formats.messages.connect import plain
-from cdcwb.formats.moments import MICROSECONDS, moments
+from cdcwb.formats.moments import MICROSECONDS, Zone, moments, to_utc
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
 
-__all__ = ["Event", "Record", "ToUtc", "Transaction", "event_of", "note", "record_of", "times_of"]
+__all__ = ["Event", "Record", "Times", "event_of", "note", "record_of", "times_of"]
 
 Event = dict[str, Any]
-"""A row of :data:`cdcwb.model.EVENTS`; a missing column is null."""
-
-ToUtc = Callable[[Ints], tuple[Ints, Bools]]
-"""Converts printed times (microseconds since 1970 as if their zone were UTC) to UTC, and returns which of them are
-ambiguous or missing in their zone."""
+"""A row of :data:`cdcwb.model.EVENTS`; a missing column is null. Further ``time`` (printed), ``keys`` (of the table),
+``images`` (with the columns that are not in the record) and ``typed``."""
 
 _POSITION: Final = 20  # digits: ten of the trail's sequence number, ten of the record's RBA
 _MISSING: Final = "_isMissing"  # ends the name of the companion of a column
@@ -47,11 +39,14 @@ _ZONED: Final = r"\d[Zz]$|:\d{2}(\.\d+)?[+-]\d{2}:?\d{2}$"
 _IMAGES: Final = ("before", "after")
 _OBJECT: Final = (dict, type(None))
 _NEEDED: Final = frozenset({"table", "operation", "time", "position", "seqno", "rba", "xid", "csn", "txind"})
+_DESCRIPTIONS: Final = {Kind.SCHEMA: "SCHEMA", Kind.CONTROL: "TRANSACTION_METADATA"}
+"""The record types of records that are not of a row, if they have none."""
 
 
 class Record(NamedTuple):
-    """A decoded record: ``headers`` are its fields (or attributes). ``keys``: None if it does not have them. ``kind``:
-    the record describes a table or a transaction, or is one image of an update."""
+    """A decoded record: ``headers`` are its fields (or attributes). ``keys``: None if it does not have them. ``typed``:
+    values have the types of JSON. ``kind``: the record describes a table or a transaction, or is one image of an
+    update."""
 
     headers: Mapping[str, Any]
     tokens: Mapping[str, Any] = {}
@@ -62,54 +57,32 @@ class Record(NamedTuple):
     kind: Kind | None = None
 
 
-class Transaction(NamedTuple):
-    """The transaction that a record is in, if its file shows it: its id, the id of its tokens, its commit sequence
-    number, the number of the record from 1, and its TransInd."""
-
-    name: str
-    xid: str | None
-    csn: str | None
-    number: int | None
-    trans_ind: str | None
-
-
 # --- records of messages ----------------------------------------------------------------------------------------------
 
 
-class _Form(NamedTuple):
-    """The roles of a message's fields. ``columns``: those of a message that models a row, else None."""
-
-    roles: dict[str, str]
-    headers: tuple[str, ...]
-    columns: tuple[str, ...] | None
-
-
 @lru_cache(maxsize=1024)
-def _form_of(names: tuple[str, ...], has_images: bool) -> _Form | None:
-    """The form of a message with these fields; ``has_images``: ``before`` and ``after`` are objects or null. None for a
+def _form_of(
+    names: tuple[str, ...], has_images: bool
+) -> tuple[Mapping[str, str], Sequence[str], Sequence[str] | None] | None:
+    """The form of a message with these fields: the field of each role, the fields that are headers, and those that are
+    columns (None if it models an operation). ``has_images``: ``before`` and ``after`` are objects or null. None for a
     message that is not GoldenGate's."""
-    roles: dict[str, str] = {}
     models_operation = has_images and any(part in names for part in _IMAGES)
+    roles: dict[str, str] = {}
     columns: list[str] = []
-    headers: list[str] = []
     for name in names:
         role = role_of(name)
-        if role in _IMAGES:
-            role = role if models_operation else None
-        elif role is not None and columns and name not in RESERVED and not is_template(name):
-            role = None  # a column with the name of a field
-        if role is None and not models_operation:
+        is_column = columns and name not in RESERVED and not is_template(name)  # with the name of a field
+        if not models_operation and (role is None or role in _IMAGES or is_column):
             columns.append(name)
-            continue
-        if role is not None and role not in roles:
-            roles[role] = name
-        if role is None or name not in (roles.get("before"), roles.get("after"), roles.get("tokens")):
-            headers.append(name)
+        elif role is not None:
+            roles.setdefault(role, name)
     known = {"table", "operation", "time", "position"} & set(roles)
     has_both = models_operation and all(part in names for part in _IMAGES)
     if not known & {"table", "operation"} or (len(known) < 2 and not has_both):
         return None
-    return _Form(roles, tuple(headers), None if models_operation else tuple(columns))
+    aside = {*columns, *(roles.get(role) for role in (*_IMAGES, "tokens"))}
+    return roles, [name for name in names if name not in aside], None if models_operation else columns
 
 
 def record_of(body: Mapping[str, Any]) -> Record:
@@ -121,11 +94,11 @@ def record_of(body: Mapping[str, Any]) -> Record:
     if form is None:
         listed = ", ".join(name[:40] for name in list(body)[:6])
         raise ValueError(f"a JSON object that is not one of GoldenGate's messages: its keys are {listed or 'none'}")
-    roles = form.roles
-    headers = {name: body[name] for name in form.headers}
+    roles, names, columns = form
+    headers = {name: body[name] for name in names}
     before, after = (body[roles[part]] or None if part in roles else None for part in _IMAGES)
-    if form.columns is not None:
-        after = {name: body[name] for name in form.columns} or None
+    if columns is not None:
+        after = {name: body[name] for name in columns} or None
     tokens = body[roles["tokens"]] if "tokens" in roles else None
     if tokens is not None and tokens.__class__ is not dict:
         headers[roles["tokens"]], tokens = tokens, None
@@ -157,34 +130,30 @@ def note(event: Event, code: Problem, detail: str) -> None:
     event.setdefault("problems", []).append({"code": str(code), "detail": detail})
 
 
-def event_of(record: Record, within: Transaction | None = None) -> Event:
-    """The event of a record; ``within``: its transaction, if its file shows it."""
+def event_of(record: Record, within: Mapping[str, str | None] | None = None) -> Event:
+    """The event of a record. ``within``: ``xid``, ``csn`` and ``txind`` of its transaction, if its file shows it."""
     headers, tokens = record.headers, record.tokens
     names, roles = _layout_of(tuple(headers), tuple(tokens))
     texts = {role: _text((tokens if in_tokens else headers)[name]) for role, in_tokens, name in roles}
-    is_change = record.kind not in (Kind.SCHEMA, Kind.CONTROL)
-    label, record_type = texts.get("table"), texts.get("operation")
-    if not is_change:
-        label = label or (_text(headers.get("id")) if record.kind is Kind.SCHEMA else None)
-        record_type = record_type or ("SCHEMA" if record.kind is Kind.SCHEMA else "TRANSACTION_METADATA")
+    texts |= within or {}
+    is_change = record.kind not in _DESCRIPTIONS
+    label = texts.get("table") or (_text(headers.get("id")) if record.kind is Kind.SCHEMA else None)
     schema, table = names_of(label)
     event: Event = {
         "kind": record.kind or Kind.CHANGE,
-        "record_type": record_type,
+        "record_type": texts.get("operation") or _DESCRIPTIONS.get(record.kind or Kind.CHANGE),
         "schema_name": schema,
         "table_name": table,
-        "table_version": None,
         "time": texts.get("time"),
         "keys": record.keys,
         "typed": record.typed,
     }
     operation = _operation(event) if is_change else None
-    if table is not None and operation not in (None, Operation.DDL):
-        event["table_version"] = f"{schema}.{table}@1" if schema else f"{table}@1"
+    event["operation"] = operation
+    event["table_version"] = inferred_version(event) if operation not in (None, Operation.DDL) else None
     event["position"] = _position(texts, event)
-    csn, xid, trans_ind = _transaction(texts, event) if within is None else _known(within, event)
     headers = dict(zip(names, (*headers.values(), *tokens.values()), strict=True))
-    for name, text in (("csn", csn), ("xid", xid), ("TransInd", trans_ind)):
+    for name, text in (("csn", texts.get("csn")), ("xid", texts.get("xid")), ("TransInd", _transaction(texts, event))):
         if text is not None and name not in headers:
             headers[name] = text
     event["headers"] = headers
@@ -195,10 +164,9 @@ def event_of(record: Record, within: Transaction | None = None) -> Event:
         if operation == Operation.DELETE and found.keys() == {"after"}:  # the row that was deleted
             found = {"before": found["after"]}
         event |= found
-        for image in found.values() if record.keys else ():
-            if all(name in image for name in record.keys or ()):
-                event["key"] = {name: image[name] for name in record.keys or ()}
-                break
+        keys = record.keys or ()
+        image = next((one for one in found.values() if keys and all(name in one for name in keys)), None)
+        event["key"] = image and {name: image[name] for name in keys}
     return event
 
 
@@ -230,18 +198,15 @@ def names_of(text: str | None) -> tuple[str | None, str | None]:
 
 
 def _operation(event: Event) -> str | None:
-    """Sets and returns the operation; the kind of a record without a known one is control."""
+    """The operation; the kind of a record without a known one becomes control."""
     text = event["record_type"]
-    operation = OPERATIONS.get(text.upper()) if text is not None else None
-    if operation is None:
-        event["kind"] = Kind.CONTROL
-        sentence = "the record has no operation"
-        if text is not None:
-            operation = f"UNKNOWN({text})"
-            sentence = f"expected the operation I, U, D or T, found {text!r:.60}"
-        note(event, Problem.UNKNOWN_RECORD_TYPE, sentence)
-    event["operation"] = operation
-    return operation
+    operation = OPERATIONS.get((text or "").upper())
+    if operation is not None:
+        return operation
+    event["kind"] = Kind.CONTROL
+    expected = f"expected the operation I, U, D or T, found {text!r:.60}"
+    note(event, Problem.UNKNOWN_RECORD_TYPE, "the record has no operation" if text is None else expected)
+    return None if text is None else f"UNKNOWN({text})"
 
 
 def _position(texts: Mapping[str, str | None], event: Event) -> str | None:
@@ -261,11 +226,9 @@ def _position(texts: Mapping[str, str | None], event: Event) -> str | None:
     return position if valid else None
 
 
-def _transaction(texts: Mapping[str, str | None], event: Event) -> tuple[str | None, str | None, str | None]:
-    """Sets the transaction's id and whether it ends here, as the record has them; returns its commit sequence number,
-    its id and the TransInd."""
-    xid, indicator = texts.get("xid"), texts.get("txind")
-    event["transaction_id"] = xid
+def _transaction(texts: Mapping[str, str | None], event: Event) -> str | None:
+    """Sets the id of the transaction, and whether it ends here; returns the TransInd, None for none."""
+    event["transaction_id"], indicator = texts.get("xid"), texts.get("txind")
     digit = TRANS_IND.get((indicator or "").upper())
     if digit is not None:
         event["last_in_transaction"] = digit in "23"
@@ -273,30 +236,17 @@ def _transaction(texts: Mapping[str, str | None], event: Event) -> tuple[str | N
     elif indicator is not None:
         sentence = f"expected a transaction indicator 0 to 3 or B, M, E or W, found {indicator!r:.60}"
         note(event, Problem.HEADER_VALUE, sentence)
-    return texts.get("csn"), xid, digit
-
-
-def _known(within: Transaction, event: Event) -> tuple[str | None, str | None, str | None]:
-    event.update(transaction_id=within.name, event_no=within.number)
-    event["last_in_transaction"] = within.trans_ind in ("2", "3")
-    return within.csn, within.xid, within.trans_ind
-
-
-@lru_cache(maxsize=4096)
-def _companions(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The columns of an image, each with its companion (empty for none); empty if none has one."""
-    is_column = (not name.endswith(_MISSING) or name[: -len(_MISSING)] not in names for name in names)
-    pairs = [(name, f"{name}{_MISSING}") for name in compress(names, is_column)]
-    return tuple((name, flag if flag in names else "") for name, flag in pairs) if len(pairs) < len(names) else ()
+    return digit
 
 
 def _image(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """An image without companions, with and without the columns that they mark as missing from the record."""
-    pairs = _companions(tuple(raw))
-    if not pairs:
+    flags = {name for name in raw if name.endswith(_MISSING) and name[: -len(_MISSING)] in raw}
+    if not flags:
         return raw, raw
-    there = [name for name, flag in pairs if not flag or (_text(raw[flag]) or "").lower() != "true"]
-    return {name: raw[name] for name, _ in pairs}, {name: raw[name] for name in there}
+    image = {name: value for name, value in raw.items() if name not in flags}
+    gone = {flag[: -len(_MISSING)] for flag in flags if (_text(raw[flag]) or "").lower() == "true"}
+    return image, {name: value for name, value in image.items() if name not in gone}
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
@@ -313,16 +263,16 @@ class Times(NamedTuple):
     doubtful: Ints
 
 
-def times_of(texts: Sequence[str | None], to_utc: ToUtc | None) -> Times:
+def times_of(texts: Sequence[str | None], zone: Zone | None) -> Times:
     """Printed times (§7): ``2013-06-02 22:14:36.000000``, with ``T`` or ``:`` before the hour; digits that follow the
-    microseconds are truncated. Without ``to_utc`` only times with a zone of their own are known."""
+    microseconds are truncated. Without ``zone`` only times with a zone of their own are known."""
     times = text_array(texts)
     colon = pc.fill_null(pc.equal(pc.utf8_slice_codeunits(times, 10, 11), ":"), False)
     values, invalid = moments(pc.if_else(colon, pc.utf8_replace_slice(times, 10, 11, " "), times))
     zoned = pc.fill_null(pc.match_substring_regex(times, _ZONED), False)
-    index = np.flatnonzero(as_array(pc.and_not(pc.is_valid(values), zoned)))
-    if to_utc is None:
+    index = np.flatnonzero(as_array(pc.and_not(values.is_valid(), zoned)))
+    if zone is None:
         return Times(pc.if_else(zoned, values, pa.scalar(None, values.type)), invalid, len(index), index[:0])
     micros = np.array(pc.fill_null(values.cast(pa.int64()), 0))
-    micros[index], doubts = to_utc(micros[index])
-    return Times(pa.array(micros, MICROSECONDS, mask=as_array(pc.is_null(values))), invalid, len(index), index[doubts])
+    micros[index], doubts = to_utc(micros[index], zone)
+    return Times(pa.array(micros, MICROSECONDS, mask=as_array(values.is_null())), invalid, len(index), index[doubts])

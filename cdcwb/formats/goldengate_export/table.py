@@ -4,22 +4,23 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from cdcwb.formats.goldengate.definitions import Definition
+from cdcwb.formats.dissector import TableRequest
+from cdcwb.formats.goldengate.definitions import Definition, full_name
 from cdcwb.formats.goldengate.values import arrow_type
 from cdcwb.formats.goldengate_export.events import times_of
 from cdcwb.formats.messages.connect import plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion
+from cdcwb.formats.requests import common_types, no_table, versions_of
 from cdcwb.model import Kind
 
-__all__ = ["Found", "Version", "defined_versions", "inferred_versions"]
+__all__ = ["Found", "Version", "column_types", "versions_from"]
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?([eE][+-]?[0-9]+)?\Z")
 _KINDS: Final = {bool: "boolean", int: "number", msgspec.Raw: "number"}
@@ -52,8 +53,7 @@ class Facts(NamedTuple):
         """Those of these values and others."""
         kinds = {self.kind, other.kind} - {None}
         kind = kinds.pop() if len(kinds) == 1 else "text" if kinds else None
-        most = tuple(map(max, self[1:], other[1:]))
-        return Facts(kind, most[0], most[1], bool(most[2]))
+        return Facts(kind, *map(max, self[1:], other[1:]))  # type: ignore[arg-type]
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -68,15 +68,19 @@ class Facts(NamedTuple):
         return pa.decimal128(digits, self.fraction) if digits <= 38 else pa.string()
 
 
+Table = tuple[str | None, str]
+"""Schema and name."""
+
+
 @dataclass(slots=True)
 class Found:
-    """What a first pass finds: the columns and the key columns of each table (schema and name), the number of changes,
-    by the path of a file how many times have no zone, and why the first malformed event is one."""
+    """What a first pass finds: the columns and the key columns of each table, the number of changes, the paths of files
+    with times that have no zone, and why the first malformed event is one."""
 
-    columns: dict[tuple[str | None, str], dict[str, Facts]] = field(default_factory=dict)
-    keys: dict[tuple[str | None, str], Sequence[str]] = field(default_factory=dict)
+    columns: dict[Table, dict[str, Facts]] = field(default_factory=dict)
+    keys: dict[Table, Sequence[str]] = field(default_factory=dict)
     records: int = 0
-    lacking: Counter[str] = field(default_factory=Counter)
+    unzoned: dict[str, None] = field(default_factory=dict)
     malformed: str | None = None
 
     def merge(self, other: Found) -> None:
@@ -85,10 +89,10 @@ class Found:
             self.add(table, columns)
         self.keys = other.keys | self.keys
         self.records += other.records
-        self.lacking += other.lacking
+        self.unzoned |= other.unzoned
         self.malformed = self.malformed or other.malformed
 
-    def add(self, table: tuple[str | None, str], columns: Mapping[str, Facts]) -> None:
+    def add(self, table: Table, columns: Mapping[str, Facts]) -> None:
         """Adds the types of further values of columns of a table."""
         known = self.columns.setdefault(table, {})
         for name, facts in columns.items():
@@ -104,7 +108,7 @@ class Found:
                 continue
             self.records += event["kind"] != Kind.SCHEMA
             table = event["schema_name"], event["table_name"]
-            if table[1] is None or (event.get("operation") is None and event["kind"] != Kind.SCHEMA):
+            if table[1] is None or (event["operation"] is None and event["kind"] != Kind.SCHEMA):
                 continue
             self.add(table, {})
             if event["keys"]:
@@ -113,7 +117,8 @@ class Found:
                 images.setdefault((table, event["typed"], *image), []).extend(image.values())
         for (table, typed, *names), values in images.items():
             self.add(table, {name: Facts.of(values[at :: len(names)], typed) for at, name in enumerate(names)})
-        self.lacking[path] += times_of([event.get("time") for event in events], None).lacking
+        if path not in self.unzoned and times_of([event.get("time") for event in events], None).lacking:
+            self.unzoned[path] = None
 
 
 @dataclass(slots=True)
@@ -123,26 +128,20 @@ class Version(TableVersion):
     types: dict[str, pa.DataType] = field(default_factory=dict)
 
 
-def defined_versions(definitions: Sequence[Definition]) -> list[Version]:
-    """The versions of tables in DEFGEN files. Different definitions of one table are numbered; events have the first
-    one."""
-    found: dict[str, list[Definition]] = {}
-    made = []
+def versions_from(definitions: Iterable[Definition], found: Found) -> list[Version]:
+    """The versions of the tables in DEFGEN files, and of others from the columns and the values of their records.
+    Different definitions of one table are numbered; events have the first one."""
+    made: dict[str, Version] = {}
+    defined: dict[str, list[Definition]] = {}
     for one in definitions:
-        label = f"{one.schema}.{one.table}" if one.schema else one.table
-        others = found.setdefault(label, [])
+        label = full_name(one.schema, one.table)
+        others = defined.setdefault(label, [])
         if not any(map(one.same_columns, others)):
             others.append(one)
             columns = [TableColumn(**row) for row in one.to_columns()]
             types = {name: arrow_type(column) for name, column in zip(one.names, one.columns, strict=True)}
             name = f"{label}@{len(others)}"
-            made.append(Version(name, one.schema, one.table, columns, "side file", one.text, types=types))
-    return made
-
-
-def inferred_versions(found: Found) -> list[Version]:
-    """The versions of tables from the columns and the values of their records."""
-    made = []
+            made[name] = Version(name, one.schema, one.table, columns, "side file", one.text, types=types)
     for (schema, table), facts in found.columns.items():
         keys = {name: at for at, name in enumerate(found.keys.get((schema, table), ()), 1)}
         columns = [
@@ -150,6 +149,14 @@ def inferred_versions(found: Found) -> list[Version]:
             for at, (name, one) in enumerate(facts.items(), 1)
         ]
         types = {name: one.arrow_type for name, one in facts.items()}
-        label = f"{schema}.{table}@1" if schema else f"{table}@1"
-        made.append(Version(label, schema, table, columns, "inferred", types=types))
-    return made
+        name = f"{full_name(schema, table)}@1"
+        made.setdefault(name, Version(name, schema, table, columns, "inferred", types=types))
+    return list(made.values())
+
+
+def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
+    """The requested columns of a table, with their types. Raises CaptureError for an unknown table or column."""
+    of_table = [one for one in versions if request.name in (one.table_name, one.full_name)]
+    if not of_table:
+        raise no_table(request, (one.full_name or "" for one in versions))
+    return common_types((one for version in versions_of(of_table, request) for one in version.types.items()), request)

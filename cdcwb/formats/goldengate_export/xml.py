@@ -19,7 +19,7 @@ from xml.parsers import expat
 
 from cdcwb.formats.containers.console import is_note
 from cdcwb.formats.files import Source
-from cdcwb.formats.goldengate_export.events import Event, Record, Transaction, event_of, note
+from cdcwb.formats.goldengate_export.events import Event, Record, event_of, note
 from cdcwb.formats.goldengate_export.layout import OPERATIONS, token_role
 from cdcwb.model import Kind, Operation, Problem
 
@@ -162,19 +162,18 @@ class Piece:
 
 def event_of_piece(piece: Piece, file_index: int) -> Event:
     """The event of a piece of the file with this index in the capture."""
-    one, within = piece.transaction, None
-    if one is not None:
-        xid, trans_ind = one.ids.get("xid") or None, None
-        if piece.kind is not Kind.MALFORMED:
-            is_first = piece.number <= 1 and one.content > one.offset
-            trans_ind = ("3" if piece.ends else "0") if is_first else ("2" if piece.ends else "1")
-        name = xid or f"~{file_index}:{one.offset}"
-        within = Transaction(name, xid, one.ids.get("csn") or None, piece.number or None, trans_ind)
-    event: Event = {"kind": piece.kind, "transaction_id": within and within.name}
-    if piece.record is not None:
-        event = event_of(piece.record, within)
-    elif one is not None and piece.kind is Kind.CONTROL:
-        event |= {"record_type": "transaction", "headers": dict(one.attributes), "last_in_transaction": True}
+    one, event = piece.transaction, Event(kind=piece.kind)
+    if one is None:
+        event = event if piece.record is None else event_of(piece.record)
+    else:
+        is_first = piece.number <= 1 and one.content > one.offset
+        place = ("3" if piece.ends else "0") if is_first else ("2" if piece.ends else "1")
+        ids = {role: one.ids.get(role) or None for role in ("xid", "csn")}
+        if piece.record is not None:
+            event = event_of(piece.record, {**ids, "txind": place}) | {"event_no": piece.number}
+        elif piece.kind is Kind.CONTROL:
+            event |= {"record_type": "transaction", "headers": dict(one.attributes), "last_in_transaction": True}
+        event["transaction_id"] = ids["xid"] or f"~{file_index}:{one.offset}"
     for code, sentence in piece.problems:
         note(event, code, sentence)
     return event
