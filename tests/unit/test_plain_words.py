@@ -70,7 +70,6 @@ HELD: Final = ("cdcwb/**/*", *(f"{folder}/**/*" for folder in ("cdcwb_synth", "b
 
 NOT_YET: Final = (
     "cdcwb/formats/debezium",
-    "cdcwb/formats/idm_event_log",
     "cdcwb/formats/messages",
     "cdcwb/formats/qlik",
     "cdcwb/formats/qlik_kafka",

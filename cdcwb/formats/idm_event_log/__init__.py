@@ -63,7 +63,7 @@ class IdmEventLog(TabularFormat):
             yield log_part(entry, part, 0)
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
-        """The files in a folder ``NAME.snapshot`` beside the file or folder NAME: what tables held, for XDS."""
+        """The files in a folder ``NAME.snapshot`` next to the file or folder NAME: what tables held, for XDS."""
         return [path for path in paths if any(map(_is_snapshot, Path(path).parents))]
 
     def joins(self, plan: Plan) -> bool:

@@ -116,7 +116,7 @@ def first_rows(statement: Ints, alone: Bools, column: Ints, part: Ints | None = 
 
 
 def _parted(first: Ints, column: Ints) -> Ints:
-    """The same rows, and those at which a column comes again in a run, counted from where it was parted last."""
+    """The same rows, and those at which a column comes again in a run, counted from the last such row."""
     count = len(column)
     if not count:
         return first
@@ -339,7 +339,7 @@ def _spelling(events: pa.RecordBatch) -> pa.Array:
 
 
 def key_spellings(rows: pa.Table) -> pa.RecordBatch:
-    """One row of :data:`SPELT` for each key of a table that is written in several ways; it stands at the first row with
+    """One row of :data:`SPELT` for each key of a table that is written in several ways; it is at the first row with
     the second spelling. The Publisher takes such rows for those of different objects. ``rows`` (:data:`WITH_SPELLING`)
     are all rows of a table, or the first of each spelling among them."""
     rows = _several_ways(rows.combine_chunks())

@@ -40,7 +40,7 @@ SORTED_BY: Final = ("byte", "ignore_case")
 """How names of columns are sorted where they give the positions."""
 
 IGNORED: Final = "-"
-"""In a list of columns: a column that is none of the ten."""
+"""In a list of columns: a column that is not one of the ten."""
 
 OPTIONS: Final[dict[str, str]] = {
     "columns": "which column is which: auto, record_id=ID,table_key=KEY, or all ten names in the order of the source",
@@ -85,7 +85,7 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
+        """Checked options from names and values. Raises OptionError with what is wrong and what there is."""
         opt.check_names(given, OPTIONS, FORMAT)
         values = opt.given_of(given)
         charset = charset_of(values)
@@ -165,7 +165,7 @@ NULL_TEXTS: Final = ("NULL", "null", "Null", "(null)", "[NULL]", "<NULL>", "\\N"
 """Texts that tools write for NULL."""
 
 ENOUGH: Final = 0.75
-"""The least share of the telling fields that have to agree, where nothing else tells what a column is."""
+"""The least share of the distinctive fields that have to agree, where nothing else shows what a column is."""
 
 SURE: Final = 0.98
 """How sure names, or rows that agree, make it that something is an event log."""
@@ -268,7 +268,7 @@ def _sort_key(name: str, how: str) -> tuple[bytes, ...]:
 
 
 def by_names(labels: Sequence[str]) -> Assignment | None:
-    """The columns that bear the vendor's names, in any case; None where they are too few."""
+    """The columns that have the vendor's names, in any case; None where they are too few."""
     places: dict[str, int] = {}
     for place, label in enumerate(labels):
         folded = _SPACES.sub("_", label.strip().casefold())
@@ -312,7 +312,7 @@ def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> A
 
 
 def _order_of(sample: Sequence[Row], places: Sequence[int]) -> tuple[tuple[str, ...] | None, float, int]:
-    """The published order that the rows agree with best, how well, and how many rows there are; None: nothing tells."""
+    """The published order that the rows agree with best, how well, and the number of rows; None: nothing shows it."""
     if not sample:
         return None, 0.0, 0
     scored = [(_score(sample, names, places), names) for names in (COLUMNS, OLDER_ORDER)]
@@ -372,7 +372,7 @@ _CONTENT: Final[dict[str, Callable[[str], object]]] = {
     "record_id": _NUMBER.fullmatch,
     "event_time": _TIME.fullmatch,
 }
-"""What tells a column by its content, the surest first."""
+"""What shows a column by its content, the surest first."""
 
 
 def _fits(name: str, value: str) -> bool:
@@ -398,7 +398,7 @@ def _told(names: Sequence[str], score: float, rows: int) -> str:
 
 
 def find_null_text(sample: Sequence[Row], places: Mapping[str, int]) -> tuple[str, str] | None:
-    """A text that stands where only NULL can: in the old_value of type 1, or in the column_name of type 4 to 6. It, and
+    """A text that is where only NULL can be: in the old_value of type 1, or in the column_name of type 4 to 6. It, and
     how that is known; None where there is none."""
     event_type = places.get("event_type")
     if event_type is None:

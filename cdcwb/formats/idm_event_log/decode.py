@@ -39,7 +39,7 @@ class LogPart:
 
 def log_parts(entry: LogFile, start: int, stop: int, before: int) -> Iterator[LogPart]:
     """The segments of a file that begin in ``[start, stop)``, in order; ``before``: how many records of the capture
-    stand before them."""
+    precede them."""
     for plain in read_parts(entry.probe, start, stop):
         made = log_part(entry, plain, before)
         before += made.records
@@ -91,7 +91,7 @@ def _numbers(part: Part, before: int) -> tuple[Ints, int]:
 
 
 def _nulls(entry: LogFile, part: Part, found: TextRows, names: list[str]) -> list[pa.StringArray]:
-    """The columns with what stands for NULL taken for it: in delimited text an empty field without quotes too."""
+    """The columns with the text of NULL taken for it: in delimited text an empty field without quotes too."""
     if not entry.null_text:
         return found.columns
     rows = part.rows[0][1]

@@ -36,14 +36,14 @@ from cdcwb.words import joined, plural, unique_names
 
 __all__ = ["Probe", "probe", "recognise", "recognise_rows", "settings_of"]
 
-_HEAD: Final = 1 << 20  # bytes that tell a dump from delimited text
+_HEAD: Final = 1 << 20  # bytes that distinguish a dump from delimited text
 _SAMPLE: Final = 500
-_BARE: Final = ("csv", "excel")  # where a text may stand for NULL
+_BARE: Final = ("csv", "excel")  # where a text may be NULL
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a file is. ``labels``: the vendor's names -> the names of its columns. ``null_text``: what stands for NULL
+    """What a file is. ``labels``: the vendor's names -> the names of its columns. ``null_text``: the text of NULL
     besides that which the container has, and ``null_from`` why."""
 
     file: FileProbe
@@ -94,7 +94,7 @@ def _table(path: str, options: Options) -> Probe:
 def _with_null_text(
     found: FileProbe, assignment: Assignment, options: Options, tokens: dict[str, bytes]
 ) -> tuple[FileProbe, str, str]:
-    """A file with the text that stands for NULL in it, and how that is known; in quotes it is a text."""
+    """A file with the text of NULL in it, and how that is known; in quotes it is a text."""
     told = find_null_text(found.sample, assignment.places)
     if told is None or found.kind != "csv":
         return found, *(told or ("", ""))
@@ -214,9 +214,9 @@ def recognise_rows(schema: pa.Schema) -> Recognition:
 
 
 def _of_file(path: str, options: Options) -> Recognition | None:
-    """What one file says; None where it is not even a table.
+    """The recognition of one file; None where it is not even a table.
 
-    Names and positions that were given as options say nothing of what the file is: its rows have to agree with them.
+    Names and positions that were given as options do not show what the file is: its rows have to agree with them.
     """
     try:
         seen = probe((path, replace(options, columns=None, sorted_by=None), True))
@@ -242,7 +242,7 @@ def _of_file(path: str, options: Options) -> Recognition | None:
 
 
 def _as_told(path: str, what: str, options: Options) -> Recognition:
-    """What a file says whose columns were given as options."""
+    """The recognition of a file whose columns were given as options."""
     try:
         seen = probe((path, options, True))
     except CaptureError as reason:
@@ -267,8 +267,8 @@ def _without_rows(path: str, options: Options) -> CaptureError | None:
 
 
 def _renamed(path: str, what: str, seen: Probe) -> Recognition:
-    """What a table says whose columns are not known by name or position: how to name them, and whether its content is
-    that of an event log."""
+    """The recognition of a table whose columns are not known by name or position: how to name them, and whether its
+    content is that of an event log."""
     labels = seen.file.columns
     places = guess(seen.file.sample, len(labels))
     sources = {

@@ -79,8 +79,8 @@ _STATUSES: Final = tuple(STATUSES)
 @dataclass(frozen=True, slots=True)
 class Typed:
     """The columns of a log that are numbers and times. ``record_id``: null where it is not from 1 to 2^63 - 1;
-    ``event_type``: null where it is none of the eight; ``event_us``: event_time in microseconds since 1970 in UTC, null
-    where it is NULL or no time. ``times`` says more of it."""
+    ``event_type``: null where it is not one of the eight; ``event_us``: event_time in microseconds since 1970 in UTC,
+    null where it is NULL or no time. ``times`` has more of it."""
 
     record_id: pa.Int64Array
     event_type: pa.Int32Array
@@ -114,7 +114,7 @@ def one_of(types: pa.Int32Array, wanted: tuple[int, ...]) -> Bools:
 
 
 def written(types: pa.Int32Array, column: str) -> Bools:
-    """Rows whose old_value or new_value stands in their document."""
+    """Rows whose old_value or new_value is in their document."""
     return one_of(types, WRITTEN[column])
 
 
@@ -137,7 +137,7 @@ def _unfit(log: pa.RecordBatch, types: pa.Int32Array, column: str) -> Bools:
 
 
 def fatal(log: pa.RecordBatch, said: Typed, keys: KeyColumn) -> Bools:
-    """Rows that cannot stand in a document: those with a fatal finding of :func:`check`, without its sentences."""
+    """Rows that cannot be in a document: those with a fatal finding of :func:`check`, without its sentences."""
     found = _null(said.record_id) | _null(said.event_type) | _null(keys.pairs) | lacking(log.column("table_name"))
     found |= one_of(said.event_type, PER_FIELD) & lacking(log.column("column_name"))
     for column in (*_NAMES, *WRITTEN):
@@ -145,7 +145,7 @@ def fatal(log: pa.RecordBatch, said: Typed, keys: KeyColumn) -> Bools:
     return found
 
 
-# --- and what is said of them -----------------------------------------------------------------------------------------
+# --- the rules -----------------------------------------------------------------------------------------
 
 
 def check(
@@ -255,7 +255,7 @@ def no_status(text: str | None) -> str:
 
 
 def no_event_type(text: str | None, absent: bool = False) -> str:
-    """An event_type that is none of the eight."""
+    """An event_type that is not one of the eight."""
     return f"event_type: expected a number from 1 to 8, found {given(text, absent)}"
 
 
@@ -295,7 +295,7 @@ def is_unfit(character: str) -> bool:
 
 
 def absent_column(name: str) -> str:
-    """A column that a whole source lacks."""
+    """A column that no row of a source has."""
     if name in PUBLISHER_NEEDS:
         return f"expected a column {name}, found none: the Publisher does not start without it"
     return f"expected a column {name}, found none: the event log has ten columns"
@@ -339,7 +339,7 @@ def to_events(
     """The events of rows of :data:`~cdcwb.formats.idm_event_log.layout.LOG`, one for each, in their order.
 
     ``offset`` and ``length`` are the places of the rows in the source's unit, ``raw`` their bytes (None: the source has
-    none). ``findings`` were made when the rows were read; they stand before those of the rules. Of ``wanted`` only
+    none). ``findings`` were made when the rows were read; they precede those of the rules. Of ``wanted`` only
     ``images`` counts: without them there are neither images nor bytes nor old and new values.
     """
     count = log.num_rows
@@ -380,7 +380,7 @@ def to_events(
 
 
 def _meanings(log: pa.RecordBatch, types: pa.Int32Array) -> dict[str, pa.Array]:
-    """Kind and operation; what is no event type is a control record of an unknown operation."""
+    """Kind and operation; another event type is a control record of an unknown operation."""
     places = pc.fill_null(types, 0)
     operation = _OPERATIONS.take(places)
     if types.null_count:
@@ -394,7 +394,7 @@ def _meanings(log: pa.RecordBatch, types: pa.Int32Array) -> dict[str, pa.Array]:
 
 
 def split_name(name: str | None, schema: str | None) -> tuple[str | None, str | None]:
-    """Schema and table of a table's name as the log has it: parted at the last dot; ``schema`` where it names none."""
+    """Schema and table of a table's name as the log has it: split at the last dot; ``schema`` where it names none."""
     if not name:
         return schema, None
     head, _, tail = name.rpartition(".")
@@ -402,8 +402,8 @@ def split_name(name: str | None, schema: str | None) -> tuple[str | None, str | 
 
 
 def split_names(names: pa.StringArray, schema: str | None) -> tuple[pa.StringArray, pa.StringArray, pa.StringArray]:
-    """What :func:`split_name` says of each name, and the one version that a table of a log has: its label and ``@1``.
-    There are few different names."""
+    """What :func:`split_name` returns for each name, and the one version that a table of a log has: its label and
+    ``@1``. There are few different names."""
     encoded = names.dictionary_encode()
     known = [*encoded.dictionary.to_pylist(), None]
     pairs = [split_name(name, schema) for name in known]

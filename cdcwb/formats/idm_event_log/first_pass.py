@@ -1,4 +1,4 @@
-"""From files to a plan: what each holds, which column is which, where it can be split, and which tables it tells of.
+"""From files to a plan: what each holds, which column is which, where it can be split, and which tables it names.
 
 The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this process
 for small things and for the data source on its own.
@@ -75,7 +75,7 @@ class Order:
     cuts: list[Cut] = field(default_factory=list)
 
     def take(self, log: LogPart) -> None:
-        """Adds rows, which stand behind those before."""
+        """Adds rows, which follow those before."""
         numbers = pc.fill_null(numbers_of(log.log.column("record_id")), 0).to_numpy()
         rows = np.flatnonzero(numbers > 0)
         if not len(rows):
@@ -232,7 +232,7 @@ def _entry(tables: _Names, name: str) -> dict[str, None]:
 
 @dataclass(slots=True)
 class LogScan(Scan):
-    """What a stretch holds, damaged rows too, and what its rows say."""
+    """What a stretch holds, damaged rows too, and what its rows show."""
 
     order: Order = field(default_factory=Order)
     tables: Tables = field(default_factory=Tables)
@@ -266,8 +266,8 @@ _TOGETHER: Final = 1 << 20  # bytes of small files that are one split
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
     """The plan of a capture. ``paths`` are its files in capture order.
 
-    Raises CaptureError for files that cannot be read or whose columns cannot be told, and in mode FAILFAST for the
-    first bytes that are no row.
+    Raises CaptureError for files that cannot be read or whose columns are unknown, and in mode FAILFAST for the
+    first bytes that are not a row.
     """
     probes: list[Probe] = run(probe, [(path, options, False) for path in paths])
     plan = _draft(probes, options)
@@ -345,7 +345,7 @@ _ASSUMED: Final = {
 
 def _draft(probes: Sequence[Probe], options: Options) -> Plan:
     """A plan of files without their splits, tables and facts. Raises CaptureError for a file with rows whose columns
-    cannot be told."""
+    are unknown."""
     plan = Plan([], charset=options.charset, zone=options.zone, schema=options.schema)
     for one in probes:
         if not one.labels and one.file.sample:
@@ -402,7 +402,7 @@ def _shown(one: Probe) -> str:
 
 
 def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
-    """The plan of a table of rows that is called ``name``. Raises CaptureError for one whose columns cannot be told."""
+    """The plan of a table of rows that is called ``name``. Raises CaptureError for one whose columns are unknown."""
     labels = unique_names([one.name for one in schema if one.name != ROW])
     file = FileProbe(name, ROWS, labels, len(labels))
     nothing = Assignment({}, "nothing", "", 0.0)

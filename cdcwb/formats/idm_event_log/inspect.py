@@ -109,7 +109,7 @@ def _inspection(plan: Plan, log: LogPart, index: int) -> Inspection:
 
 
 def _event(log: LogPart, row: int, source: Source) -> dict[str, Any]:
-    """What ``events`` say of one row of a part."""
+    """The event of one row of a part."""
     rows, one = log.rows, slice(row, row + 1)
     findings = [replace(each, row=0) for each in log.findings if each.row == row]
     raw = None if rows.raw is None else rows.raw[one]
@@ -141,7 +141,7 @@ _SOURCE: Final = Source("", 0, OffsetUnit.BYTE)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One column of a row. ``name``: the vendor's, None for a column that is none of the ten; ``label``: the source's.
+    """One column of a row. ``name``: the vendor's, None for one that is not one of the ten; ``label``: the source's.
     ``offset`` and ``length`` are its bytes in the record (0 where a row has none); ``value`` None is NULL."""
 
     name: str | None
@@ -243,7 +243,7 @@ def _meaning(name: str, text: str | None, what: EventType | None, said: Typed, s
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """So many characters of a text, one piece behind the other."""
+    """So many characters of a text, one piece after the other."""
 
     name: str
     text: str

@@ -5,7 +5,7 @@ r"""Keys of changed rows, ``table_key`` (docs/formats/idm-event-log.md §2).
 
 A value that has one of the nine special characters is in double quotes, in which ``\"`` and ``\\`` mean a quote and a
 backslash. Where the vendor is silent: a name has none of the nine and is not blank; blanks belong to the name or value
-beside them, so ``idu= 1`` is a key, of another object than ``idu=1``; a value without quotes has at least one
+next to them, so ``idu= 1`` is a key, of another object than ``idu=1``; a value without quotes has at least one
 character, the empty text is ``""``; no column is in a key twice.
 """
 
@@ -62,7 +62,7 @@ _ESCAPED: Final = r'\\(["\\])'
 
 
 class TableKeyError(ValueError):
-    """A text is no table key: what was ``expected`` at character ``position`` (from 0) and what was ``found``."""
+    """A text is not a table key: what was ``expected`` at character ``position`` (from 0) and what was ``found``."""
 
     def __init__(self, position: int, expected: str, found: str) -> None:
         super().__init__(position, expected, found)

@@ -73,8 +73,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class EventType:
     """One of the eight (§3.1). ``verb``: the XDS element that it becomes: add, modify or delete. ``per_field``: a row
-    is of one column, else of a whole row. ``query_back``: the values are asked of the table when the event is
-    processed, else they stand in the log."""
+    is of one column, else of a row. ``query_back``: the values are asked of the table when the event is
+    processed, else they are in the log."""
 
     number: int
     name: str

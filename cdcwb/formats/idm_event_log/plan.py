@@ -43,7 +43,7 @@ class FileRange:
 
 @dataclass(slots=True)
 class TableEntry:
-    """A table that the log tells of: the columns of its keys, and the others in the order in which they are named."""
+    """A table that the log names: the columns of its keys, and the others in the order in which they are named."""
 
     schema: str | None
     table: str

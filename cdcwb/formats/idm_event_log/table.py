@@ -1,4 +1,4 @@
-"""One table as columns: what ``Capture.table`` gives. The log says nothing of types, so all columns are text."""
+"""One table as columns: what ``Capture.table`` gives. The log has no types, so all columns are text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["read_table", "typed_part", "typed_schema"]
 
 
 def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
-    """Columns of :func:`read_table`: where the row stands, then ``before`` and ``after`` as structures of text columns.
+    """Columns of :func:`read_table`: where the row is, then ``before`` and ``after`` as structures of text columns.
 
     Raises CaptureError naming what there is for a table or column that is not there.
     """
