@@ -25,6 +25,7 @@ from tests.limits import run
 
 __all__ = [
     "EXPECTED",
+    "OF_THE_PROGRAM",
     "Face",
     "answers_of",
     "as_json",
@@ -117,7 +118,7 @@ def without(folder: Path, text: str) -> str:
     return text.replace(str(folder), "…").replace(str(DATA), "data")
 
 
-_OF_THE_PROGRAM: Final = 3
+OF_THE_PROGRAM: Final = 3
 """The exit code of an error that is not the user's."""
 
 
@@ -131,7 +132,7 @@ class Commands:
     def __call__(self, *arguments: str) -> tuple[int, str]:
         """The exit code of a command, and what it says. Raises AssertionError for an error of the program."""
         code, text = run([*arguments, *self._reader])
-        assert code != _OF_THE_PROGRAM, text
+        assert code != OF_THE_PROGRAM, text
         return code, without(self._folder, text)
 
     def json(self, *arguments: str) -> Any:

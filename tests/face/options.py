@@ -15,7 +15,7 @@ from openpyxl import Workbook
 
 import cdcwb_synth as synth
 from tests.face.cases import DATA
-from tests.face.face import TABLES, Face, digest_of, saved_rows, summed, without
+from tests.face.face import OF_THE_PROGRAM, TABLES, Face, digest_of, saved_rows, summed, without
 from tests.limits import run
 
 __all__ = ["LEFT_OUT", "USES", "Use", "changes_nothing", "documented", "use_of", "uses_of"]
@@ -92,9 +92,10 @@ def uses_of(uses: Sequence[Use], folder: Path) -> Face:
 
 
 def _read(path: str, options: Sequence[str], folder: Path, name: str) -> Any:
-    """The rows of the tables that ``save`` writes, or its refusal."""
+    """The rows of the tables that ``save`` writes, or its refusal. Raises AssertionError for an error of the program."""
     given = [argument for option in options for argument in ("-o", option)]
     code, text = run(["save", path, "--to", str(folder / name), *given])
+    assert code != OF_THE_PROGRAM, text
     if code:
         return summed(code, without(folder, text))
     tables = {table: saved_rows(folder / name / table, folder) for table in TABLES}
