@@ -16,17 +16,17 @@ import pyarrow.parquet as pq
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
+from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.changes import CHANGES, Read, collected, finished
-from cdcwb.formats.dissector import EVERYTHING, Assembling, Wanted
+from cdcwb.formats.clock import of_sequences
+from cdcwb.formats.dissector import EVERYTHING, Assembling, Joining, Wanted
 from cdcwb.formats.files import list_files
+from cdcwb.formats.findings import ELSEWHERE, PROBLEMS, across, find
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.old.assembler import Assembler
-from cdcwb.formats.old.clock import of_sequences
-from cdcwb.formats.old.findings import ELSEWHERE, PROBLEMS, across, find
-from cdcwb.formats.old.protocols import Halving, Joining, halved_of
-from cdcwb.formats.old.summaries import summarised
+from cdcwb.formats.halves import Halving, halved_of
 from cdcwb.formats.requests import problem_rows, select
 from cdcwb.formats.source import info_of, is_file, is_remote, url_of
+from cdcwb.formats.summaries import summarised
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 
@@ -163,15 +163,15 @@ class Small:
         return Assembler(form, self._planned.keys, sources)
 
     def ends(self) -> pa.Table:
-        """See :meth:`cdcwb.formats.old.assembler.Assembler.ends`."""
+        """See :meth:`cdcwb.formats.assembler.Assembler.ends`."""
         return self._assembler.ends()
 
     def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
-        """See :meth:`cdcwb.formats.old.assembler.Assembler.delivered`."""
+        """See :meth:`cdcwb.formats.assembler.Assembler.delivered`."""
         return self._assembler.delivered(wanted)
 
     def parts(self) -> pa.Table:
-        """See :meth:`cdcwb.formats.old.assembler.Assembler.parts`."""
+        """See :meth:`cdcwb.formats.assembler.Assembler.parts`."""
         return self._assembler.parts()
 
     def transactions(self) -> Batches:
@@ -215,7 +215,7 @@ class Small:
         return map(problem_rows, self._read(Wanted()))
 
     def sequences(self) -> pa.Table:
-        """The times in change sequences (:data:`cdcwb.formats.old.clock.SEQUENCES`)."""
+        """The times in change sequences (:data:`cdcwb.formats.clock.SEQUENCES`)."""
         columns = frozenset({"kind", "position", "transaction_id", "changed_at"})
         return of_sequences(self._read(Wanted(images=False, columns=columns)))
 

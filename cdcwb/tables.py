@@ -13,9 +13,9 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.continued import divide
-from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, Plan, RowFormat, TableRequest
-from cdcwb.formats.old.delivered import EndsOfOthers
-from cdcwb.formats.old.protocols import Halving, Joining
+from cdcwb.formats.delivered import EndsOfOthers
+from cdcwb.formats.dissector import OF_CHANGES, Assembling, Joining, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.halves import Halving
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import hold
@@ -121,7 +121,7 @@ class Live(Planned, _InSession):
     @property
     def delivers_changes(self) -> bool:
         """Whether changes and parts of transactions are assembled in the splits
-        (:mod:`cdcwb.formats.old.delivered`)."""
+        (:mod:`cdcwb.formats.delivered`)."""
         form = self.format
         if form.commits or isinstance(form, (Assembling, Joining)):
             return False
@@ -227,7 +227,7 @@ class Live(Planned, _InSession):
         return problems.unionByName(assemble_problems(self.events(images, "PERMISSIVE", columns), self.format))
 
     def _findings(self) -> DataFrame:
-        """What shows the problems (:mod:`cdcwb.formats.old.findings`), sent as batches."""
+        """What shows the problems (:mod:`cdcwb.formats.findings`), sent as batches."""
         from cdcwb.spark.assemble import findings_of
         from cdcwb.spark.exchange import groups_of
 

@@ -31,6 +31,7 @@ __all__ = [
     "Field",
     "Format",
     "Inspection",
+    "Joining",
     "Pairing",
     "Piece",
     "Plan",
@@ -471,6 +472,33 @@ class Assembling(Protocol):
 
     def incomplete(self, transactions: pa.RecordBatch) -> list[dict[str, Any]]:
         """The transactions without begin or end among these, as rows of :data:`cdcwb.model.PROBLEMS`."""
+        ...
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A format whose rows of one statement are consecutive, and are joined in its splits."""
+
+    def joins(self, plan: Any) -> bool:
+        """Whether the rows of each statement in this capture are close enough to be joined in splits."""
+        ...
+
+    def read_changes(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
+        ...
+
+    def read_checked(self, plan: Any, split: int, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """What one pass over a split shows: ``checked``, the events with problems, including those that need other
+        rows; and ``spellings``, the first event of each spelling of a table's key."""
+        ...
+
+    def read_checked_rows(self, read: Any, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The same of events in any order, which ``read`` reads, without the problems that need other rows."""
+        ...
+
+    def key_spellings(self, rows: pa.Table) -> pa.RecordBatch:
+        """The events with the problem of a key that is written in several ways, from the ``spellings`` of all
+        splits."""
         ...
 
 

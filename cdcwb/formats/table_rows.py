@@ -42,8 +42,8 @@ from cdcwb.formats.dissector import (
     problem_row,
 )  # fmt: skip
 from cdcwb.formats.files import list_files
+from cdcwb.formats.halves import Halved
 from cdcwb.formats.moments import Zone, moments, to_utc
-from cdcwb.formats.old.protocols import Halved
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.tabular.detected import conclusions, detected_rows
@@ -490,7 +490,7 @@ class TableRows(TabularFormat):
             yield [Piece((entry.path,), repr((entry, split.start, split.stop)))]
 
     def halved(self, plan: Plan, split: int) -> Halved:
-        """See :class:`cdcwb.formats.old.protocols.Halving`."""
+        """See :class:`cdcwb.formats.halves.Halving`."""
         return plan.splits[split].halved
 
     # --- events -------------------------------------------------------------------------------------------------------

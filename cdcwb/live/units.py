@@ -2,8 +2,8 @@
 transactions that both have.
 
 The tables of a unit are computed from its messages by the functions for small captures (:mod:`cdcwb.small`). The parts
-and ends of its transactions are stored with them (:data:`cdcwb.formats.old.summaries.PARTS`,
-:data:`cdcwb.formats.old.delivered.ENDS`), so that no message is decoded twice.
+and ends of its transactions are stored with them (:data:`cdcwb.formats.summaries.PARTS`,
+:data:`cdcwb.formats.delivered.ENDS`), so that no message is decoded twice.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import pyarrow.parquet as pq
 
 from cdcwb import model
 from cdcwb.formats.changes import ended, finished, with_columns
+from cdcwb.formats.clock import SEQUENCES, frozen_times, merged
+from cdcwb.formats.delivered import ENDS
 from cdcwb.formats.dissector import Format, Plan, Wanted
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.old.clock import SEQUENCES, frozen_times, merged
-from cdcwb.formats.old.delivered import ENDS
-from cdcwb.formats.old.summaries import PARTS, incomplete, summarised
 from cdcwb.formats.requests import select
 from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.summaries import PARTS, incomplete, summarised
 from cdcwb.model import Outcome
 from cdcwb.planned import Planned
 from cdcwb.small import Small, versions_from
@@ -299,7 +299,7 @@ _OF_ENDS: Final = ("commit_position", "committed_at", "outcome")
 
 def _without_end(changes: pa.RecordBatch) -> pa.RecordBatch:
     """Changes without the values from the ends of their transactions, as
-    :func:`cdcwb.formats.old.delivered.read_delivered` returns them."""
+    :func:`cdcwb.formats.delivered.read_delivered` returns them."""
     is_back = pc.fill_null(pc.equal(changes["outcome"], str(Outcome.ROLLED_BACK)), False)
     known = {
         "commit_position": pa.nulls(changes.num_rows, pa.string()),

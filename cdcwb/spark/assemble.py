@@ -15,14 +15,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
 from cdcwb.formats import get_format
+from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.changes import CHANGES, Read, collected
 from cdcwb.formats.dissector import OF_CHANGES, Assembling, Format, Pairing, Wanted
-from cdcwb.formats.old.assembler import Assembler
-from cdcwb.formats.old.findings import ELSEWHERE, OF_EVENTS, PROBLEMS, across, find, key_of
-from cdcwb.formats.old.halves import HALVES
-from cdcwb.formats.old.protocols import Halved, halved_of
-from cdcwb.formats.old.summaries import OF_PARTS
+from cdcwb.formats.findings import ELSEWHERE, OF_EVENTS, PROBLEMS, across, find, key_of
+from cdcwb.formats.halves import HALVES, Halved, halved_of
 from cdcwb.formats.requests import select
+from cdcwb.formats.summaries import OF_PARTS
 from cdcwb.model import Kind
 from cdcwb.spark import committed, exchange
 from cdcwb.spark.objects import repeated_records
@@ -75,7 +74,7 @@ def joined_transactions(sent: DataFrame, form: Format) -> DataFrame:
 
 
 def _assemble(events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, table: str) -> DataFrame:
-    """A table of the model, by :class:`cdcwb.formats.old.assembler.Assembler`. Events that belong together are in one
+    """A table of the model, by :class:`cdcwb.formats.assembler.Assembler`. Events that belong together are in one
     task, in capture order, in a temporary file of the task."""
     name, schema = form.name, model.TABLES[table]
     halved = Halved(consecutive=form.pairing is Pairing.TRANSACTION)
@@ -136,7 +135,7 @@ def _temporary_file(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
 
 def problems_of(findings: DataFrame, form: Format) -> DataFrame:
     """``problems`` of events, changes and transactions, from the ``findings`` of all splits
-    (:mod:`cdcwb.formats.old.findings`)."""
+    (:mod:`cdcwb.formats.findings`)."""
     name = form.name
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -158,7 +157,7 @@ def problems_of(findings: DataFrame, form: Format) -> DataFrame:
 
 
 def findings_of(events: DataFrame, form: Format, groups: int) -> DataFrame:
-    """The findings of events of any splits (:func:`cdcwb.formats.old.findings.find`), sent in so many groups."""
+    """The findings of events of any splits (:func:`cdcwb.formats.findings.find`), sent in so many groups."""
     headers = form.pairing in (Pairing.TRANSACTION, Pairing.OBJECT)
     columns = [*dict.fromkeys((*OF_EVENTS, *OF_PARTS, *(("headers", "key") if headers else ())))]
     schema, name = pa.schema(map(model.EVENTS.field, columns)), form.name

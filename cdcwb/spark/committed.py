@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
+from cdcwb.formats.delivered import EndsOfOthers, ends_elsewhere
 from cdcwb.formats.dissector import EVERYTHING
-from cdcwb.formats.old.delivered import EndsOfOthers, ends_elsewhere
-from cdcwb.formats.old.protocols import Halved
-from cdcwb.formats.old.summaries import OF_PARTS, PARTS, SUMMARIES, read_parts, summarised
+from cdcwb.formats.halves import Halved
+from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, read_parts, summarised
 from cdcwb.model import Outcome
 from cdcwb.spark.exchange import received, together, typed
 from cdcwb.spark.names import table_label
@@ -45,7 +45,7 @@ _TOO_MANY: Final = pa.RecordBatch.from_pylist([{"split": -1}], _WRITTEN)
 
 def collected_ends(sent: DataFrame, groups: int) -> EndsOfOthers | None:
     """What splits need to know of the ends of transactions in others, from the rows of
-    :func:`cdcwb.formats.old.delivered.read_ends_here`, which were sent as batches in so many groups; None if these
+    :func:`cdcwb.formats.delivered.read_ends_here`, which were sent as batches in so many groups; None if these
     are too many."""
     share = _ENDS_AT_MOST // groups
 
@@ -71,7 +71,7 @@ def collected_ends(sent: DataFrame, groups: int) -> EndsOfOthers | None:
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
-    """The changes of :mod:`cdcwb.formats.old.delivered` with outcome, commit position and commit time from the ``ends``
+    """The changes of :mod:`cdcwb.formats.delivered` with outcome, commit position and commit time from the ``ends``
     of their transactions. ``few``: the ends are broadcast to every task."""
     by_transaction = ends.groupBy(F.col("transaction_id").alias("_transaction")).agg(
         F.max("commit_position").alias("_commit_position"),
@@ -94,7 +94,7 @@ def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
 
 
 def parts(headers: DataFrame, halved: Halved) -> DataFrame:
-    """The parts of transactions from events, as rows of :data:`cdcwb.formats.old.summaries.PARTS` without the columns
+    """The parts of transactions from events, as rows of :data:`cdcwb.formats.summaries.PARTS` without the columns
     of changes. ``halved``: of events of any splits."""
     columns = [F.col(name) for name in OF_PARTS]
     if halved.consecutive:
@@ -109,7 +109,7 @@ def parts(headers: DataFrame, halved: Halved) -> DataFrame:
 
 
 def parts_of(changes: DataFrame) -> DataFrame:
-    """The columns ``changes`` and ``tables`` of :data:`cdcwb.formats.old.summaries.PARTS`, by transaction, from
+    """The columns ``changes`` and ``tables`` of :data:`cdcwb.formats.summaries.PARTS`, by transaction, from
     changes."""
     counts = (
         changes.filter(F.col("transaction_id").isNotNull() & F.col("operation").isNotNull())
@@ -123,7 +123,7 @@ def parts_of(changes: DataFrame) -> DataFrame:
 
 
 def summaries(parts: DataFrame, of_changes: DataFrame) -> DataFrame:
-    """The transactions as rows of :data:`cdcwb.formats.old.summaries.SUMMARIES`, from their ``parts`` and those of
+    """The transactions as rows of :data:`cdcwb.formats.summaries.SUMMARIES`, from their ``parts`` and those of
     changes (:func:`parts_of`)."""
     parts = parts.unionByName(of_changes, allowMissingColumns=True)
     grouped = parts.select(*PARTS.names).repartition("transaction_id")

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.formats.changes import finished
+from cdcwb.formats.findings import OF_EVENTS
 from cdcwb.formats.idm_event_log.changes import OBJECT, TYPES, first_rows, joined_rows, repeated_rows
-from cdcwb.formats.old.findings import OF_EVENTS
 from cdcwb.formats.requests import problem_rows
 from cdcwb.model import CHANGES, EVENTS, PROBLEMS, Kind
 from cdcwb.spark.exchange import typed

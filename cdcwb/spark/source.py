@@ -21,9 +21,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format, named_format
 from cdcwb.formats.changes import Named, finished
 from cdcwb.formats.containers.registry import without_login
-from cdcwb.formats.dissector import Assembling, Format, Plan, Portioning, RowFormat, TableRequest, Wanted
-from cdcwb.formats.files import list_files
-from cdcwb.formats.old.delivered import (
+from cdcwb.formats.delivered import (
     ENDS,
     NO_ENDS,
     EndsOfOthers,
@@ -33,11 +31,13 @@ from cdcwb.formats.old.delivered import (
     read_ends_here,
     read_with_ends,
 )
-from cdcwb.formats.old.findings import find, key_of
-from cdcwb.formats.old.protocols import Joining, halved_of
-from cdcwb.formats.old.summaries import PARTS, read_parts
+from cdcwb.formats.dissector import Assembling, Format, Joining, Plan, Portioning, RowFormat, TableRequest, Wanted
+from cdcwb.formats.files import list_files
+from cdcwb.formats.findings import find, key_of
+from cdcwb.formats.halves import halved_of
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.source import announced, known
+from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.spark.exchange import SENT, send
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare
@@ -73,9 +73,9 @@ has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``pac
 ``changes`` that begin in it, or its ``transactions`` (:class:`cdcwb.formats.dissector.Assembling`); the changes that it
 has ``delivered``, or with the ends of their transactions (``ended``), the halves of updates whose other half may be
 ``elsewhere``, the ``ends`` of transactions, all transactions with their ``ends_here``, or their ``counted`` numbers
-(:mod:`cdcwb.formats.old.delivered`); the changes that are ``joined`` from neighbouring rows
-(:class:`cdcwb.formats.old.protocols.Joining`); or its ``findings``, which are ``unassembled`` if its changes are not
-assembled in it (:mod:`cdcwb.formats.old.findings`). With ``groups`` the batches are sent as those of
+(:mod:`cdcwb.formats.delivered`); the changes that are ``joined`` from neighbouring rows
+(:class:`cdcwb.formats.dissector.Joining`); or its ``findings``, which are ``unassembled`` if its changes are not
+assembled in it (:mod:`cdcwb.formats.findings`). With ``groups`` the batches are sent as those of
 :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``ends_here`` always are. ``ends0``
 and so on have the ends in other splits (:func:`written_ends`). ``keys`` is the option of that name for changes, as
 JSON."""

@@ -92,7 +92,7 @@ def uses_of(uses: Sequence[Use], folder: Path) -> Face:
 
 
 def _read(path: str, options: Sequence[str], folder: Path, name: str) -> Any:
-    """The rows of the tables that ``save`` writes, or its refusal. Raises AssertionError for an error of the program."""
+    """The rows of the tables that ``save`` writes, or its refusal. Raises AssertionError for a program error."""
     given = [argument for option in options for argument in ("-o", option)]
     code, text = run(["save", path, "--to", str(folder / name), *given])
     assert code != OF_THE_PROGRAM, text

@@ -27,7 +27,7 @@ from cdcwb.formats.changes import (
     read_transactions,
 )
 from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.old.findings import key_of
+from cdcwb.formats.findings import key_of
 from cdcwb.formats.transactions import AFTER, BEFORE, CHANGE, COMMIT, OTHER, ROLLBACK, Ending, Run
 from cdcwb.spark.exchange import received, send
 from tests.event_reader import reader

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from cdcwb import model
 from cdcwb.formats.bitmask import disagreement
 from cdcwb.formats.changes import ONLY_ASSEMBLED, ended
-from cdcwb.formats.dissector import EVERYTHING
-from cdcwb.formats.groups import Groups
-from cdcwb.formats.old.delivered import (
+from cdcwb.formats.delivered import (
     ENDS,
     EndsOfOthers,
     ends_elsewhere,
@@ -29,9 +27,10 @@ from cdcwb.formats.old.delivered import (
     read_ends_here,
     read_with_ends,
 )
-from cdcwb.formats.old.halves import overlaps
-from cdcwb.formats.old.protocols import Halved
-from cdcwb.formats.old.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
+from cdcwb.formats.dissector import EVERYTHING
+from cdcwb.formats.groups import Groups
+from cdcwb.formats.halves import Halved, overlaps
+from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
 
 Row = dict[str, Any]

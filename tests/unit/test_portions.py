@@ -12,8 +12,8 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import StructType
 
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.dissector import Assembling
-from cdcwb.formats.old.protocols import Halving, Joining
+from cdcwb.formats.dissector import Assembling, Joining
+from cdcwb.formats.halves import Halving
 from cdcwb.spark import source
 from tests.local import plan_of
 from tests.made import generate

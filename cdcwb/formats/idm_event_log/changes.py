@@ -22,11 +22,11 @@ from cdcwb.formats.arrays import lookup
 from cdcwb.formats.changes import Named, Read
 from cdcwb.formats.changes import joined as together
 from cdcwb.formats.dissector import OF_CHANGES, Wanted
+from cdcwb.formats.halves import locations
 from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
 from cdcwb.formats.idm_event_log.keys import same_objects
 from cdcwb.formats.idm_event_log.plan import Plan
 from cdcwb.formats.idm_event_log.values import Bools, Ints
-from cdcwb.formats.old.headers import locations
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 

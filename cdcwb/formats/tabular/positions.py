@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.changes import joined
-from cdcwb.formats.old.halves import overlaps
-from cdcwb.formats.old.protocols import Halved
+from cdcwb.formats.halves import Halved, overlaps
 from cdcwb.formats.tabular.file import CSV, EXCEL, PARQUET, SQL
 from cdcwb.formats.tabular.splits import Scan, Stretch
 from cdcwb.model import Kind
@@ -32,7 +31,7 @@ def row_kinds() -> pa.Array:
 @dataclass(frozen=True, slots=True)
 class Split:
     """The records of a file that begin in ``[start, stop)``: bytes, or row groups of a Parquet file. ``ends``: the
-    least and greatest position of its rows; ``halved``: see :class:`cdcwb.formats.old.protocols.Halving`."""
+    least and greatest position of its rows; ``halved``: see :class:`cdcwb.formats.halves.Halving`."""
 
     file: int
     start: int

@@ -1,7 +1,7 @@
 """Problems of a capture in one pass over its splits. A split yields its problems, and few rows to be compared with
 those of other splits: parts of transactions, change sequences, spellings of keys, and halves of updates at positions
 that splits share. :func:`across` has the problems that only these rows together show. If changes are
-not assembled in splits, the problems of :meth:`cdcwb.formats.old.assembler.Assembler.problems` are to be added.
+not assembled in splits, the problems of :meth:`cdcwb.formats.assembler.Assembler.problems` are to be added.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb import model
+from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read
-from cdcwb.formats.dissector import Assembling, Format, Wanted
-from cdcwb.formats.old.assembler import Assembler
-from cdcwb.formats.old.clock import frozen_times, merged, of_sequences
-from cdcwb.formats.old.delivered import read_checked_pairs
-from cdcwb.formats.old.halves import elsewhere
-from cdcwb.formats.old.protocols import Halved, Halving, Joining, halved_of
-from cdcwb.formats.old.summaries import OF_PARTS, incomplete, read_parts, summarised
+from cdcwb.formats.clock import frozen_times, merged, of_sequences
+from cdcwb.formats.delivered import read_checked_pairs
+from cdcwb.formats.dissector import Assembling, Format, Joining, Wanted
+from cdcwb.formats.halves import Halved, Halving, elsewhere, halved_of
 from cdcwb.formats.requests import problem_rows, select, with_problems
+from cdcwb.formats.summaries import OF_PARTS, incomplete, read_parts, summarised
 
 __all__ = ["ELSEWHERE", "OF_EVENTS", "PROBLEMS", "across", "find", "key_of"]
 

@@ -1,6 +1,6 @@
 """Assembles changes and transactions from a complete set of events: those of a small capture, or of some transactions
 collected from many splits. The rules are those of readers for one split (:mod:`cdcwb.formats.changes`,
-:mod:`cdcwb.formats.trail`, :mod:`cdcwb.formats.old.delivered`, :mod:`cdcwb.formats.old.summaries`). The facts from the
+:mod:`cdcwb.formats.trail`, :mod:`cdcwb.formats.delivered`, :mod:`cdcwb.formats.summaries`). The facts from the
 end of a transaction are added here.
 """
 
@@ -19,12 +19,12 @@ from cdcwb.formats.changes import (
     read_changes,
     read_transactions,
 )
+from cdcwb.formats.delivered import ENDS, read_delivered, read_ends
 from cdcwb.formats.dissector import EVERYTHING, Assembling, Format, Wanted
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.old.delivered import ENDS, read_delivered, read_ends
-from cdcwb.formats.old.protocols import Halved, Halving
-from cdcwb.formats.old.summaries import PARTS, read_parts
+from cdcwb.formats.halves import Halved, Halving
 from cdcwb.formats.requests import problem_rows
+from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.formats.trail import SUMMARIES, read_trail_changes, read_trail_checked, read_trail_transactions
 from cdcwb.model import PROBLEMS, TRANSACTIONS
 
@@ -71,7 +71,7 @@ class Assembler:
         return self._of_each(read_delivered, wanted)
 
     def ends(self) -> pa.Table:
-        """The ends of transactions from records of committed work (:data:`cdcwb.formats.old.delivered.ENDS`)."""
+        """The ends of transactions from records of committed work (:data:`cdcwb.formats.delivered.ENDS`)."""
         return _table(self._of_each(read_ends, Wanted(images=False)), ENDS)
 
     def transactions(self) -> Batches:
@@ -98,7 +98,7 @@ class Assembler:
         yield pa.RecordBatch.from_pylist(of_transactions, PROBLEMS)
 
     def parts(self) -> pa.Table:
-        """The parts of transactions from records of committed work (:data:`cdcwb.formats.old.summaries.PARTS`)."""
+        """The parts of transactions from records of committed work (:data:`cdcwb.formats.summaries.PARTS`)."""
         return _table(self._of_each(read_parts, Wanted(images=False)), PARTS)
 
 

@@ -4,7 +4,7 @@ which they follow each other. The end of a transaction, and some of its events, 
 the ends that a split does not have are found before (:func:`read_ends_here`, :func:`ends_elsewhere`), if they are few
 enough for its task; otherwise a reader yields changes without them, which are joined later
 (:mod:`cdcwb.spark.committed`), like the rows of each transaction with the facts of its own records
-(:mod:`cdcwb.formats.old.summaries`). Halves at a position that several splits have are left too
+(:mod:`cdcwb.formats.summaries`). Halves at a position that several splits have are left too
 (:mod:`cdcwb.spark.assemble`).
 """
 
@@ -23,12 +23,11 @@ from cdcwb.formats.arrays import as_array
 from cdcwb.formats.changes import CHANGES, Became, Halves, Named, Read, assembled, ended, joined
 from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.groups import Groups
+from cdcwb.formats.halves import HALVES, WHOLE, Halved, elsewhere, partners
 from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.formats.old.halves import HALVES, elsewhere, partners
-from cdcwb.formats.old.protocols import WHOLE, Halved
-from cdcwb.formats.old.summaries import OF_ENDS, has_place, records_of
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.summaries import OF_ENDS, has_place, records_of
 from cdcwb.model import Kind
 
 __all__ = [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -11,18 +12,49 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
-from cdcwb.formats.old.protocols import Halved
+from cdcwb.formats.dissector import Format, Pairing
 from cdcwb.model import Kind
 
-__all__ = [
-    "HALVES",
-    "elsewhere",
-    "overlaps",
-    "partners",
-]
+__all__ = ["HALVES", "WHOLE", "Halved", "Halving", "elsewhere", "halved_of", "locations", "overlaps", "partners"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Halved:
+    """How the halves of updates in a split are paired. ``befores``: whether it has before halves. ``shared``: ranges of
+    positions, first and last, in order, that several splits of the same table in files of one folder have, so that the
+    halves of an update may be in two of them. ``consecutive``: an after half directly follows its before half, whatever
+    their positions are; and the header TransInd shows the first and last record of a transaction, as in GoldenGate's
+    trails."""
+
+    befores: bool = True
+    shared: tuple[tuple[str, str], ...] = ()
+    consecutive: bool = False
+
+
+@runtime_checkable
+class Halving(Protocol):
+    """A format whose halves of updates are paired by position, in its splits if these share no position
+    (:mod:`cdcwb.formats.delivered`)."""
+
+    def halved(self, plan: Any, split: int) -> Halved:
+        """The locations of the halves of a split."""
+        ...
+
+
+WHOLE: Final = Halved(befores=False)
+"""A split without halves of updates."""
+
+
+def halved_of(form: Format, plan: Any = None, split: int | None = None) -> Halved:
+    """How the halves of updates in a split are paired; ``split`` None: in events of which none is a before half, or
+    whose halves are paired elsewhere."""
+    if form.pairing is Pairing.TRANSACTION:
+        return Halved(befores=split is not None, consecutive=True)
+    return form.halved(plan, split) if isinstance(form, Halving) and split is not None else WHOLE
+
 
 HALVES: Final = (str(Kind.BEFORE), str(Kind.AFTER))
 """The kinds of events that are halves."""
@@ -107,3 +139,12 @@ def _tables(rows: pa.RecordBatch | pa.Table, at: Ints) -> Iterator[Ints]:
             numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), start=1)}
             found = np.array([*(numbers[text] for text in texts), 0])  # the last for null
             yield found[pc.fill_null(coded.indices, len(texts)).to_numpy(zero_copy_only=False)]
+
+
+def locations(events: pa.RecordBatch | pa.StructArray) -> Ints:
+    """A number for the location of each event."""
+    names = ("file_index", "offset")
+    fields = (events.field(name) if isinstance(events, pa.StructArray) else events[name] for name in names)
+    index, offset = (field.to_numpy().astype(np.int64) for field in fields)
+    found: Ints = (index << 44) + offset
+    return found
