@@ -322,12 +322,8 @@ def header_pairs(text: bytes, separator: bytes) -> tuple[list[tuple[str, str | N
             pairs.append([part])
         else:
             pairs[-1].append(part)  # a value with a comma in it
-    return [_pair(b",".join(some)) for some in pairs], rest
-
-
-def _pair(part: bytes) -> tuple[str, str | None]:
-    name, _, value = part.partition(b":")
-    return text_of(name), None if value == NULL else text_of(value)
+    named = (b",".join(some).partition(b":") for some in pairs)
+    return [(text_of(name), None if value == NULL else text_of(value)) for name, _, value in named], rest
 
 
 def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
@@ -345,7 +341,8 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
     first = place = text.find(brace)
     if place >= 0 and text[:1] in (b"{", b"[", b'"'):
         is_only = text.find(brace, place + 1) < 0
-        if not (is_only and text[-1:] == b"}" and _clear(separator)):
+        is_clear = bool(separator.strip(b",: "))  # it cannot be between the parts of a JSON document as tools print it
+        if not (is_only and text[-1:] == b"}" and is_clear):
             for _ in range(_ATTEMPTS):
                 if place < 0 or is_document(text[place + size :]):
                     break
@@ -370,11 +367,6 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
             return text[:at], rest
         at = text.find(separator, at + size)
     return None
-
-
-def _clear(separator: bytes) -> bool:
-    """Whether the separator cannot be between the parts of a JSON document as tools print it."""
-    return bool(separator.strip(b",: "))
 
 
 def _key(key: bytes, layout: Layout) -> bytes:
