@@ -13,24 +13,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.formats.containers import avro_walk as walks
 from cdcwb.formats.containers.avro_schema import TOP, Node, Schema
 from cdcwb.formats.containers.avro_values import finding_of, leaf_array, to_text
-from cdcwb.formats.containers.avro_walk import (
-    BLANK,
-    DEPTH,
-    END,
-    LONG,
-    LONGEST,
-    MEMBER,
-    MOST_BLANK,
-    MOST_NESTED,
-    NEGATIVE,
-    SHORT,
-    TRAILING,
-    Bytes,
-    unscaled,
-    walk,
-)  # fmt: skip
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
@@ -89,7 +74,7 @@ class Replay:
         self._path: list[str] = []
         self._text: str | None = None  # of the last leaf
         self._raw = b""  # and its bytes
-        self._blank, self._block = MOST_BLANK, 0
+        self._blank, self._block = walks.MOST_BLANK, 0
         if self.is_stopped:
             sentence = f"expected {plural(start, 'byte')} at the beginning, found {len(value)}"
             self._trouble(Problem.TRUNCATED, sentence, 0)
@@ -99,7 +84,7 @@ class Replay:
         events = np.empty((self._most, 6), dtype=np.int64)
         entry = 0 if node is None else int(schema.code[node.pc, 1])
         with interpreted() if shown and len(value) <= SMALL else contextlib.nullcontext():
-            faults, count = walk(schema, data, edges[:1], edges[1:], entry=entry, events=events)
+            faults, count = walks.walk(schema, data, edges[:1], edges[1:], entry=entry, events=events)
         self._fault = faults[0].tolist()
         self._events = events[:count]
         self._rows = iter(self._events.tolist())
@@ -114,7 +99,7 @@ class Replay:
         elif not self.troubles and not shown:
             self._trouble(Problem.VALUE, f"expected valid values, found an error after {self._most} of them", self.at)
 
-    def _texts_of(self, data: Bytes) -> Iterator[str | None]:
+    def _texts_of(self, data: walks.Bytes) -> Iterator[str | None]:
         """The text of each event's leaf, made column by column."""
         texts: list[str | None] = [None] * len(self._events)
         for instruction in np.unique(self._events[:, 0]).tolist():
@@ -126,7 +111,7 @@ class Replay:
             spans[:-1] = self._events[rows, 2:4]
             numbers = np.ascontiguousarray(self._events[rows, 4])
             if node.logical == "decimal":
-                numbers = np.array([unscaled.plain(data, *span) for span in spans[:-1].tolist()])
+                numbers = np.array([walks.unscaled.plain(data, *span) for span in spans[:-1].tolist()])
             found, wrong = leaf_array(node, data, numbers, spans, None)
             valid = np.arange(len(rows)) if wrong is None else np.flatnonzero(~wrong)
             for row, text in zip(rows[valid].tolist(), to_text(found.take(valid)).to_pylist(), strict=True):
@@ -144,23 +129,23 @@ class Replay:
             what = f"the length of {node}"
         elif node is not None and node.kind in ("enum", "union"):
             what = f"the number of a symbol of {node}" if node.kind == "enum" else "the number of a union's member"
-        if fault == TRAILING:
+        if fault == walks.TRAILING:
             expected, found = "the end of the value", plural(number, "more byte")
-        elif fault == DEPTH:
-            expected, found = f"at most {MOST_NESTED} levels of values", "more"
-        elif fault == BLANK:
-            expected, found, at = f"at most {MOST_BLANK} items of no bytes", "more", self._block
-        elif fault == SHORT:
+        elif fault == walks.DEPTH:
+            expected, found = f"at most {walks.MOST_NESTED} levels of values", "more"
+        elif fault == walks.BLANK:
+            expected, found, at = f"at most {walks.MOST_BLANK} items of no bytes", "more", self._block
+        elif fault == walks.SHORT:
             code, expected, found = Problem.TRUNCATED, f"{plural(number, 'byte')} of {node}", f"{left}"
-        elif fault == NEGATIVE:
+        elif fault == walks.NEGATIVE:
             expected, found = what, f"{number}"
-        elif fault == MEMBER:
+        elif fault == walks.MEMBER:
             members = plural(len(node.inner) if node else 0, "type")
             expected, found = f"the number of one of {members}, from 0 on", f"{number}"
-        elif fault == END:
+        elif fault == walks.END:
             code, expected, found = Problem.TRUNCATED, what, "the end of the value"
         else:
-            limit = f"{LONGEST} bytes" if fault == LONG else "64 bits"
+            limit = f"{walks.LONGEST} bytes" if fault == walks.LONG else "64 bits"
             expected, found = what, f"a number of more than {limit}"
         if len(self._events) == self._most:
             del self._path[1:]  # it is somewhere after them

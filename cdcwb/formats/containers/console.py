@@ -23,13 +23,7 @@ import msgspec
 import numpy as np
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.containers.envelopes import (
-    DECODERS,
-    begins_message,
-    is_binary,
-    printed_record,
-    unwrap,
-)
+from cdcwb.formats.containers import envelopes
 from cdcwb.formats.containers.messages import (
     FILLER,
     LONGEST,
@@ -166,7 +160,7 @@ class Layout:
         return cls(
             tuple(filter(None, settings.get("fields", "").split(","))),
             unescaped("separator", settings.get("separator", r"\t")),
-            settings["encoding"] if settings.get("encoding") in DECODERS else "text",
+            settings["encoding"] if settings.get("encoding") in envelopes.DECODERS else "text",
             settings.get("records") == "true",
             tuple(bytes.fromhex(mark) for mark in settings.get("marks", "").split(",") if mark),
         )
@@ -195,7 +189,7 @@ def parse(text: bytes, layout: Layout) -> Parsed:
     if not bare:
         return Parsed(FILLER, None, reason="a blank line")
     if layout.records:
-        found = unwrap(bare, layout.encoding) if bare[:1] == b"{" else printed_record(bare)
+        found = envelopes.unwrap(bare, layout.encoding) if bare[:1] == b"{" else envelopes.printed_record(bare)
         if found is not None:
             return found
     elif layout.fields:
@@ -208,7 +202,7 @@ def parse(text: bytes, layout: Layout) -> Parsed:
         return Parsed(FILLER, None, reason="a note between messages")
     if is_note(bare):
         return Parsed(NOTE, None, reason=f"a message was expected, found the text {shown(bare)}")
-    if layout.records or layout.fields or (layout.marks and bare != NULL and not is_binary(text)):
+    if layout.records or layout.fields or (layout.marks and bare != NULL and not envelopes.is_binary(text)):
         return Parsed(MALFORMED, None, reason=f"{_expected(layout)} was expected, found {shown(text)}")
     return value_of(text, layout, None, {})
 
@@ -231,7 +225,7 @@ def value_of(text: bytes, layout: Layout, key: bytes | None, facts: dict[str, st
         return Parsed(MESSAGE, None, key, facts)
     if layout.encoding == "text" or layout.marks:
         return Parsed(MESSAGE, text if layout.marks or text[:1] == b"{" else text.lstrip(), key, facts)
-    value = DECODERS[layout.encoding](text)
+    value = envelopes.DECODERS[layout.encoding](text)
     if value is None and text.lstrip()[:1] == b"{":
         value = text.lstrip()
     if value is None:
@@ -328,12 +322,8 @@ def header_pairs(text: bytes, separator: bytes) -> tuple[list[tuple[str, str | N
             pairs.append([part])
         else:
             pairs[-1].append(part)  # a value with a comma in it
-    return [_pair(b",".join(some)) for some in pairs], rest
-
-
-def _pair(part: bytes) -> tuple[str, str | None]:
-    name, _, value = part.partition(b":")
-    return text_of(name), None if value == NULL else text_of(value)
+    named = (b",".join(some).partition(b":") for some in pairs)
+    return [(text_of(name), None if value == NULL else text_of(value)) for name, _, value in named], rest
 
 
 def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
@@ -351,7 +341,8 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
     first = place = text.find(brace)
     if place >= 0 and text[:1] in (b"{", b"[", b'"'):
         is_only = text.find(brace, place + 1) < 0
-        if not (is_only and text[-1:] == b"}" and _clear(separator)):
+        is_clear = bool(separator.strip(b",: "))  # it cannot be between the parts of a JSON document as tools print it
+        if not (is_only and text[-1:] == b"}" and is_clear):
             for _ in range(_ATTEMPTS):
                 if place < 0 or is_document(text[place + size :]):
                     break
@@ -371,23 +362,18 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
         if at < 0:
             break
         rest = text[at + size :]
-        value = rest if layout.encoding == "text" else DECODERS[layout.encoding](rest)
-        if value is not None and is_binary(value):
+        value = rest if layout.encoding == "text" else envelopes.DECODERS[layout.encoding](rest)
+        if value is not None and envelopes.is_binary(value):
             return text[:at], rest
         at = text.find(separator, at + size)
     return None
 
 
-def _clear(separator: bytes) -> bool:
-    """Whether the separator cannot be between the parts of a JSON document as tools print it."""
-    return bool(separator.strip(b",: "))
-
-
 def _key(key: bytes, layout: Layout) -> bytes:
     """A key, decoded if it is encoded as values are and comes out as a message of its own would."""
     if layout.encoding != "text" and not layout.marks and key[:1] != b"{":
-        value = DECODERS[layout.encoding](key)
-        if value is not None and begins_message(value):
+        value = envelopes.DECODERS[layout.encoding](key)
+        if value is not None and envelopes.begins_message(value):
             return value
     return key
 

@@ -12,34 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.containers import console, envelopes
 from cdcwb.formats.containers.avro_file import MAGIC, AvroFile, topic_columns
 from cdcwb.formats.containers.avro_json import AVRO_JSON, is_avro_json
-from cdcwb.formats.containers.console import (
-    BOM,
-    NO_HEADERS,
-    NULL,
-    TAIL,
-    TOKENS,
-    Layout,
-    escaped,
-    header_pairs,
-    is_document,
-    newlines,
-    parse,
-    read_lines,
-    remark,
-)
+from cdcwb.formats.containers.console import NULL, TOKENS, Layout, escaped, is_document, remark
 from cdcwb.formats.containers.documents import documents_in
-from cdcwb.formats.containers.envelopes import (
-    BINARY,
-    DECODERS,
-    PRINTED,
-    begins_message,
-    is_binary,
-    is_record,
-    payload_of,
-    printed_record,
-)
+from cdcwb.formats.containers.envelopes import BINARY, DECODERS, begins_message, is_binary, is_record
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
 from cdcwb.formats.containers.message_files import Container, Options, chunks
 from cdcwb.formats.containers.messages import LONGEST, MESSAGE, batches_of
@@ -148,7 +126,7 @@ def _avro(source: Source, split_size: int, is_whole: bool) -> Container:
 
 def _delimiter(head: bytes) -> str | None:
     """The delimiter of a text whose header line names Kafka's columns: ``value`` and others."""
-    line = head.removeprefix(BOM).split(b"\n", 1)[0].rstrip(b"\r")
+    line = head.removeprefix(console.BOM).split(b"\n", 1)[0].rstrip(b"\r")
     found = _CSV.match(line) if len(line) < 1000 else None
     if found is None:
         return None
@@ -225,7 +203,7 @@ def _binary(source: Source, head: bytes) -> Container:
     """A file that begins with a binary message: either it is one, or several are printed one a line."""
     start = BINARY if head.startswith(BINARY) else head[:_ID]
     sample = source.read(0, 8 * _SAMPLE)
-    behind = newlines(sample, (start[:3],))
+    behind = console.newlines(sample, (start[:3],))
     behind = behind[behind + _ID <= len(sample)]
     starts = Counter(sample[at : at + _ID].tobytes() for at in behind.tolist())
     ends = source.length > 0 and int(source.read(source.length - 1, source.length)[0]) == ord("\n")
@@ -244,7 +222,7 @@ def _one(source: Source, head: bytes) -> Container | None:
     """A file that is one JSON document without an end; notes may precede it."""
     if source.length > LONGEST:
         return None
-    front, brace, _ = head.removeprefix(BOM).partition(b"{")
+    front, brace, _ = head.removeprefix(console.BOM).partition(b"{")
     lines = [line for line in map(bytes.strip, front.split(b"\n")) if line]
     if not brace or not all(map(remark, lines)):
         return None
@@ -312,13 +290,13 @@ def _margin(source: Source) -> bytes:
 def _front(source: Source, begin: int) -> bytes:
     """What precedes a document on its line, or follows the one before it there."""
     text = source.read(max(begin - 4096, 0), begin).tobytes()
-    return text[max(text.rfind(b"\n"), text.rfind(b"}")) + 1 :].removeprefix(BOM)
+    return text[max(text.rfind(b"\n"), text.rfind(b"}")) + 1 :].removeprefix(console.BOM)
 
 
 def _blank(source: Source, start: int, stop: int) -> bool:
     """Whether nothing but white space (and a byte order mark) is in a range."""
     there = source.read(start, min(stop, start + _HEAD))
-    blank = np.isin(there, list(b" \t\r\n" + (BOM if start == 0 else b"")))
+    blank = np.isin(there, list(b" \t\r\n" + (console.BOM if start == 0 else b"")))
     return bool(blank.all()) and stop - start <= _HEAD
 
 
@@ -394,10 +372,12 @@ def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
     share = source.length // _SHARE_OF_FILE
     for start in sorted({0, source.length // 2, max(source.length - _SAMPLE, 0)}):
         window = min(max(share, _LEAST_SAMPLE if start else _HEAD), _SAMPLE)
-        for chunk in read_lines(source, start, min(start + _SAMPLE, source.length), Layout(marks=marks), window):
+        for chunk in console.read_lines(
+            source, start, min(start + _SAMPLE, source.length), Layout(marks=marks), window
+        ):
             for begin, end, _ in chunk.segments[:_LINES]:
                 text = chunk.buffer[begin - chunk.base : end - chunk.base].tobytes()
-                texts.append(text.removesuffix(b"\n").removesuffix(b"\r").removeprefix(BOM))
+                texts.append(text.removesuffix(b"\n").removesuffix(b"\r").removeprefix(console.BOM))
             break
         if source.length <= _SAMPLE:
             break
@@ -433,7 +413,7 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
         layout = _given(Layout(records=True), options)
         evidence = f"{printed:,} of {len(texts):,} lines are records of a topic, as Java, Python or kcat prints them"
     elif 2 * len(records) > len(texts):
-        encoding, why = _encoding([payload for text in records if (payload := payload_of(text)) is not None])
+        encoding, why = _encoding([payload for text in records if (payload := envelopes.payload_of(text)) is not None])
         layout = _given(Layout(records=True, encoding=encoding), options)
         evidence = f"{len(records):,} of {len(texts):,} lines are JSON objects with a message in them{why}"
     else:
@@ -444,7 +424,7 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
 
 
 def _is_printed(text: bytes) -> bool:
-    return any(mark in text for mark in PRINTED) and printed_record(text) is not None
+    return any(mark in text for mark in envelopes.PRINTED) and envelopes.printed_record(text) is not None
 
 
 def _given(layout: Layout, options: Options) -> Layout:
@@ -454,7 +434,7 @@ def _given(layout: Layout, options: Options) -> Layout:
 
 
 def _is_whole(text: bytes, layout: Layout) -> bool:
-    found = parse(text, layout)
+    found = console.parse(text, layout)
     if found.state != MESSAGE:
         return False
     if found.value is None:
@@ -536,7 +516,7 @@ def _values(
     if separator is not None and 2 * sum(bool(lead) for lead in leads) > len(leads):
         before = _before([lead[: -len(separator)] for lead in leads if lead.endswith(separator)], separator)
     encoding, why = _encoding(values)
-    fields = (*tokens, *before, *((TAIL,) if tail else ()))
+    fields = (*tokens, *before, *((console.TAIL,) if tail else ()))
     layout = Layout(fields, separator or b"\t", encoding)
     evidence = f"{len(rests):,} of {len(texts):,} lines hold "
     evidence += (
@@ -606,12 +586,12 @@ def _before(leads: Sequence[bytes], separator: bytes) -> tuple[str, ...]:
     """Whether these are headers, a key, or both."""
     if all(map(is_document, leads)):
         return ("key",)
-    found = [header_pairs(lead + separator, separator) for lead in leads]
+    found = [console.header_pairs(lead + separator, separator) for lead in leads]
     if leads and all(pairs is not None for pairs, _ in found):
         if all(rest for _, rest in found):
             return ("headers", "key")
         alone = [lead for lead, (_, rest) in zip(leads, found, strict=True) if not rest]
-        if len(alone) == len(leads) and any(lead == NO_HEADERS or lead.count(b":") > 1 for lead in leads):
+        if len(alone) == len(leads) and any(lead == console.NO_HEADERS or lead.count(b":") > 1 for lead in leads):
             return ("headers",)
     return ("key",)
 

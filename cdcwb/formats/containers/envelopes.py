@@ -279,26 +279,21 @@ def _time(text: str) -> str:
 
 
 def _pairs(found: Any, odd: bool) -> list[tuple[str, str | None]]:
-    """Names and values of headers: a list of both in turn (kcat), a list of objects, or an object."""
+    """Names and values of headers: a list of both in turn (kcat), a list of objects (``{"key": name, "value": value}``,
+    or ``{name: [bytes as numbers]}`` as AWS Lambda has it), or an object."""
     pairs: list[tuple[Any, Any]]
     if isinstance(found, dict):
-        pairs = [(name, item) for name, items in found.items() for item in _listed(items)]
+        pairs = [
+            (name, one) for name, items in found.items() for one in (items if isinstance(items, list) else [items])
+        ]
     elif not isinstance(found, list):
         pairs = [("", found)]
     elif all(isinstance(item, dict) for item in found):
-        pairs = [pair for item in found for pair in _named(item)]
+        named = ([(one.get("key"), one.get("value"))] if "key" in one else one.items() for one in found)
+        pairs = [pair for some in named for pair in some]
     else:
         pairs = list(zip_longest(found[::2], found[1::2]))
     return [(_scalar(name, odd) or "", _scalar(item, odd)) for name, item in pairs]
-
-
-def _named(item: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """``{"key": name, "value": value}``, or ``{name: [bytes as numbers]}`` as AWS Lambda has it."""
-    return [(item.get("key"), item.get("value"))] if "key" in item else list(item.items())
-
-
-def _listed(items: Any) -> list[Any]:
-    return items if isinstance(items, list) else [items]
 
 
 def _scalar(item: Any, odd: bool) -> str | None:

@@ -101,7 +101,7 @@ def from_arrow(batches: Batches) -> Messages:
         facts["timestamp"] = _times(_column(table, columns["timestamp"]))
     if "timestampType" in columns:
         coded = _texts(_column(table, columns["timestampType"])).dictionary_encode()
-        names = pa.array([_time_type(kind) for kind in coded.dictionary.to_pylist()], pa.string())
+        names = pa.array([TIME_TYPES.get(kind.lower(), kind) for kind in coded.dictionary.to_pylist()], pa.string())
         facts["timestamp_type"] = names.take(coded.indices)
     if "headers" in columns:
         headers = fact_columns([_headers(items) for items in _column(table, columns["headers"]).to_pylist()])
@@ -191,26 +191,22 @@ def _times(array: pa.Array) -> pa.StringArray:
     return _packed(texts)
 
 
-def _time_type(text: str | None) -> str | None:
-    return None if text is None else TIME_TYPES.get(text.lower(), text)
-
-
 def _headers(items: Any) -> dict[str, str | None]:
     """Headers of a row: a list of structs of key and value, of pairs, or a dictionary."""
     if not items:
         return {}
-    if isinstance(items, dict):
-        return header_facts([(str(name), _text(value)) for name, value in items.items()])
-    if not isinstance(items, list):
-        return header_facts([("", _text(items))])
-    return header_facts([_pair(item) for item in items])
+    pairs = (
+        items.items() if isinstance(items, dict) else map(_pair, items) if isinstance(items, list) else [("", items)]
+    )
+    return header_facts([(_text(name) or "", _text(value)) for name, value in pairs])
 
 
-def _pair(item: Any) -> tuple[str, str | None]:
-    parts = list(item.values()) if isinstance(item, dict) else list(item) if isinstance(item, list | tuple) else [item]
-    if isinstance(item, dict) and {"key", "value"} <= item.keys():
-        parts = [item["key"], item["value"]]
-    return _text(parts[0] if parts else None) or "", _text(parts[1]) if len(parts) > 1 else None
+def _pair(item: Any) -> tuple[Any, Any]:
+    if isinstance(item, dict):
+        parts = [item["key"], item["value"]] if {"key", "value"} <= item.keys() else [*item.values()]
+    else:
+        parts = list(item) if isinstance(item, list | tuple) else [item]
+    return (*parts, None, None)[:2]
 
 
 def _text(item: Any) -> str | None:

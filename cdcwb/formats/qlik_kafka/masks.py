@@ -16,7 +16,6 @@ from cdcwb.formats.bitmask import Votes
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.qlik_kafka.decode import Bools, Decoded
 from cdcwb.formats.qlik_kafka.layout import LOBS, MASKS, Form
-from cdcwb.formats.qlik_kafka.versions import Version
 from cdcwb.model import Operation, Problem
 
 __all__ = ["Cells", "Masks", "mask_order_row", "votes_of"]
@@ -137,7 +136,10 @@ class Masks:
     def compared(self, data: Cells, before: Cells, rows: Bools) -> tuple[Ints, Ints, Bools]:
         """The columns that both images of some rows have: row, bit, and whether the values differ. Large objects, which
         are in no mask, are not among them."""
-        lobs = [kind in LOBS for version in self.versions.values() for kind in _by_bit(version)]
+        lobs: list[bool] = []
+        for version in self.versions.values():
+            large = {column.ordinal for column in version.columns if column.type in LOBS}
+            lobs += [bit + 1 in large for bit in range(len(version.bits))]
         one, other = (cells.take((cells.bit >= 0) & rows[cells.row]) for cells in (data, before))
         if any(lobs):
             is_lob = np.array(lobs, dtype=np.bool_)
@@ -168,14 +170,6 @@ class Masks:
             self.report(number, Problem.MASK_IMAGES, bitmask.disagreement(by_mask, by_images) + unknown)
 
 
-def _by_bit(version: Version) -> list[str | None]:
-    """The type of each bit's column."""
-    types: list[str | None] = [None] * len(version.bits)
-    for column in version.columns:
-        types[column.ordinal - 1] = column.type
-    return types
-
-
 # --- byte order -------------------------------------------------------------------------------------------------------
 
 
@@ -196,13 +190,12 @@ def votes_of(decoded: Decoded, is_printed_avro: bool) -> tuple[Votes, Votes]:
         if not len(some) or group.version is None:
             continue
         width = len(group.version.bits)
-        for part in (some[both[some]], some[~both[some]]):
-            here = np.isin(row, part)
-            expected = np.zeros((len(part), width), dtype=np.bool_)
-            expected[np.searchsorted(part, row[here]), bit[here]] = True
-            masked, changed = (one.take(pa.array(part)) for one in reversed(masks.masks))
-            columns = columns + bitmask.vote(masked, width)
-            changes = changes + bitmask.vote(changed, width, expected=expected, compared=both[part])
+        here = np.isin(row, some)
+        expected = np.zeros((len(some), width), dtype=np.bool_)
+        expected[np.searchsorted(some, row[here]), bit[here]] = True
+        changed, masked = (one.take(pa.array(some)) for one in masks.masks)
+        columns = columns + bitmask.vote(masked, width)
+        changes = changes + bitmask.vote(changed, width, expected=expected, compared=both[some])
     return columns, changes
 
 

@@ -20,20 +20,9 @@ from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import as_text, parse_json
+from cdcwb.formats.qlik_kafka import layout
 from cdcwb.formats.qlik_kafka.decode import Decoded, decode
-from cdcwb.formats.qlik_kafka.layout import (
-    COLUMN_FACTS,
-    ENVELOPE,
-    ENVELOPE_SCHEMA,
-    FRAME,
-    IMAGES,
-    MAGIC,
-    MASKS,
-    METADATA,
-    Form,
-    header,
-    row_meaning,
-)
+from cdcwb.formats.qlik_kafka.layout import IMAGES, MAGIC, MASKS, Form
 from cdcwb.formats.qlik_kafka.masks import Masks
 from cdcwb.formats.qlik_kafka.versions import Settings, Versions
 from cdcwb.model import Kind, Problem
@@ -123,7 +112,7 @@ class _Meanings:
 
     def enveloped(self, value: bytes, settings: Settings, versions: Versions) -> Field:
         """The tree of a value in Qlik's Avro envelope."""
-        tree = anatomy(parse_schema(ENVELOPE_SCHEMA), value)
+        tree = anatomy(parse_schema(layout.ENVELOPE_SCHEMA), value)
         parts = {field.name: field for field in tree.children}
         children = list(self._fields(map(_malformed, tree.children), "envelope"))
         if tree.problem is None and "message" in parts and parts["message"].children:
@@ -139,13 +128,15 @@ class _Meanings:
 
     def framed(self, value: bytes, versions: Versions) -> Field:
         """The tree of a value with the Confluent framing: a zero byte, the schema's id, the record."""
-        number = int.from_bytes(value[1:FRAME], "big")
+        number = int.from_bytes(value[1 : layout.FRAME], "big")
         version = versions.by_registry_id.get(number)
-        tree = self.record(value, FRAME, None if version is None else version.text, "Avro in Confluent's framing")
+        tree = self.record(
+            value, layout.FRAME, None if version is None else version.text, "Avro in Confluent's framing"
+        )
         ((problem, meaning),) = self.problems.get("schema id", [(None, "big-endian: the schema's id in the registry")])
         frame = (
             Field("magic byte", 0, 1, value[:1], "0", "first byte of Confluent's framing"),
-            Field("schema id", 1, 4, value[1:FRAME], str(number), meaning, (), problem),
+            Field("schema id", 1, 4, value[1 : layout.FRAME], str(number), meaning, (), problem),
         )
         return replace(tree, children=(*frame, *tree.children))
 
@@ -168,7 +159,7 @@ class _Meanings:
     def _meaning(self, form: str) -> str:
         if self.name == "MD":
             return f"a metadata message, one version of a table's structure, as {form}"
-        said = f": {header('operation', self.operation)}" if self.operation else ""
+        said = f": {layout.header('operation', self.operation)}" if self.operation else ""
         return f"a data message as {form}{said}"
 
     # --- fields
@@ -258,9 +249,9 @@ class _Meanings:
             case "envelope":
                 return self._around(field)
             case "body" | "metadata" if section == "metadata" or self.name == "MD":
-                return _INSIDE.get(name), METADATA.get(name, "")
+                return _INSIDE.get(name), layout.METADATA.get(name, "")
             case "body" if name in IMAGES:
-                return "image", row_meaning(self.operation, name, _is_null(field))
+                return "image", layout.row_meaning(self.operation, name, _is_null(field))
             case "body" if name == "headers":
                 return "headers", "header fields of the change"
             case "image":
@@ -272,18 +263,18 @@ class _Meanings:
                 kind = f", {visible(facts['type'], 30)}" if facts.get("type") else ""
                 return "column", f"column {visible(facts.get('ordinal'), 10)}{kind}"
             case "column":
-                return None, COLUMN_FACTS.get(name, "")
-        return None, header(name, field.value)
+                return None, layout.COLUMN_FACTS.get(name, "")
+        return None, layout.header(name, field.value)
 
     def _around(self, field: Field) -> tuple[str | None, str]:
         name = field.name
         if self.is_json and field.children and name == "message":
-            return "body", ENVELOPE[name]
+            return "body", layout.ENVELOPE[name]
         if self.is_json and field.children and name == "payload":
             return self._outer(field), "the message that follows the schema of Kafka Connect"
         if name == "messageSchemaId" and not field.value:
             return None, "no metadata message describes this message"
-        return None, ENVELOPE.get(name, "an unknown field")
+        return None, layout.ENVELOPE.get(name, "an unknown field")
 
     def _column(self, name: str, is_null: bool) -> str:
         """The meaning of a column of an image, with what the masks say about it."""
