@@ -34,17 +34,33 @@ _FAR: Final = 1 << 12  # bytes of notes between records
 
 _HEAD: Final = re.compile(rb"<(operation|dbupdate|transaction)(?=\s)([^<>]*+)>")
 # `|(?!)` in a possessive group: see tests/possessive.py
-_MARK: Final = re.compile(
-    rb"<(?:!\[CDATA\[(?:[^]<]++|(?!\]\]>)\]|(?!<!\[CDATA\[)<"
-    rb"|<!\[CDATA\[(?:[^]<]++|(?!\]\]\]?\]?>)\]|(?!<!\[CDATA\[)<|(?!))*+\]\]\]\]><!\[CDATA\[>|(?!))*+\]\]>"
-    rb"|!--(?:[^-<]++|(?!-->)-|(?!<!--)<|(?!))*+-->"
-    rb"|(?P<open>!\[CDATA\[|!--)"
-    rb"|(?P<begin>operation|dbupdate|transaction)(?=[\s/>])"
-    rb"(?P<tag>(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+>)?"
-    rb"|/(?P<end>operation|dbupdate|transaction)(?:\s*+(?P<closed>>))?)"
+_INNER: Final = rb"<!\[CDATA\[(?:[^]<]++|(?!\]\]\]?\]?>)\]|(?!<!\[CDATA\[)<|(?!))*+"  # a section in a section, escaped
+_SECTION: Final = rb"!\[CDATA\[(?:[^]<]++|(?!\]\]>)\]|(?!<!\[CDATA\[)<|" + _INNER + rb"\]\]\]\]><!\[CDATA\[>|(?!))*+"
+_COMMENT: Final = rb"!--(?:[^-<]++|(?!-->)-|(?!<!--)<|(?!))*+"
+_FRAME: Final = rb"operation|dbupdate|transaction"
+_ATTRIBUTES: Final = rb"(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+"
+_FIRST: Final = rb"<(?=!|/?(?:operation|dbupdate|transaction))(?:"  # decides most tags at once
+_COMPLETE: Final = b"|".join(
+    (
+        _SECTION + rb"\]\]>",
+        _COMMENT + rb"-->",
+        rb"(?P<begin>%s)(?=[\s/>])(?P<attributes>%s)>" % (_FRAME, _ATTRIBUTES),
+        rb"/(?P<end>%s)\s*+>" % _FRAME,
+    )
 )
-"""Complete sections and comments (the inner begin of a section is escaped in them), incomplete ones (``open``), and the
-tags of records and transactions."""
+_CUT: Final = b"|".join(
+    (
+        _SECTION + rb"(?:" + _INNER + rb"[]><![CDAT]{0,16})?",
+        _COMMENT,
+        rb"(?:%s)(?=[\s/>])%s(?:\"[^\"<]*+|'[^'<]*+)?" % (_FRAME, _ATTRIBUTES),
+        rb"/(?:%s)\s*+" % _FRAME,
+    )
+)
+_BARE: Final = rb"(?P<bare>%s)(?=[\s/>]))" % _FRAME
+_MARK: Final = re.compile(_FIRST + _COMPLETE + rb"|" + _BARE)
+"""Sections, comments, and the tags of records and transactions; ``bare``: a tag without an end."""
+_MARK_OR_CUT: Final = re.compile(_FIRST + _COMPLETE + rb"|(?P<cut>(?:" + _CUT + rb")\Z)|" + _BARE)
+"""The same, and one that is incomplete at the end of the text (``cut``)."""
 _ASIDE: Final = re.compile(
     rb"(?:\s++|<\?[^<>]*+>|<!--(?:[^-]++|-(?!-)|(?!))*+-->"
     rb"|</?(?!(?:col|cols|column|columns|before|after|token|tokens|Name|Value|operation|dbupdate|transaction)[\s/>])"
@@ -190,7 +206,6 @@ class _Reader:
         self.source, self.size, self.declared = source, source.length, encoding
         self.mark = 0  # the end of the pieces so far
         self.text, self.first = b"", 0  # the bytes of the file from ``first`` on
-        self.closings: dict[bytes, int] = {}  # where the next end of a section or of a comment is
         self.record: tuple[bytes, int] | None = None  # the name and the begin of an open element
         self.transaction: _Open | None = None
         self.before: tuple[int, str | None] | None = None  # transaction and table of a before image that precedes
@@ -199,8 +214,8 @@ class _Reader:
     def batches(self) -> Iterator[list[Piece]]:
         for found in self._marks():
             start, stop = self.first + found.start(), self.first + found.end()
-            if found["begin"]:
-                self._begins(found["begin"], start, stop, found["tag"])
+            if name := found["begin"] or found["bare"]:
+                self._begins(name, start, stop, is_empty=(found["attributes"] or b"").endswith(b"/"))
             elif found["end"] == b"transaction":
                 self._cut(start)
                 self._transaction_ends(start, stop)
@@ -226,16 +241,21 @@ class _Reader:
         the one that it was found in."""
         at = 0
         while self._read_on(at):
-            is_all = self.first + len(self.text) == self.size
-            for found in _MARK.finditer(self.text, at - self.first):
-                if not is_all and self._may_continue(found):
-                    at = self.first + found.start()
-                    break
+            end = self.first + len(self.text)
+            form = _MARK if end == self.size else _MARK_OR_CUT
+            while (found := form.search(self.text, at - self.first)) is not None:
+                start = self.first + found.start()
+                if form is _MARK_OR_CUT and found["cut"] is not None:
+                    if end - start <= _LONGEST:
+                        at = start
+                        break
+                    at = start + 1
+                    continue
                 at = self.first + found.end()
-                if found["begin"] or found["closed"]:
+                if found.lastgroup is not None:
                     yield found
             else:
-                at = max(at, self.first + len(self.text) - (0 if is_all else _NEAR))
+                at = max(at, end - _NEAR)
 
     def _read_on(self, at: int) -> bool:
         """Reads further bytes after the tags up to ``at``; whether there are any."""
@@ -248,27 +268,15 @@ class _Reader:
         kept = self.text[min(self.mark, at) - self.first :]
         self.text = kept + self.source.read(end, min(self.size, end + max(_CHUNK, len(kept)))).tobytes()
         self.first = end - len(kept)
-        self.closings.clear()
         return True
-
-    def _may_continue(self, found: re.Match[bytes]) -> bool:
-        """Whether a section, comment or tag that is incomplete may be complete with further bytes."""
-        if len(self.text) - found.start() > _LONGEST or not (found["open"] or (found["begin"] and not found["tag"])):
-            return bool(found["end"]) and not found["closed"] and found.end() + _NEAR > len(self.text)
-        closing = {b"!--": b"-->", b"![CDATA[": b"]]>"}.get(found["open"], b"<")
-        if self.closings.get(closing, -1) < found.end():
-            at = self.text.find(closing, found.end())
-            self.closings[closing] = at if at >= 0 else len(self.text)
-        return self.closings[closing] + _NEAR > len(self.text)
 
     # --- records and transactions
 
-    def _begins(self, name: bytes, start: int, stop: int, tag: bytes | None) -> None:
+    def _begins(self, name: bytes, start: int, stop: int, is_empty: bool) -> None:
         self._cut(start)
         if name != b"dbupdate" and self.transaction is not None:
             self._leave(start)
         self._between(start)
-        is_empty = tag is not None and tag.endswith(b"/>")
         if name != b"transaction":
             self.record = name, start
             if is_empty:
