@@ -183,7 +183,7 @@ def _before(
         return key
     if what is None or column is None or what.number not in (2, 3) or "old_value" in source.absent:
         return None
-    return {column: row["old_value"]}
+    return None if what.number == 3 and row["old_value"] is None else {column: row["old_value"]}
 
 
 def _after(row: Row, what: EventType | None, column: str | None, source: Source) -> Mapping[str, str | None] | None:

@@ -307,6 +307,7 @@ VALUES: Final = ("old_value", "new_value")
 _OPERATIONS: Final = pa.array([None, *(str(one.operation) for one in EVENT_TYPES.values())], pa.string())
 _KINDS: Final = pa.array([str(Kind.CONTROL), *[str(Kind.CHANGE)] * len(EVENT_TYPES)])
 _BEFORE: Final = (2, 3)
+_REPLACES: Final = (3,)
 _AFTER: Final = (1, 2, 3)
 _DELETE: Final = numbers(operation=model.Operation.DELETE)
 _DIGITS: Final = 19
@@ -443,8 +444,10 @@ def _after(log: pa.RecordBatch, types: pa.Int32Array, per_field: Bools, absent: 
 def _before(
     log: pa.RecordBatch, types: pa.Int32Array, per_field: Bools, keys: KeyColumn, absent: frozenset[str]
 ) -> pa.MapArray:
-    """The old value of one column; of a deleted row its key."""
+    """The old value of one column; of a deleted row its key. A value that replaces all values (type 3) has none unless
+    the log does."""
     old = per_field & one_of(types, _BEFORE) & ("old_value" not in absent)
+    old &= ~(one_of(types, _REPLACES) & _null(log.column("old_value")))
     gone = one_of(types, _DELETE) & pc.is_valid(keys.pairs).to_numpy(zero_copy_only=False)
     if not gone.any():
         texts = (_chosen(log.column(name), old) for name in ("column_name", "old_value"))
