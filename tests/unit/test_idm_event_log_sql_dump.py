@@ -17,8 +17,8 @@ from cdcwb.formats.idm_event_log.decode.sql import (
     segments,
     value_places,
 )
-from cdcwb_synth.mutate import mutate
 from tests.event_logs import as_sql, rows
+from tests.mutate import mutate
 
 
 def array(data: bytes) -> Any:
