@@ -25,9 +25,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The columns of a table from one point of the stream on; ``number`` counts from 1. ``origin`` says for each of
-    them which column of the version before it continues (by place, None: new); it is empty in a first version and where
-    nobody asks."""
+    """The columns of a table from one point of the stream on; ``number`` counts from 1. ``origin`` has for each of them
+    the index of the column of the version before that it continues (None: new); it is empty in a first version."""
 
     table: Table
     number: int
@@ -169,12 +168,9 @@ def tables(count: int, columns: int, everything: bool) -> list[TableVersion]:
     return made
 
 
-def evolve(version: TableVersion) -> tuple[TableVersion, list[int | None]]:
-    """The next version of a table, and for each of its columns the index of the old column that it continues (None:
-    new).
-
-    In turn a column is added, one is made wider and one is dropped; columns keep their place in the table.
-    """
+def evolve(version: TableVersion) -> TableVersion:
+    """The next version of a table: in turn a column is added, one is made wider and one is dropped; columns keep their
+    place in the table."""
     columns, table, number = list(version.columns), version.table, version.number + 1
     origin: list[int | None] = list(range(len(columns)))
     what = version.number % 3
@@ -188,7 +184,7 @@ def evolve(version: TableVersion) -> tuple[TableVersion, list[int | None]]:
         added = _FILLERS[number % len(_FILLERS)]
         columns.append(replace(added, name=f"{added.name}_v{number}"))
         origin.append(None)
-    return TableVersion(table, number, tuple(columns)), origin
+    return TableVersion(table, number, tuple(columns), tuple(origin))
 
 
 _VERSION: Final = re.compile(r"_v\d+$")
@@ -198,9 +194,8 @@ KINDS: Final = ("add", "drop", "rename", "retype", "reorder", "swap")
 dropped and another added, so that their number stays."""
 
 
-def reshape(version: TableVersion, kind: str) -> tuple[TableVersion, list[int | None]]:
-    """The next version of a table, changed in the way of ``kind``, and where each of its columns comes from, as
-    :func:`evolve` says it.
+def reshape(version: TableVersion, kind: str) -> TableVersion:
+    """The next version of a table, changed in the way of ``kind``.
 
     The key column keeps its name, its type and its place. Where a table has no column that can be dropped, renamed or
     made wider, one is added instead; every value of a column can be written in its wider type.
@@ -223,7 +218,7 @@ def reshape(version: TableVersion, kind: str) -> tuple[TableVersion, list[int | 
         added = _FILLERS[number % len(_FILLERS)]
         columns.append(replace(added, name=f"{added.name}_v{number}"))
         origin.append(None)
-    return TableVersion(version.table, number, tuple(columns), tuple(origin)), origin
+    return TableVersion(version.table, number, tuple(columns), tuple(origin))
 
 
 def _retyped(columns: list[Column], others: list[int], number: int) -> int | None:

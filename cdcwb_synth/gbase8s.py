@@ -1,4 +1,4 @@
-"""A workload as a GBase 8s CDC record stream (``docs/formats/gbase8s.md``), with its truth.
+"""A workload as a GBase 8s CDC record stream (``docs/formats/gbase8s.md``).
 
 This is the encoder's half: it shares no code with the decoders in :mod:`cdcwb.formats`, so that a misreading of the
 fact sheet on one side does not hide on the other.
@@ -6,61 +6,253 @@ fact sheet on one side does not hide on the other.
 
 from __future__ import annotations
 
+import json
 import struct
+from array import array
+from collections import deque
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from random import Random
 from typing import Any, Final
 
+import numpy as np
+
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.events import (
-    Begin,
-    Commit,
-    Delete,
-    Event,
-    Failure,
-    Idle,
-    Insert,
-    Rollback,
-    Savepoint,
-    Schema,
-    Transaction,
-    Truncate,
-    Undo,
-    Update,
-)  # fmt: skip
-from cdcwb_synth.gbase8s_values import LOB_PREFIX, declared, encoder, fixed_size, spelled
-from cdcwb_synth.model import Operation, Outcome
-from cdcwb_synth.options import Options
-from cdcwb_synth.parts import WHOLE, Part
-from cdcwb_synth.stream import Stream
-from cdcwb_synth.text import formatter
-from cdcwb_synth.truth import TransactionTruth, Truth, VersionTruth
-from cdcwb_synth.values import Column, Type
+from cdcwb_synth.files import ByteFile
+from cdcwb_synth.gbase8s_files import write_files
+from cdcwb_synth.model import Completeness, Operation, Outcome
+from cdcwb_synth.options import Options, option, same
+from cdcwb_synth.truth import Capture, Image, Place, Transaction, Version, blank_columns
+from cdcwb_synth.values import UNITS, Column, Memo, Type, formatter
+from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, Step
+from cdcwb_synth.workload import Transaction as Source
 
-__all__ = ["Encoder", "LogPositions"]
+__all__ = ["GBase8sEncoder", "GBase8sOptions", "LogPositions", "encoder", "fixed_size", "spelled"]
 
-_COMMON: Final = struct.Struct(">4I")  # header size, payload size, packetization scheme, record number (§1.1)
-_BEGIN: Final = struct.Struct(">4Iqiqi")
-_COMMIT: Final = struct.Struct(">4Iqiq")
-_SEQUENCE: Final = struct.Struct(">4Iqi")  # RBTX, DISCARD
-_ROW: Final = struct.Struct(">4IqiiI")
-_TRUNCATE: Final = struct.Struct(">4Iqii")
-_SCHEMA: Final = struct.Struct(">4IiIIII")
-_TIMEOUT: Final = struct.Struct(">4Iq")
-_ERROR: Final = struct.Struct(">4IIi")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GBase8sOptions(Options):
+    """What happens, and how the stream is written."""
+
+    schema_kinds: str = same("schema_kinds", default="")
+    reversed_updates: float = option(
+        0.0, "share of the updates whose after image comes first (fragmented tables)", 0, 1
+    )
+    split_updates: float = option(
+        0.02, "share of the updates with another transaction's record between their halves", 0, 1
+    )
+    missing_begins: int = option(0, "transactions whose begin precedes the capture", 0, 10_000)
+    errors: int = option(0, "errors reported by the source", 0, 10_000)
+    charset: str = option("utf-8", "character set of texts (a Python codec name that contains ASCII)")
+    byte_order: str = option("little", "byte order of the size words", of=("little", "big"))
+    prefix_width: int = option(2, "bytes of the length before a VARCHAR", 1, 2)
+    table_names: bool = option(
+        False, "labels.json is where readers find it, and the truth has the tables' names; else by label number"
+    )
+    files: int = option(1, "files that continue one stream", 1, 100_000)
+    shape: str = option(
+        "binary", "how the files hold the records", of=("binary", "hex", "xxd", "hexdump", "reads", "buffers")
+    )
+    cut_records: bool = option(False, "each file but the last ends inside a record, which continues in the next")
+    buffer_size: int = option(1024, "reads and buffers: bytes of the read buffer", 64, 1 << 24)
+    group: int = option(4, "hex and reads: bytes between two blanks; 0: no blanks", 0, 1 << 20)
+    line_bytes: int = option(32, "hex: bytes in a line", 1, 1 << 20)
+    notes: bool = option(False, "hex and reads: remarks between the digits")
+
+    def contradictions(self) -> list[str]:
+        """What is wrong with values that are each allowed, a sentence each."""
+        problems = []
+        ascii_bytes = bytes(range(32, 127))
+        try:
+            if ascii_bytes.decode("ascii").encode(self.charset) != ascii_bytes:
+                problems.append(
+                    f"charset {self.charset!r} writes ASCII in its own way; one that contains ASCII is needed"
+                )
+        except (LookupError, UnicodeError):
+            problems.append(f"charset {self.charset!r} is not known")
+        return problems + Options.contradictions(self)
+
+
+# --- values (§4): all integers and floats are big-endian, NULL is a pattern of its own in every type ------------------
+
+_LOB_PREFIX: Final = b"\x00\x00\x00\x48"  # before a large object's locator (§4.1); its meaning is not known
+_DAY_ZERO: Final = date(1899, 12, 31).toordinal()
+_SIZES: Final = {
+    Type.SMALLINT: 2, Type.BOOLEAN: 2, Type.INTEGER: 4, Type.DATE: 4, Type.SMALLFLOAT: 4, Type.BIGINT: 8, Type.FLOAT: 8,
+    Type.INT8: 10, Type.LOB: 76,
+}  # fmt: skip
+
+
+def fixed_size(column: Column) -> int:
+    """Bytes that a fixed-length column takes in a row (§4.1)."""
+    match column.type:
+        case Type.CHAR:
+            return column.length
+        case Type.DECIMAL:  # §4.3; a floating decimal counts as one with an odd scale
+            odd = 1 if column.places is None else column.places % 2
+            return min(17, (column.digits + odd + 3) // 2)
+        case Type.DATETIME:  # §4.4
+            whole = sum(2 if f == "year" else 1 for f in column.fields if f != "fraction")
+            return 1 + whole + (column.fraction + 1) // 2
+        case Type.INTERVAL:  # §4.5
+            rest = sum(2 for f in column.fields[1:] if f != "fraction")
+            return 1 + (column.lead_digits + rest + 1) // 2 + (column.fraction + 1) // 2
+        case kind:
+            return _SIZES[kind]
+
+
+def spelled(column: Column) -> str:
+    """The column's type in the words of CREATE TABLE (§5)."""
+    name = column.keyword or str(column.type)
+    match column.type:
+        case Type.CHAR | Type.LVARCHAR:
+            return f"{name}({column.length})"
+        case Type.VARCHAR:
+            return f"{name}({column.length})" if column.reserve is None else f"{name}({column.length},{column.reserve})"
+        case Type.DECIMAL if column.precision is not None:
+            places = "" if column.scale is None else f",{column.scale}"
+            return f"{name}({column.precision}{places})"
+        case Type.DATETIME | Type.INTERVAL:
+            lead = f"({column.lead})" if column.lead else ""
+            end = f"fraction({column.fraction})" if column.end == "fraction" else column.end
+            return f"{column.type} {column.start}{lead} to {end}"
+        case _:
+            return name
+
+
+def _packed(negative: bool, pairs: list[int], exponent: int, size: int) -> bytes:
+    """A packed decimal (§4.3): ``pairs`` are base-100 digits, of which ``exponent`` precede the decimal point."""
+    first = next((i for i, pair in enumerate(pairs) if pair), None)
+    if first is None:
+        return b"\x80".ljust(size, b"\x00")
+    last = max(i for i, pair in enumerate(pairs) if pair)
+    digits, head = pairs[first : last + 1], 0x80 | (64 + exponent - first)
+    if negative:  # the hundred's complement: from 99, but the last digit from 100
+        digits = [99 - digit for digit in digits[:-1]] + [100 - digits[-1]]
+        head = (head ^ 0x7F) & 0x7F
+    if len(digits) >= size:
+        raise ValueError(f"{len(digits)} digit pairs do not fit into {size} bytes")
+    return bytes([head, *digits]).ljust(size, b"\x00")
+
+
+def _pairs(digits: str) -> list[int]:
+    """Base-100 digits of a text with an even number of decimal digits."""
+    return [int(digits[i : i + 2]) for i in range(0, len(digits), 2)]
+
+
+def _decimal(value: Decimal, size: int) -> bytes:
+    sign, numbers, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError(f"{value} cannot be written")
+    digits = "".join(map(str, numbers))
+    if exponent % 2:  # shift so that the decimal point falls between two pairs
+        digits, exponent = digits + "0", exponent - 1
+    digits = digits.zfill(len(digits) + len(digits) % 2)
+    return _packed(bool(sign), _pairs(digits), len(digits) // 2 + exponent // 2, size)
+
+
+def _fields(negative: bool, pairs: list[int], fraction: str, column: Column, size: int) -> bytes:
+    """A DATETIME or INTERVAL (§4.4, §4.5): the exponent is aligned on SECOND, whose smaller fields are not written;
+    fraction digits are left-aligned (an odd number of them: the last one times ten)."""
+    order = ("second", "minute", "hour", "day", "month", "year")
+    whole = len(pairs) + (order.index(column.end) if column.end in order else 0)
+    if column.end == "fraction":
+        digits = fraction[: column.fraction]
+        pairs = pairs + _pairs(digits + "0" * (len(digits) % 2))
+    return _packed(negative, pairs, whole, size)
+
+
+def _moment(value: datetime, column: Column, size: int) -> bytes:
+    pairs: list[int] = []
+    for field in column.fields:
+        if field != "fraction":
+            number = getattr(value, field)
+            pairs += divmod(number, 100) if field == "year" else (number,)
+    return _fields(False, pairs, f"{value.microsecond:06d}", column, size)
+
+
+def _interval(value: int, column: Column, size: int) -> bytes:
+    left, numbers = abs(value), []
+    for field in column.fields:
+        if field != "fraction":
+            number, left = divmod(left, UNITS[field])
+            numbers.append(number)
+    lead = f"{numbers[0]:0{column.lead_digits + column.lead_digits % 2}d}"
+    return _fields(value < 0, _pairs(lead) + numbers[1:], f"{left:05d}", column, size)
+
+
+def encoder(column: Column, charset: str, prefix_width: int) -> Callable[[Any], bytes]:
+    """The function that writes a value of ``column`` (None: NULL) as its bytes in a row. ``prefix_width`` (1 or 2) is
+    the size of the length before a VARCHAR (§4.2)."""
+    size = 0 if column.is_variable else fixed_size(column)
+    packers = {
+        Type.SMALLINT: ">h", Type.INTEGER: ">i", Type.BIGINT: ">q", Type.FLOAT: ">d", Type.SMALLFLOAT: ">f",
+        Type.BOOLEAN: ">h", Type.DATE: ">i",
+    }  # fmt: skip
+    null = b"\x80".ljust(size, b"\x00")
+    write: Callable[[Any], bytes]
+    match column.type:
+        case Type.DATE:
+            pack = struct.Struct(">i").pack
+            write = lambda value: pack(value.toordinal() - _DAY_ZERO)  # noqa: E731
+        case Type.INT8:
+            write = lambda value: struct.pack(">hII", -1 if value < 0 else 1, abs(value) & 0xFFFFFFFF, abs(value) >> 32)  # noqa: E731
+        case Type.CHAR:
+            write = lambda value: value.encode(charset).ljust(size, b" ")  # noqa: E731
+        case Type.LOB:
+            write = _LOB_PREFIX.__add__
+        case Type.DECIMAL:
+            write = lambda value: _decimal(value, size)  # noqa: E731
+        case Type.DATETIME:
+            write = lambda value: _moment(value, column, size)  # noqa: E731
+        case Type.INTERVAL:
+            write = lambda value: _interval(value, column, size)  # noqa: E731
+        case Type.VARCHAR | Type.LVARCHAR:
+            is_long = column.type is Type.LVARCHAR
+            write = lambda value: _variable(value.encode(charset), is_long, prefix_width)  # noqa: E731
+            null = b"\x00\x01\x01" if is_long else b"\x01\x00".rjust(prefix_width + 1, b"\x00")
+        case kind:
+            write = struct.Struct(packers[kind]).pack
+    if column.type in (Type.INT8, Type.LOB, Type.DECIMAL, Type.DATETIME, Type.INTERVAL):
+        null = bytes(size)
+    elif column.type in (Type.FLOAT, Type.SMALLFLOAT):
+        null = b"\xff" * size
+    elif column.type is Type.BOOLEAN:
+        null = b"\x01\x00"
+    elif column.type is Type.CHAR:
+        null = b"\x00".ljust(size, b" ")
+    return Memo(write, null).__getitem__
+
+
+def _variable(data: bytes, is_long: bool, prefix_width: int) -> bytes:
+    if is_long:
+        return (len(data) + 1).to_bytes(2, "big") + b"\x00" + data
+    return len(data).to_bytes(prefix_width, "big") + data
+
+
+# --- records (§1, §2) -------------------------------------------------------------------------------------------------
+
 _SCHEME: Final = 66
-_ROW_NAMES: Final = {40: "CDC_REC_INSERT", 41: "CDC_REC_DELETE", 42: "CDC_REC_UPDBEF", 43: "CDC_REC_UPDAFT"}
-_ERRORS: Final = (-83711, -83713, -83707)  # §7; the session continues
-_MUST_CLOSE: Final = -83792
-_LOGS: Final = 4096
-"""Log files that a part of a capture can fill, of 64 MiB each."""
-
+_BEGIN, _COMMIT, _ROLLBACK, _BEFORE, _DISCARD = 1, 2, 3, 42, 62
+_HEADERS: Final = {
+    _BEGIN: struct.Struct(">4Iqiqi"), _COMMIT: struct.Struct(">4Iqiq"), _ROLLBACK: struct.Struct(">4Iqi"),
+    _DISCARD: struct.Struct(">4Iqi"), 119: struct.Struct(">4Iqii"), 200: struct.Struct(">4IiIIII"),
+    201: struct.Struct(">4Iq"), 202: struct.Struct(">4IIi"),
+}  # fmt: skip
+_ROW: Final = struct.Struct(">4IqiiI")
+_CODES: Final = {Operation.INSERT: 40, Operation.DELETE: 41, Operation.UPDATE: 43, Operation.TRUNCATE: 119}
+_TYPES: Final = {
+    40: "CDC_REC_INSERT", 41: "CDC_REC_DELETE", 43: "CDC_REC_UPDAFT", 119: "CDC_REC_TRUNCATE",
+}  # fmt: skip
 _ROW_HEADERS: Final = (
     "header_size", "payload_size", "packetization_scheme", "record_number", "sequence_number", "transaction_id",
-    "user_data",
-    "flags", "variable_sizes",
+    "user_data", "flags", "variable_sizes",
 )  # fmt: skip
+_ERRORS: Final = (-83711, -83713, -83707)  # §7; the session continues
+_MUST_CLOSE: Final = -83792
+_LOGS: Final = 4096  # log files that a part of a capture can fill, of 64 MiB each
 
 
 class LogPositions:
@@ -90,259 +282,258 @@ class LogPositions:
         return here
 
 
-class _Rows:
+class _Table:
     """How the rows of one table version are written: fixed-length columns first, then the variable ones (§4)."""
 
-    def __init__(self, version: TableVersion, index: int, options: Options) -> None:
-        self.index = index  # into Truth.versions
+    def __init__(self, version: TableVersion, options: GBase8sOptions) -> None:
         self.label = version.table.label
         indexed = list(enumerate(version.columns))
         fixed = [(i, c) for i, c in indexed if not c.is_variable]
         variable = [(i, c) for i, c in indexed if c.is_variable]
-        self.columns = [c for _, c in fixed + variable]
-        self.names = [c.name for c in self.columns]
-        self.fixed = [(encoder(c, options.charset, options.prefix_width), i) for i, c in fixed]
-        self.variable = [(encoder(c, options.charset, options.prefix_width), i) for i, c in variable]
-        self.formats = [(_formatter(c), i) for i, c in fixed + variable]
+        columns = fixed + variable
+        self._fixed, self._variable = (
+            [(encoder(c, options.charset, options.prefix_width), i) for i, c in some] for some in (fixed, variable)
+        )
+        self._texts = [(c.name, _formatter(c), i) for i, c in columns]
         self.words = struct.Struct(("<" if options.byte_order == "little" else ">") + f"{len(variable)}I")
-        self.header_size = _ROW.size + self.words.size
-        self.header_names = _ROW_HEADERS if variable else _ROW_HEADERS[:-1]
-        self.schema = ", ".join(f"{c.name} {spelled(c)}" for c in self.columns)
+        self.schema = ", ".join(f"{c.name} {spelled(c)}" for _, c in columns)
         self.sizes = (sum(fixed_size(c) for _, c in fixed), len(fixed), len(variable))
+        rows = blank_columns(c.name for _, c in columns)
+        for row, (_, column) in zip(rows, columns, strict=True):
+            row |= {"type": spelled(column), "length": column.length if column.is_variable else fixed_size(column)}
+            if column.type is Type.DECIMAL:
+                row |= {"precision": column.digits, "scale": column.places}
+        owner = version.table
+        schema, name = (owner.schema, owner.name) if options.table_names else (None, str(owner.label))
+        self.version = Version(f"{owner.label}@{version.number}", schema, name, rows, "record", self.schema)
 
-    def image(self, values: Any) -> tuple[bytes, list[int]]:
+    def payload(self, values: Row) -> tuple[bytes, list[int]]:
         """A row as its payload and the sizes of its variable-length columns."""
-        parts = [write(values[i]) for write, i in self.variable]
-        return b"".join([write(values[i]) for write, i in self.fixed] + parts), [len(part) for part in parts]
+        parts = [write(values[i]) for write, i in self._variable]
+        return b"".join([write(values[i]) for write, i in self._fixed] + parts), [len(part) for part in parts]
 
-    def texts(self, values: Any) -> list[str | None]:
-        """A row as the text of its values, in the order of ``names``."""
-        return [write(values[i]) for write, i in self.formats]
+    def image(self, values: Row | None) -> Image | None:
+        """A row as the text of its values."""
+        return None if values is None else {name: write(values[i]) for name, write, i in self._texts}
 
 
 def _formatter(column: Column) -> Callable[[Any], str | None]:
     if column.type is Type.LOB:
-        prefix = LOB_PREFIX.hex()
-        return lambda value: None if value is None else prefix + value.hex()
+        return lambda value: None if value is None else (_LOB_PREFIX + value).hex()
     return formatter(column)
 
 
-class Encoder:
-    """Writes events as records into ``stream`` and what they mean into ``truth``."""
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A transaction that is open, from its first record on. ``rows`` are the numbers of its changes in the truth,
+    ``savepoints`` the sequence number of each, and how many changes there were."""
 
-    def __init__(self, options: Options, seed: int, stream: Stream, truth: Truth, part: Part = WHOLE) -> None:
-        self._options, self._stream, self._truth, self._part = options, stream, truth, part
-        self._rng = Random(f"{seed} gbase8s")
-        self._log = LogPositions(11 + part.number * _LOGS, 1) if part.is_continued else LogPositions()
-        self._rows: dict[tuple[int, int], _Rows] = {}  # by label and version
-        self._current: dict[int, _Rows] = {}  # by label
-        self._owner: dict[int, int] = {}  # transaction ordinal -> index into Truth.transactions
-        self._savepoints: dict[tuple[int, int], int] = {}  # (transaction ordinal, number) -> sequence number
-        self._half: tuple[Transaction, Callable[[], None]] | None = (
-            None  # second half of an update, still to be written
-        )
-        self._write: dict[type, Callable[[Any], None]] = {
-            Begin: self._begin, Commit: self._commit, Rollback: self._rollback, Savepoint: self._savepoint,
-            Undo: self._undo, Insert: self._insert, Update: self._update, Delete: self._delete,
-            Truncate: self._truncate, Schema: self._schema, Idle: self._idle, Failure: self._failure,
-        }  # fmt: skip
+    truth: Transaction
+    rows: list[int]
+    savepoints: dict[int, int]
 
-    def write(self, event: Event) -> None:
-        """Write one event; it may take no record, one or two."""
+
+class GBase8sEncoder:
+    """Writes everything that happens. ``records``: records that were written so far."""
+
+    def __init__(self, capture: Capture) -> None:
+        options: GBase8sOptions = capture.options
+        self._capture, self._options, self._truth, self._part = capture, options, capture.truth, capture.part
+        self._rng = Random(f"{capture.seed} gbase8s")
+        self._log = LogPositions(11 + self._part.number * _LOGS, 1) if self._part.is_continued else LogPositions()
+        self._tables: dict[tuple[int, int], _Table] = {}  # by label and version
+        self._open: dict[int, _Open] = {}  # by ordinal
+        self._savepoints: dict[tuple[int, int], int] = {}  # (ordinal, number): sequence number
+        self._labels: dict[str, str] = {}
+        self._waiting: deque[tuple[dict[str, Any], list[int], int, Transaction]] = deque()  # changes
+        self._half: tuple[Source, Callable[[], None]] | None = None  # second half of an update, still to be written
+        self._stream = ByteFile(capture.folder / "stream", "none")
+        self._starts = array("q")
+        self._owners = array("i")  # index into the truth's transactions, -1: none
+
+    @property
+    def records(self) -> int:
+        """How many records were written so far."""
+        return len(self._starts)
+
+    def write(self, event: Event, done: int) -> None:
+        """Writes one event; it may take no record, one or two."""
         waiting, self._half = self._half, None
-        transaction = getattr(event, "transaction", None)
+        transaction = None if isinstance(event, (Schema, Notice)) else event.transaction
         if waiting is not None and (transaction is None or transaction is waiting[0]):
             waiting[1]()
             waiting = None
-        self._write[type(event)](event)
+        match event:
+            case Schema():
+                self._schema(event.version)
+            case Change():
+                self._change(event, self._tables[event.version.table.label, event.version.number])
+            case Step():
+                self._step(event)
+            case Notice("idle"):
+                self._put(201, -1, 0)
+            case Notice(what):
+                code = _MUST_CLOSE if what == "fatal" else self._rng.choice(_ERRORS)
+                self._put(202, -1, int(what == "fatal"), code)
         if waiting is not None:
             waiting[1]()
 
     def finish(self) -> None:
-        """Write what is still held back."""
+        """Writes what is still held back, the files, and the tables' names."""
         if self._half is not None:
             self._half[1]()
-            self._half = None
-
-    def _owner_of(self, transaction: Transaction, position: int) -> int:
-        """The truth's index of a transaction, which is known from its first record on."""
-        index = self._owner.get(transaction.ordinal)
-        if index is None:
-            index = self._owner[transaction.ordinal] = len(self._truth.transactions)
-            mark = "" if transaction.captured_begin else "~"
-            name = f"{transaction.number}@{mark}{position:016X}"
-            self._truth.transactions.append(TransactionTruth(name, transaction.captured_begin))
-        return index
-
-    def _begin(self, event: Begin) -> None:
-        transaction = event.transaction
-        if not transaction.captured_begin:
-            return
-        sequence, second = self._log.take(_BEGIN.size), event.at.replace(microsecond=0)
-        owner = self._owner_of(transaction, sequence)
-        self._stream.append(
-            _BEGIN.pack(
-                _BEGIN.size, 0, _SCHEME, 1, sequence, transaction.number, int(second.timestamp()), transaction.user
-            ),
-            owner,
-        )  # fmt: skip
-        truth = self._truth.transactions[owner]
-        truth.begin_position, truth.began_at, truth.user = f"{sequence:016X}", second, str(transaction.user)
-
-    def _commit(self, event: Commit) -> None:
-        sequence, second = self._log.take(_COMMIT.size), event.at.replace(microsecond=0)
-        time = int(second.timestamp())
-        record = _COMMIT.pack(_COMMIT.size, 0, _SCHEME, 2, sequence, event.transaction.number, time)
-        self._end(event.transaction, sequence, record, Outcome.COMMITTED, second)
-
-    def _rollback(self, event: Rollback) -> None:
-        sequence = self._log.take(_SEQUENCE.size)
-        record = _SEQUENCE.pack(_SEQUENCE.size, 0, _SCHEME, 3, sequence, event.transaction.number)
-        self._end(event.transaction, sequence, record, Outcome.ROLLED_BACK, None)
-
-    def _end(
-        self, transaction: Transaction, sequence: int, record: bytes, outcome: Outcome, at: datetime | None
-    ) -> None:  # fmt: skip
-        owner = self._owner_of(transaction, sequence)
-        self._stream.append(record, owner)
-        self._truth.end(owner, outcome, f"{sequence:016X}", at)
-        del self._owner[transaction.ordinal]
-        number = 0
-        while self._savepoints.pop((transaction.ordinal, number), None) is not None:
-            number += 1
-
-    def _savepoint(self, event: Savepoint) -> None:
-        """No record; a later DISCARD names its sequence number, which may be that of the transaction's next record."""
-        sequence = self._log.peek() if self._rng.random() < 0.25 else self._log.take(8)
-        self._savepoints[event.transaction.ordinal, event.number] = sequence
-        owner = self._owner.get(event.transaction.ordinal)
-        if owner is not None:
-            transaction = self._truth.transactions[owner]
-            transaction.savepoints[event.number] = len(transaction.rows)
-
-    def _undo(self, event: Undo) -> None:
-        transaction = event.transaction
-        sequence = self._savepoints[transaction.ordinal, event.number]
-        owner = self._owner_of(transaction, sequence)
-        self._log.take(_SEQUENCE.size)
-        self._stream.append(_SEQUENCE.pack(_SEQUENCE.size, 0, _SCHEME, 62, sequence, transaction.number), owner)
-        self._truth.undo(owner, event.number)
-
-    def _insert(self, event: Insert) -> None:
-        rows = self._rows[event.version.table.label, event.version.number]
-        record, position, headers, owner = self._row(event.transaction, rows, 40, *rows.image(event.after))
-        self._truth.change(
-            record, -1, owner, rows.index, _ROW_NAMES[40], Operation.INSERT, position,
-            rows.names, None, rows.texts(event.after), headers,
-        )  # fmt: skip
-
-    def _delete(self, event: Delete) -> None:
-        rows = self._rows[event.version.table.label, event.version.number]
-        record, position, headers, owner = self._row(event.transaction, rows, 41, *rows.image(event.before))
-        self._truth.change(
-            record, -1, owner, rows.index, _ROW_NAMES[41], Operation.DELETE, position,
-            rows.names, rows.texts(event.before), None, headers,
-        )  # fmt: skip
-
-    def _update(self, event: Update) -> None:
-        """UPDBEF and UPDAFT, in either order, with perhaps a record of another transaction between them (§6.5)."""
-        rows = self._rows[event.version.table.label, event.version.number]
-        transaction = event.transaction
-        other, row = -1, -1
-
-        def before() -> None:
-            nonlocal other
-            other, *_ = self._row(transaction, rows, 42, *rows.image(event.before))
-            if row >= 0:
-                self._truth.other_half(row, other)
-
-        def after() -> None:
-            nonlocal row
-            record, position, headers, owner = self._row(transaction, rows, 43, *rows.image(event.after))
-            row = self._truth.change(
-                record, other, owner, rows.index, _ROW_NAMES[43], Operation.UPDATE, position,
-                rows.names, rows.texts(event.before), rows.texts(event.after), headers,
-            )  # fmt: skip
-
-        first, second = (after, before) if event.is_reversed else (before, after)
-        first()
-        if self._rng.random() < self._options.split_updates:
-            self._half = (transaction, second)
-        else:
-            second()
-
-    def _row(
-        self, transaction: Transaction, rows: _Rows, number: int, payload: bytes, sizes: list[int]
-    ) -> tuple[int, str, tuple[Any, list[str]], int]:
-        """Writes a row record (§2); gives its number, position, headers and the truth's index of its transaction."""
-        size = len(payload)
-        sequence = self._log.take(rows.header_size + size)
-        owner = self._owner_of(transaction, sequence)
-        header = _ROW.pack(rows.header_size, size, _SCHEME, number, sequence, transaction.number, rows.label, 0)
-        record = self._stream.append(header + rows.words.pack(*sizes) + payload, owner)
-        position = f"{sequence:016X}"
-        values = [
-            str(rows.header_size), str(size), "66", str(number), position, str(transaction.number), str(rows.label),
-            "0",
-        ]  # fmt: skip
-        if sizes:
-            values.append(" ".join(map(str, sizes)))
-        version = self._truth.versions[rows.index]
-        if version.first_position is None:
-            version.first_position = position
-        return record, position, (rows.header_names, values), owner
-
-    def _truncate(self, event: Truncate) -> None:
-        rows = self._rows[event.version.table.label, event.version.number]
-        transaction, sequence = event.transaction, self._log.take(_TRUNCATE.size)
-        owner, position = self._owner_of(transaction, sequence), f"{sequence:016X}"
-        record = self._stream.append(
-            _TRUNCATE.pack(_TRUNCATE.size, 0, _SCHEME, 119, sequence, transaction.number, rows.label), owner
+        self._stream.close()
+        starts = np.append(np.frombuffer(self._starts, np.int64), np.int64(self._stream.size))
+        stream, folder = self._capture.folder / "stream", self._capture.folder
+        names, locate = write_files(
+            stream, starts, self._options, self._capture.seed, folder / "capture", self._part.first_file
         )
-        values = [str(_TRUNCATE.size), "0", "66", "119", position, str(transaction.number), str(rows.label)]
-        self._truth.change(
-            record, -1, owner, rows.index, "CDC_REC_TRUNCATE", Operation.TRUNCATE, position,
-            rows.names, None, None, (_ROW_HEADERS[:7], values),
-        )  # fmt: skip
+        stream.unlink()
+        self._truth.files, self._truth.locate = names, locate
+        sizes, owners = np.zeros(len(self._truth.transactions) + 1, np.int64), np.frombuffer(self._owners, np.int32)
+        np.add.at(sizes, owners, locate(np.arange(len(owners)))[2] if len(owners) else 0)
+        for transaction, size in zip(self._truth.transactions, sizes, strict=False):
+            transaction.bytes = int(size)
+        labels = json.dumps(self._labels, indent=2, ensure_ascii=False) + "\n"
+        name = "capture.labels.json" if self._options.table_names else "labels.json"
+        (folder / name).write_text(labels, encoding="utf-8")
 
-    def _schema(self, event: Schema) -> None:
-        """TABSCHEM: the text ends with a NUL that counts (§5)."""
-        version = event.version
-        key = (version.table.label, version.number)
-        is_new = key not in self._rows
-        if is_new:
-            self._rows[key] = _Rows(version, len(self._truth.versions), self._options)
-        rows = self._rows[key]
-        record = -1
-        if not (self._part.is_continued and version.number == 1):  # which is in the first part
-            text = rows.schema.encode(self._options.charset) + b"\x00"
-            header = _SCHEMA.pack(_SCHEMA.size, len(text), _SCHEME, 200, rows.label, 0, *rows.sizes)
-            record = self._stream.append(header + text, -1)
-        if is_new:
-            named = self._options.table_names
-            columns = []
-            for ordinal, column in enumerate(rows.columns, 1):
-                length, precision, scale = declared(column)
-                columns.append(
-                    {
-                        "ordinal": ordinal, "name": column.name, "type": spelled(column), "length": length,
-                        "precision": precision, "scale": scale, "key_position": None, "nullable": None,
-                    }
-                )  # fmt: skip
-            self._truth.versions.append(
-                VersionTruth(
-                    f"{rows.label}@{version.number}",
-                    version.table.schema if named else None,
-                    version.table.name if named else str(rows.label),
-                    record,
-                    columns,
-                    rows.schema,
-                )
+    def _put(self, number: int, owner: int, *fields: int, payload: bytes = b"") -> int:
+        """Writes a record and returns its number."""
+        header = _HEADERS[number]
+        return self._append(header.pack(header.size, len(payload), _SCHEME, number, *fields) + payload, owner)
+
+    def _append(self, record: bytes, owner: int) -> int:
+        self._starts.append(self._stream.put(record)[0])
+        self._owners.append(owner)
+        return len(self._starts) - 1
+
+    def _open_at(self, source: Source, position: int) -> _Open:
+        """An open transaction; it is known from its first record on."""
+        one = self._open.get(source.ordinal)
+        if one is None:
+            mark = "" if source.captured_begin else "~"
+            completeness = Completeness.NO_END if source.captured_begin else Completeness.NO_BEGIN
+            made = Transaction(
+                f"{source.number}@{mark}{position:016X}", outcome=Outcome.OPEN, completeness=completeness
             )
+            one = self._open[source.ordinal] = _Open(self._truth.transaction(made), [], {})
+        return one
 
-    def _idle(self, event: Idle) -> None:
-        self._stream.append(_TIMEOUT.pack(_TIMEOUT.size, 0, _SCHEME, 201, 0), -1)
+    def _step(self, event: Step) -> None:
+        source, second = event.transaction, event.at.replace(microsecond=0)
+        match event.what:
+            case "begin" if source.captured_begin:
+                sequence = self._log.take(_HEADERS[_BEGIN].size)
+                truth = self._open_at(source, sequence).truth
+                self._put(_BEGIN, truth.number, sequence, source.number, int(second.timestamp()), source.user)
+                truth.begin_position, truth.began_at, truth.user = f"{sequence:016X}", second, str(source.user)
+            case "commit" | "rollback" as what:
+                number = _COMMIT if what == "commit" else _ROLLBACK
+                sequence = self._log.take(_HEADERS[number].size)
+                truth = self._open_at(source, sequence).truth
+                time = (int(second.timestamp()),) if what == "commit" else ()
+                self._put(number, truth.number, sequence, source.number, *time)
+                truth.end_position = f"{sequence:016X}"
+                if what == "commit":
+                    truth.commit_position, truth.ended_at, truth.committed_at = truth.end_position, second, second
+                if source.captured_begin:
+                    truth.outcome = Outcome.COMMITTED if what == "commit" else Outcome.ROLLED_BACK
+                    truth.completeness = Completeness.COMPLETE
+                del self._open[source.ordinal]
+            case "savepoint":  # no record; a later DISCARD names its sequence number, which the next record may have
+                sequence = self._log.peek() if self._rng.random() < 0.25 else self._log.take(8)
+                self._savepoints[source.ordinal, event.number] = sequence
+                if source.ordinal in self._open:
+                    self._open[source.ordinal].savepoints[event.number] = len(self._open[source.ordinal].rows)
+            case "undo":
+                sequence = self._savepoints[source.ordinal, event.number]
+                one = self._open_at(source, sequence)
+                self._log.take(_HEADERS[_DISCARD].size)
+                self._put(_DISCARD, one.truth.number, sequence, source.number)
+                self._truth.undone.update(one.rows[one.savepoints.get(event.number, 0) :])
 
-    def _failure(self, event: Failure) -> None:
-        code = _MUST_CLOSE if event.is_fatal else self._rng.choice(_ERRORS)
-        self._stream.append(_ERROR.pack(_ERROR.size, 0, _SCHEME, 202, int(event.is_fatal), code), -1)
+    def _change(self, event: Change, table: _Table) -> None:
+        """A change; an update is UPDBEF and UPDAFT, in either order, with perhaps a record of another transaction
+        between them (§6.5)."""
+        source, number = event.transaction, _CODES[event.operation]
+        assert source is not None
+        if event.operation is not Operation.UPDATE:
+            row = None if event.operation is Operation.TRUNCATE else event.after or event.before
+            record, headers = self._row(source, table, number, row)
+            self._tell(event, table, number, [record], headers)
+            return
+        halves = [(_BEFORE, event.before), (number, event.after)]
+        first, second = halves[::-1] if event.is_reversed else halves
+        records: list[int] = []
+
+        def put(code: int, row: Row | None) -> None:
+            record, headers = self._row(source, table, code, row)
+            records.append(record)
+            if code == number:
+                self._tell(event, table, number, records, headers)
+            self._pass_on()
+
+        put(*first)
+        if self._rng.random() < self._options.split_updates:
+            self._half = (source, lambda: put(*second))
+        else:
+            put(*second)
+
+    def _row(self, source: Source, table: _Table, number: int, row: Row | None) -> tuple[int, dict[str, str | None]]:
+        """Writes a row record (§2), or a TRUNCATE, which has no row; returns its number and its headers."""
+        payload, sizes = (b"", []) if row is None else table.payload(row)
+        header = _HEADERS[number].size if row is None else _ROW.size + table.words.size
+        sequence = self._log.take(header + len(payload))
+        owner = self._open_at(source, sequence).truth.number
+        fields = (header, len(payload), _SCHEME, number, sequence, source.number, table.label)
+        position = f"{sequence:016X}"
+        if row is None:
+            record = self._append(_HEADERS[number].pack(*fields), owner)
+        else:
+            record = self._append(_ROW.pack(*fields, 0) + table.words.pack(*sizes) + payload, owner)
+            table.version.begins(position)
+        texts = [*map(str, fields), "0"][: 7 if row is None else 8] + ([" ".join(map(str, sizes))] if sizes else [])
+        return record, {**dict(zip(_ROW_HEADERS, texts, strict=False)), "sequence_number": position}
+
+    def _tell(
+        self, event: Change, table: _Table, number: int, records: list[int], headers: dict[str, str | None]
+    ) -> None:
+        """Adds a change to the truth, as soon as all of its ``records`` are written."""
+        assert event.transaction is not None
+        one = self._open[event.transaction.ordinal]
+        version, position = table.version, headers["sequence_number"]
+        row = {
+            "record_type": _TYPES[number], "operation": event.operation, "position": position,
+            "before": table.image(event.before), "after": table.image(event.after), "headers": headers,
+            "table_version": version.table_version, "schema_name": version.schema_name,
+            "table_name": version.table_name,
+        }  # fmt: skip
+        one.rows.append(self._truth.count + len(self._waiting))
+        self._waiting.append((row, records, records[-1], one.truth))
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            row, records, head, transaction = self._waiting[0]
+            if row["operation"] is Operation.UPDATE and len(records) < 2:
+                return
+            self._waiting.popleft()
+            places = [Place(0, record, 0) for record in sorted(records)]
+            self._truth.change(row, places, None, transaction, head=sorted(records).index(head))
+
+    def _schema(self, version: TableVersion) -> None:
+        """TABSCHEM: the text ends with a NUL that counts (§5)."""
+        owner, key = version.table, (version.table.label, version.number)
+        self._labels[str(owner.label)] = f"{owner.schema}.{owner.name}"
+        is_new = key not in self._tables
+        if is_new:
+            self._tables[key] = _Table(version, self._options)
+            self._truth.version(self._tables[key].version)
+        if self._part.is_continued and version.number == 1:  # which is in the first part
+            return
+        table = self._tables[key]
+        text = table.schema.encode(self._options.charset) + b"\x00"
+        record = self._put(200, -1, owner.label, 0, *table.sizes, payload=text)
+        if is_new:
+            table.version.seen(Place(0, record, 0))

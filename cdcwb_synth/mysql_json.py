@@ -1,5 +1,5 @@
 """A workload as the JSON messages of Maxwell's daemon (``docs/formats/maxwell.md``) or of Canal
-(``docs/formats/canal.md``), with its truth. A line is a message; Maxwell's have a key before it."""
+(``docs/formats/canal.md``). A line is a message; Maxwell's have a key before it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from itertools import groupby, pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from cdcwb_synth import model
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.choices import COMPRESSIONS, option
-from cdcwb_synth.compressed import ENDINGS
-from cdcwb_synth.events import Load, Schema
-from cdcwb_synth.history import Change, Committed
-from cdcwb_synth.instants import microseconds
-from cdcwb_synth.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
-from cdcwb_synth.parts import WHOLE, Part
-from cdcwb_synth.sinks import ByteFile
-from cdcwb_synth.story_options import StoryOptions, same
-from cdcwb_synth.values import Column, Type
+from cdcwb_synth.files import ENDINGS, ByteFile
+from cdcwb_synth.model import Completeness, Operation
+from cdcwb_synth.options import Options, option, same
+from cdcwb_synth.truth import Capture, Place, Transaction, Version, blank_columns
+from cdcwb_synth.values import Column, Type, microseconds
+from cdcwb_synth.workload import Change, Committed, Schema
 
 __all__ = ["CanalEncoder", "CanalOptions", "MaxwellEncoder", "MaxwellOptions"]
 
@@ -35,147 +27,95 @@ _TYPES: Final = {
     Type.INTERVAL: "varchar", Type.LVARCHAR: "text",
 }  # fmt: skip
 _GTID: Final = "7d2e6a80-51a4-11f0-9c1b-0242ac120002:1-"
+_MOST_ROWS: Final = 3  # of a message of Canal
 
 Body = dict[str, Any]
 Texts = dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaxwellOptions(StoryOptions):
+class MaxwellOptions(Options):
     """What happens, and how Maxwell writes it."""
 
     truncates: int = same("truncates", default=0, high=0)  # Maxwell writes none
     refresh_rows: int = option(0, "rows of the bootstrap that every table begins with", 0, 10_000_000)
-    ddl: bool = option(True, "messages about table definitions (output_ddl)")
-    compression: str = option("none", "compression of the file", of=COMPRESSIONS)
-    overwrite: bool = same("overwrite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanalOptions(StoryOptions):
-    """What happens, and how Canal writes it."""
-
-    rows_of_message: int = option(3, "most rows of a message", 1, 10_000)
-    gtid: bool = option(True, "the field gtid")
-    compression: str = option("none", "compression of the file", of=COMPRESSIONS)
-    overwrite: bool = same("overwrite")
+class CanalOptions(Options):
+    """What happens; Canal writes it in one way."""
 
 
 class _Encoder:
-    """Writes a history below ``folder``. ``records``: messages that were written so far."""
+    """Writes a history. ``records``: messages that were written so far."""
 
-    format: str
-
-    def __init__(self, options: Any, seed: int, folder: Path, part: Part = WHOLE) -> None:
-        self._options, self._folder, self._part = options, folder, part
-        self.name = f"{self.format}{part.suffix}.txt{ENDINGS[options.compression]}"
-        self._file = ByteFile(folder / "capture" / self.name, options.compression)
-        self._number = part.numbers(4)
-        self._rows: list[Body] = []
-        self._transactions: list[Body] = []
-        self._versions: dict[str, Body] = {}
+    def __init__(self, capture: Capture) -> None:
+        self._truth, self._part = capture.truth, capture.part
+        name = f"{self._truth.format}{self._part.suffix}.txt{ENDINGS[capture.options.compression]}"
+        self._file = ByteFile(capture.folder / "capture" / name, capture.options.compression)
+        self._truth.file(name)
+        self._number = self._part.numbers(4)
+        self._versions: dict[str, Version] = {}
         self.records = 0
 
-    @property
-    def changes(self) -> int:
-        """How many changes were written so far."""
-        return len(self._rows)
-
-    @property
-    def transactions(self) -> int:
-        """How many transactions were written so far."""
-        return len(self._transactions)
-
-    def _put(self, body: Body, key: Body | None = None) -> tuple[int, int]:
+    def _put(self, body: Body, key: Body | None = None) -> Place:
         self.records += 1
         line = b"" if key is None else _json(key) + b"\t"
-        return self._file.put(line + _json(body) + b"\n")
+        return Place(0, *self._file.put(line + _json(body) + b"\n"))
 
-    def _describe(self, version: TableVersion, position: str | None, types: Texts, key: str | None) -> str:
-        """The label of a table, whose columns these are too; a new type replaces one that is known."""
+    def _version(self, version: TableVersion, types: Texts, key: str | None) -> Version:
+        """The table, whose columns these are too; a new type replaces one that is known."""
         table = version.table
         label = f"{table.schema}.{table.name}@1"
-        row = self._versions.setdefault(
-            label,
-            {
-                "table_version": label, "schema_name": table.schema, "table_name": table.name, "origin": "inferred",
-                "columns": [], "first_position": None,
-            },
-        )  # fmt: skip
-        known = {column["name"]: column for column in row["columns"]}
+        if label not in self._versions:
+            made = Version(label, table.schema, table.name, [], "inferred", has_place=False)
+            self._versions[label] = self._truth.version(made)
+        found = self._versions[label]
+        known = {column["name"]: column for column in found.columns}
         for name, kind in types.items():
             if name not in known:
-                known[name] = {"ordinal": len(known) + 1, "name": name, "type": None, "key_position": None}
-                row["columns"].append(known[name])
+                (known[name],) = blank_columns([name])
+                found.columns.append(known[name])
+                known[name]["ordinal"] = len(found.columns)
             known[name]["type"] = kind or known[name]["type"]
             known[name]["key_position"] = 1 if name == key else known[name]["key_position"]
-        found = [one for one in (row["first_position"], position) if one is not None]
-        row["first_position"] = min(found, default=None)
-        return label
+        return found
 
-    def _change(self, change: Change, place: tuple[int, int], body: Body, types: Texts, **own: Any) -> None:
+    def _change(
+        self, change: Change, place: Place, body: Body, types: Texts, transaction: Transaction | None, **own: Any
+    ) -> None:
         """Adds a change to the truth; ``own`` are columns of its transaction."""
         table, at = change.version.table, body["es"] * 1000 if "es" in body else body["ts"] * 1_000_000
         names = [column.name for column in change.version.columns]
-        images = [
+        before, after = (
             None if row is None else dict(zip(names, map(_text, row), strict=True))
             for row in (change.before, change.after)
-        ]
-        label = self._describe(change.version, own["position"], types, table.key if images != [None, None] else None)
-        before, after = images
-        differing = [name for name in names if before and after and before[name] != after[name]]
-        is_update, some = change.operation is Operation.UPDATE, after or before
-        self._rows.append(
+        )
+        some = after or before
+        if transaction is not None:
+            transaction.covers(own["position"], at)
+        headers = {
+            name: value if value is None or isinstance(value, str) else _json(value).decode()
+            for name, value in body.items() if name not in ("data", "old", "mysqlType", "sqlType")
+        }  # fmt: skip
+        self._truth.change(
             {
-                "format": self.format, "file": self.name, "file_index": 0, "offset": place[0], "length": place[1],
-                "offset_unit": str(OffsetUnit.BYTE), "record_type": body["type"], "kind": model.CHANGE,
-                "operation": str(change.operation), "changed_at": at, "schema_name": table.schema,
-                "table_name": table.name, "table_version": label, "before": images[0], "after": images[1],
-                "key": None if some is None else {table.key: some[table.key]},
-                "changed_columns": differing if is_update else None,
-                "change_source": str(ChangeSource.IMAGES) if is_update else None,
-                "headers": {n: v if v is None else v if isinstance(v, str) else _json(v).decode()
-                            for n, v in body.items() if n not in ("data", "old", "mysqlType", "sqlType")},
-                "source_events": [{"file_index": 0, "offset": place[0], "length": place[1]}],
-                "outcome": None if change.operation is Operation.REFRESH else str(Outcome.COMMITTED), **own,
-            }
-        )  # fmt: skip
-
-    def _transaction(self, name: str, rows: list[Body], completeness: Completeness) -> None:
-        """Adds a transaction to the truth, whose changes are these."""
-        positions = [row["position"] for row in rows]
-        counts: dict[str, int] = {}
-        for row in rows:
-            counts[row["operation"]] = counts.get(row["operation"], 0) + 1
-        self._transactions.append(
-            {
-                "transaction_id": name, "begin_position": min(positions), "end_position": max(positions),
-                "began_at": min(row["changed_at"] for row in rows), "outcome": str(Outcome.COMMITTED),
-                "completeness": str(completeness), "changes": sorted(counts.items()),
-                "tables": sorted({row["table_version"].removesuffix("@1") for row in rows}),
-                "bytes": sum(row["length"] for row in rows),
-            }
+                "record_type": body["type"], "operation": change.operation, "changed_at": at, "before": before,
+                "after": after, "key": None if some is None else {table.key: some[table.key]}, "headers": headers,
+                "outcome": None if change.operation is Operation.REFRESH else "committed", **own,
+            },
+            [place],
+            self._version(change.version, types, table.key if some else None),
+            transaction,
         )  # fmt: skip
 
     def finish(self) -> None:
-        """Complete the file and the truth."""
+        """Completes the file."""
         self._file.close()
-        for row in self._rows:
-            for name in ("key", "before", "after", "headers"):
-                row[name] = None if row[name] is None else list(row[name].items())
-        for name, found, schema in (
-            ("changes", self._rows, model.CHANGES),
-            ("transactions", self._transactions, model.TRANSACTIONS),
-            ("table_versions", list(self._versions.values()), model.TABLE_VERSIONS),
-        ):
-            table = pa.Table.from_pylist(found, schema=schema)
-            pq.write_table(table, self._folder / "truth" / f"{name}.parquet", compression="zstd")
 
 
 class MaxwellEncoder(_Encoder):
     """Writes Maxwell's messages."""
-
-    format = "maxwell"
 
     def _position(self) -> tuple[str, str]:
         """The next position, as Maxwell writes it and as text in log order."""
@@ -183,22 +123,19 @@ class MaxwellEncoder(_Encoder):
         file, offset = f"binlog.{7 + self._number // 10_000_000:06}", 157 + self._number % 10_000_000 * 100
         return f"{file}:{offset}", f"{file}:{offset:010}"
 
-    def write(self, item: Schema | Load | Committed, at: datetime, done: int) -> None:
-        """Write what comes next in a history, ``at`` this time, when ``done`` changes have happened."""
-        if isinstance(item, Schema):
-            if self._options.ddl and not (self._part.is_continued and item.version.number == 1):
-                self._definition(item.version, at)
-        elif isinstance(item, Load):
-            change = Change(Operation.REFRESH, item.version, None, item.row, at)
-            body, key = self._message("bootstrap-insert", change)
-            self._change(change, self._put(body, key), body, self._types(item.version), position=None)
-        else:
-            self._committed(item)
+    def write(self, item: Schema | Change | Committed, done: int) -> None:
+        """Writes what comes next in a history."""
+        match item:
+            case Schema() if not (self._part.is_continued and item.version.number == 1):
+                self._definition(item.version, item.at)
+            case Change():
+                body, key = self._message("bootstrap-insert", item)
+                self._change(item, self._put(body, key), body, self._types(item.version), None, position=None)
+            case Committed():
+                self._committed(item)
 
     def _types(self, version: TableVersion) -> Texts:
-        """The types of columns, if messages about definitions give them."""
-        has_types = self._options.ddl
-        return {one.name: _TYPES.get(one.type, one.type.value) if has_types else None for one in version.columns}
+        return {one.name: _TYPES.get(one.type, one.type.value) for one in version.columns}
 
     def _definition(self, version: TableVersion, at: datetime) -> None:
         table, types = version.table, self._types(version)
@@ -213,7 +150,7 @@ class MaxwellEncoder(_Encoder):
             },
             {"database": table.schema, "table": table.name, "_uuid": f"{self._number:032x}"},
         )  # fmt: skip
-        self._describe(version, None, types, table.key)
+        self._version(version, types, table.key)
 
     def _message(self, kind: str, change: Change, **own: Any) -> tuple[Body, Body]:
         """A message without ``old``, and its key."""
@@ -225,41 +162,39 @@ class MaxwellEncoder(_Encoder):
 
     def _committed(self, item: Committed) -> None:
         ready = [one for one in item.changes if one.operation is not Operation.UPDATE or one.before != one.after]
-        first, xid = len(self._rows), str(40_000 + item.ordinal + self._part.numbers(1))
+        if not ready:
+            return
+        complete = Completeness.COMPLETE if len(ready) > 1 else Completeness.UNKNOWN
+        xid = 40_000 + item.ordinal + self._part.numbers(1)
+        transaction = self._truth.transaction(Transaction(str(xid), completeness=complete))
         for number, change in enumerate(ready):
             written, position = self._position()
             is_last = number == len(ready) - 1
             end = {"commit": True} if is_last else {"xoffset": number}
-            body, key = self._message(
-                str(change.operation).lower(), change, xid=int(xid), **end, position=written, server_id=23042
-            )
+            kind = str(change.operation).lower()
+            body, key = self._message(kind, change, xid=xid, **end, position=written, server_id=23042)
             if change.operation is Operation.UPDATE and change.before and change.after:
                 both = zip(change.version.columns, change.before, change.after, strict=True)
                 body["old"] = {column.name: _value(old) for column, old, new in both if old != new}
             self._change(
-                change, self._put(body, key), body, self._types(change.version), position=position,
-                transaction_id=xid, event_no=None if is_last else number + 1, last_in_transaction=is_last,
+                change, self._put(body, key), body, self._types(change.version), transaction, position=position,
+                event_no=None if is_last else number + 1, last_in_transaction=is_last,
             )  # fmt: skip
-        if ready:
-            for row in self._rows[first:]:
-                row["commit_position"] = self._rows[-1]["position"]
-            complete = Completeness.COMPLETE if len(ready) > 1 else Completeness.UNKNOWN
-            self._transaction(xid, self._rows[first:], complete)
+            transaction.commit_position = position
 
 
 class CanalEncoder(_Encoder):
     """Writes Canal's messages."""
 
-    format = "canal"
-
-    def write(self, item: Schema | Load | Committed, at: datetime, done: int) -> None:
-        """Write what comes next in a history, ``at`` this time, when ``done`` changes have happened."""
-        if isinstance(item, Schema) and not (self._part.is_continued and item.version.number == 1):
-            verb = "CREATE" if item.version.number == 1 else "ALTER"
-            self._put(self._message(verb, item.version, at, f"{verb} TABLE {item.version.table.name} …", ""))
-            self._describe(item.version, None, {}, None)
-        elif isinstance(item, Committed):
-            self._committed(item)
+    def write(self, item: Schema | Change | Committed, done: int) -> None:
+        """Writes what comes next in a history."""
+        match item:
+            case Schema(version) if not (self._part.is_continued and version.number == 1):
+                verb = "CREATE" if version.number == 1 else "ALTER"
+                self._put(self._message(verb, version, item.at, f"{verb} TABLE {version.table.name} …", ""))
+                self._version(version, {}, None)
+            case Committed():
+                self._committed(item)
 
     def _message(self, kind: str, version: TableVersion, at: datetime, sql: str, gtid: str) -> Body:
         self._number += 1
@@ -271,29 +206,25 @@ class CanalEncoder(_Encoder):
         }  # fmt: skip
 
     def _committed(self, item: Committed) -> None:
-        first, gtid = (
-            len(self._rows),
-            f"{_GTID}{1 + item.ordinal + self._part.numbers(1)}" if self._options.gtid else "",
-        )
+        gtid = f"{_GTID}{1 + item.ordinal + self._part.numbers(1)}"
         ready = [one for one in item.changes if one.operation is not Operation.UPDATE or one.before != one.after]
+        transaction = None
         for (operation, version), same_table in groupby(ready, key=lambda one: (one.operation, one.version)):
             some = list(same_table)
             if operation is Operation.TRUNCATE:
                 for change in some:
                     body = self._message("TRUNCATE", version, change.at, f"TRUNCATE TABLE {version.table.name}", "")
-                    self._change(change, self._put(body), body, {}, position=f"{self._number:020}")
+                    self._change(change, self._put(body), body, {}, None, position=f"{self._number:020}")
                 continue
-            for start in range(0, len(some), self._options.rows_of_message):
-                self._rows_of(some[start : start + self._options.rows_of_message], gtid)
-        rows = [row for row in self._rows[first:] if row.get("transaction_id")]
-        if rows:
-            self._transaction(gtid, rows, Completeness.UNKNOWN)
+            transaction = transaction or self._truth.transaction(Transaction(gtid))
+            for start in range(0, len(some), _MOST_ROWS):
+                self._rows_of(some[start : start + _MOST_ROWS], transaction)
 
-    def _rows_of(self, some: list[Change], gtid: str) -> None:
+    def _rows_of(self, some: list[Change], transaction: Transaction) -> None:
         """Writes changes of one operation and table version as a message."""
         version, operation = some[0].version, some[0].operation
         names = [column.name for column in version.columns]
-        body = self._message(str(operation), version, some[0].at, "", gtid)
+        body = self._message(str(operation), version, some[0].at, "", transaction.transaction_id)
         body["data"] = [dict(zip(names, map(_text, one.after or one.before or ()), strict=True)) for one in some]
         if operation is Operation.UPDATE:
             pairs = [list(zip(names, one.before or (), one.after or (), strict=True)) for one in some]
@@ -301,16 +232,13 @@ class CanalEncoder(_Encoder):
             body["old"] = [{name: _text(old) for name, old, _ in pair if name in written} for pair in pairs]
         types: Texts = {column.name: _spelled(column) for column in version.columns}
         body["mysqlType"], body["sqlType"] = types, dict.fromkeys(names, 12)
-        start, length = self._put(body)
+        _, start, length = self._put(body)
         ends, at = [], 8  # the first row follows {"data":[
         for row in body["data"]:
             ends.append(at := at + 1 + len(_json(row)))
-        bounds = [0, *ends[:-1], length]
-        for change, (begin, end) in zip(some, pairwise(bounds), strict=True):
-            self._change(
-                change, (start + begin, end - begin), body, types, position=f"{self._number:020}",
-                transaction_id=gtid or None,
-            )  # fmt: skip
+        for change, (begin, end) in zip(some, pairwise([0, *ends[:-1], length]), strict=True):
+            place = Place(0, start + begin, end - begin)
+            self._change(change, place, body, types, transaction, position=f"{self._number:020}")
 
 
 def _json(value: Any) -> bytes:
@@ -343,6 +271,6 @@ def _text(value: Any) -> str | None:
 
 
 def _value(value: Any) -> Any:
-    """A value in Maxwell's JSON: numbers with their digits, others as text."""
+    """A value in Maxwell's messages: numbers with their digits, others as text."""
     is_number = isinstance(value, (bool, int, float, Decimal))
     return msgspec.Raw((_text(value) or "").encode()) if is_number else _text(value)

@@ -1,21 +1,40 @@
-"""The parts of a capture that are generated independently of each other and continue one another."""
+"""Captures that are generated in parts by tasks in parallel: parts continue one another, and have one truth.
+
+A task writes its part like a capture of its own. When all files are known, tasks put the indexes of files that the
+complete capture has into the truth; table versions are merged.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
-from cdcwb_synth.model import SynthError
-from cdcwb_synth.options import Options
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-__all__ = ["WHOLE", "Part", "parts_of"]
+from cdcwb_synth import model
+from cdcwb_synth.model import SynthError
+from cdcwb_synth.truth import natural_key
+
+__all__ = ["WHOLE", "Part", "Run", "write_parts"]
+
+Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""Maps a function over tasks and returns the results in order."""
+
+WritePart = Callable[[str, "Part", Any, Path], dict[str, Any]]
+"""Writes a part (format, part, its options and its folder) and returns its facts."""
 
 _FIRST_ONLY: Final = (
-    "missing_begins", "repeat_schemas", "truncates", "errors", "restarts", "abends", "clock_back", "refresh_rows",
-    "rows_before",
+    "missing_begins", "truncates", "errors", "restarts", "abends", "clock_back", "refresh_rows", "rows_before",
 )  # fmt: skip
 """Options that count what happens; it happens in the first part."""
 
@@ -30,6 +49,8 @@ _SPARE: Final = 1_000_000
 
 _MOST: Final = (1 << 31) - 1
 """Most changes of a capture: keys of 32 bits have to be unique in all parts."""
+
+_BATCH: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +104,7 @@ WHOLE: Final = Part()
 """A capture that is generated in one go."""
 
 
-def parts_of(options: Any, changes: int, seed: int, part_changes: int) -> Iterator[tuple[Part, Any]]:
+def _parts_of(options: Any, changes: int, seed: int, part_changes: int) -> Iterator[tuple[Part, Any]]:
     """The parts of a capture with at most ``part_changes`` changes each, with the options of each.
 
     Raises SynthError for more changes than keys of 32 bits allow, and where the last part would be after the year
@@ -91,9 +112,8 @@ def parts_of(options: Any, changes: int, seed: int, part_changes: int) -> Iterat
     if changes > _MOST:
         raise SynthError(f"a capture in parts has at most {_MOST:,} changes, not {changes:,}: keys have 32 bits")
     count = max(1, -(-changes // part_changes))
-    tables = options.tables + options.all_types
-    loaded = tables * (getattr(options, "refresh_rows", 0) or getattr(options, "rows_before", 0))
-    start, files = options.start_time, 0
+    rows = getattr(options, "refresh_rows", 0) or getattr(options, "rows_before", 0)
+    loaded, start, files = (options.tables + options.all_types) * rows, options.start_time, 0
     for number in range(count):
         first, stop = changes * number // count, changes * (number + 1) // count
         try:
@@ -103,25 +123,147 @@ def parts_of(options: Any, changes: int, seed: int, part_changes: int) -> Iterat
         if end.year >= 9000:
             raise SynthError("the capture would last beyond the year 9000: choose a higher rate or an earlier start")
         own: dict[str, Any] = {"start": start.isoformat()} if number else {}
-        own |= dict.fromkeys((name for name in _FIRST_ONLY if number and hasattr(options, name)), 0)
-        own |= dict.fromkeys((name for name in _LAST_ONLY if number < count - 1 and hasattr(options, name)), 0)
+        own |= dict.fromkeys(_FIRST_ONLY if number else (), 0)
+        own |= dict.fromkeys(_LAST_ONLY if number < count - 1 else (), 0)
         share = 1
         for name in _FILES:
             if hasattr(options, name):
                 wanted = getattr(options, name)
                 own[name] = share = max(1, wanted * (number + 1) // count - wanted * number // count)
         until = end - timedelta(seconds=1) if count > 1 else None
-        yield (
-            Part(seed, number, count, stop - first, first, loaded if number else 0, until, files),
-            replace(options, **own),
-        )
+        own = {name: value for name, value in own.items() if hasattr(options, name)}
+        part = Part(seed, number, count, stop - first, first, loaded if number else 0, until, files)
+        yield part, replace(options, **own)
         start, files = end, files + share
 
 
 def _duration(options: Any, changes: int) -> timedelta:
     """How long so many changes take, with a fifth more: events that are still later are moved to the end."""
-    story: Options = options if isinstance(options, Options) else options.workload
-    size = max(1.0, story.transaction_size - 1) * (1 - story.empty_share)
-    events = changes * (1 + 2 / size + 2 * story.undo_share)
-    idle = 5 * max(2, changes // 500) if story.with_timeouts else 0
-    return timedelta(seconds=int(1.2 * (events / story.rate + idle)) + 10)
+    size = max(1.0, options.transaction_size - 1) * 0.995
+    events = changes * (1 + 2 / size + 2 * options.undo_share)
+    return timedelta(seconds=int(1.2 * (events / options.rate + 5 * max(2, changes // 500))) + 10)
+
+
+def write_parts(
+    write: WritePart, format: str, changes: int, seed: int, options: Any, folder: Path, run: Run, part_changes: int
+) -> dict[str, Any]:
+    """Writes the capture and its truth below ``folder``; returns the counts for synth.json."""
+    count = sum(1 for _ in _parts_of(options, changes, seed, part_changes))
+    for name in ("capture", "truth/changes.parquet", "truth/transactions.parquet", "parts"):
+        (folder / name).mkdir(parents=True)
+    make = partial(_make, write, format, changes, seed, options, folder, part_changes)
+    made: list[dict[str, Any]] = run(make, range(count))
+    names = sorted((name for facts in made for name in facts["files"]), key=natural_key)
+    index = {name: number for number, name in enumerate(names)}
+    indexes = [[index[name] for name in sorted(facts["files"], key=natural_key)] for facts in made]
+    labels = _merge_versions(format, folder, indexes)
+    run(partial(_complete, folder), list(zip(range(count), indexes, labels, strict=True)))
+    shutil.rmtree(folder / "parts")
+    facts = {name: sum(one[name] for one in made) for name, value in made[0].items() if type(value) is int}
+    return {"parts": count, "part_changes": part_changes, **facts, "files": names}
+
+
+def _make(
+    write: WritePart, format: str, changes: int, seed: int, options: Any, folder: Path, part_changes: int, number: int
+) -> dict[str, Any]:
+    """Makes a part: its files are moved to those of the others, its truth to a folder of its own. A task that runs a
+    second time replaces them by the same bytes."""
+    part, own = next(islice(_parts_of(options, changes, seed, part_changes), number, None))
+    place = Path(tempfile.mkdtemp(prefix=f"{number}-", dir=folder / "parts"))
+    facts = write(format, part, own, place)
+    truth = folder / "parts" / str(number)
+    if not truth.exists():
+        (place / "truth").rename(truth)
+    shutil.rmtree(place / "truth", ignore_errors=True)
+    for path in [path for path in place.rglob("*") if path.is_file()]:
+        target = folder / path.relative_to(place)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+    shutil.rmtree(place)
+    return facts
+
+
+def _complete(folder: Path, task: tuple[int, list[int], dict[str, str]]) -> None:
+    """Moves the changes and transactions of a part into the truth; ``task`` is the number of the part, the indexes of
+    its files in the complete capture, and how that names table versions which have another name in the part."""
+    number, indexes, labels = task
+    own, name = folder / "parts" / str(number), f"part-{number:05}.parquet"
+    shutil.copyfile(own / "transactions.parquet", folder / "truth" / "transactions.parquet" / name)
+    index = pa.array(indexes or [0], pa.int32())
+    target = folder / "truth" / "changes.parquet" / name
+    source = pq.ParquetFile(own / "changes.parquet")
+    with source, pq.ParquetWriter(target, model.CHANGES, compression="zstd") as writer:
+        for batch in source.iter_batches(_BATCH):
+            filled = {column: batch[column] for column in batch.schema.names}
+            filled["file_index"] = index.take(batch["file_index"])
+            events = batch["source_events"]
+            flat = events.flatten()
+            columns = [index.take(flat.field("file_index")), flat.field("offset"), flat.field("length")]
+            structs = pa.StructArray.from_arrays(columns, fields=list(model.SOURCE_EVENT))
+            filled["source_events"] = pa.ListArray.from_arrays(events.offsets, structs)
+            named = [labels.get(label, label) for label in batch["table_version"].to_pylist()]
+            filled["table_version"] = pa.array(named, pa.string())
+            arrays = [filled[field.name] for field in model.CHANGES]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=model.CHANGES))
+
+
+def _merge_versions(format: str, folder: Path, indexes: Sequence[Sequence[int]]) -> list[dict[str, str]]:
+    """Writes the table versions of all parts: each once, with its first position and event of all parts. Returns for
+    every part the names of versions that are others there: inferred ones of Qlik, which are numbered in capture
+    order."""
+    merged: dict[Any, dict[str, Any]] = {}
+    labels: list[dict[str, Any]] = []
+    for number, index in enumerate(indexes):
+        labels.append({})
+        for row in pq.read_table(folder / "parts" / str(number) / "table_versions.parquet").to_pylist():
+            key: Any = row["table_version"]
+            if format.startswith("qlik") and row["origin"] == "inferred" and "@" in key:
+                key = row["schema_name"], row["table_name"], tuple(column["name"] for column in row["columns"])
+                labels[-1][row["table_version"]] = key
+            if row["first_event"] is not None:
+                row["first_event"]["file_index"] = index[row["first_event"]["file_index"]]
+            known = merged.setdefault(key, row)
+            if known is not row:
+                for name, order in (("first_position", str), ("first_event", _place_of)):
+                    found = [one for one in (known[name], row[name]) if one is not None]
+                    known[name] = min(found, key=order, default=None)
+                if known["origin"] == row["origin"] == "inferred":
+                    known["columns"] = _united(format, known["columns"], row["columns"])
+    counts: Counter[str] = Counter()
+    numbered = [row for key, row in merged.items() if isinstance(key, tuple)]
+    for row in sorted(numbered, key=lambda one: _place_of(one["first_event"])):
+        label = row["table_version"].rpartition("@")[0]
+        counts[label] += 1
+        row["table_version"] = f"{label}@{counts[label]}"
+    table = pa.Table.from_pylist(list(merged.values()), schema=model.TABLE_VERSIONS)
+    pq.write_table(table, folder / "truth" / "table_versions.parquet", compression="zstd")
+    return [{old: merged[key]["table_version"] for old, key in part.items()} for part in labels]
+
+
+def _place_of(event: dict[str, int]) -> tuple[int, int]:
+    return event["file_index"], event["offset"]
+
+
+def _united(format: str, known: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The columns that two parts show of a table, in the order in which they appear. A column that is a text in one of
+    them is a text. In event logs the columns of keys come first, and names that differ in case are one of them."""
+    found: dict[str, dict[str, Any]] = {}
+    is_log = format == "idm-event-log"
+    columns = [*known, *more]
+    if is_log:
+        columns = sorted(columns, key=lambda column: column["key_position"] is None)
+    keys: set[str] = set()
+    for column in columns:
+        name = column["name"]
+        if is_log and column["key_position"] is not None:
+            if name not in found and name.lower() in keys:
+                continue
+            keys.add(name.lower())
+        one = found.setdefault(name, column)
+        if one["type"] != column["type"]:
+            one["type"] = "text"
+    for ordinal, one in enumerate(found.values(), 1):
+        one["ordinal"] = ordinal
+        if is_log and one["key_position"] is not None:
+            one["key_position"] = ordinal
+    return list(found.values())

@@ -18,15 +18,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Context, Decimal
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from enum import StrEnum
+from functools import lru_cache
 from random import Random
-from typing import Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from cdcwb_synth import words
 
-__all__ = ["FIELDS", "LOCATOR_BYTES", "UNITS", "Column", "Type", "Value", "pool"]
+__all__ = [
+    "EPOCH", "FIELDS", "LOCATOR_BYTES", "UNITS", "Column", "Memo", "Type", "Value", "formatter", "microseconds", "pool",
+]  # fmt: skip
 
 Value = int | float | bool | str | bytes | Decimal | date | datetime | None
 
@@ -44,6 +49,9 @@ UNITS: Final = {
 """What each field of an interval counts in its value: months, or hundred-thousandths of a second."""
 
 LOCATOR_BYTES: Final = 72
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""From when microseconds count."""
 
 _CONTEXT = Context(prec=40)
 
@@ -303,3 +311,117 @@ def pool(column: Column, rng: Random, size: int, charset: str, null_share: float
     edges = ([None] if column.nullable else []) + _edges(column, charset, texts) if column.edges else []
     drawn = [None if column.nullable and rng.random() < null_share else one() for _ in range(size)]
     return edges, edges + drawn
+
+
+# --- values as text ---------------------------------------------------------------------------------------------------
+
+_TEXT_CONTEXT = Context(prec=400, rounding=ROUND_HALF_EVEN, Emin=-9999, Emax=9999)
+_REMEMBERED = 8192
+
+
+def _plain(number: Decimal, places: int | None) -> str:
+    if places is not None:
+        return f"{number.quantize(Decimal(1).scaleb(-places), context=_TEXT_CONTEXT):f}"
+    if number == 0:
+        return "0"
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _moment_text(value: datetime, fields: tuple[str, ...], fraction: int) -> str:
+    parts = []
+    for place, name in enumerate(fields):
+        if name == "fraction":
+            parts.append("." + f"{value.microsecond:06d}"[:fraction])
+            continue
+        if place:
+            parts.append({"month": "-", "day": "-", "hour": "T"}.get(name, ":"))
+        parts.append(f"{getattr(value, name):0{4 if name == 'year' else 2}d}")
+    return "".join(parts)
+
+
+def _interval_text(value: int, fields: tuple[str, ...], fraction: int) -> str:
+    sign, left = ("-" if value < 0 else ""), abs(value)
+    parts = []
+    for place, name in enumerate(fields):
+        if name == "fraction":
+            parts.append("." + f"{left:05d}"[:fraction])
+            continue
+        count, left = divmod(left, UNITS[name])
+        parts.append(f"{ {'month': '-', 'hour': ' '}.get(name, ':') }{count:02d}" if place else str(count))
+    return sign + "".join(parts)
+
+
+def _float_text(kind: pa.DataType, packer: struct.Struct) -> Callable[[float], str]:
+    known: dict[bytes, str] = {}  # by the bytes, since 0.0 and -0.0 are equal
+
+    def text(value: float) -> str:
+        bits = packer.pack(value)
+        if bits not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[bits] = pa.scalar(value, kind).cast(pa.string()).as_py()
+        return known[bits]
+
+    return text
+
+
+def formatter(column: Column) -> Callable[[Any], str | None]:
+    """The function that writes a value of ``column`` as text by the rules that every format's truth follows; None
+    (NULL) stays None.
+
+    Dates and times are ISO 8601 with only their own fields, fixed decimals have exactly their scale, floating ones are
+    plain without trailing zeros, floats are the shortest text that reads back as Arrow writes it, binary is lower-case
+    hex."""
+    write: Callable[[Any], str]
+    match column.type:
+        case Type.SMALLINT | Type.INTEGER | Type.BIGINT | Type.INT8:
+            write = str
+        case Type.DATE:
+            write = lru_cache(_REMEMBERED)(date.isoformat)
+        case Type.FLOAT:
+            write = _float_text(pa.float64(), struct.Struct("<d"))
+        case Type.SMALLFLOAT:
+            write = _float_text(pa.float32(), struct.Struct("<f"))
+        case Type.BOOLEAN:
+            write = {True: "true", False: "false"}.__getitem__
+        case Type.CHAR:
+            write = lru_cache(_REMEMBERED)(lambda value: value.rstrip(" "))
+        case Type.VARCHAR | Type.LVARCHAR:
+            write = str
+        case Type.DECIMAL:
+            places = column.places
+            write = lru_cache(_REMEMBERED)(lambda value: _plain(value, places))
+        case Type.DATETIME:
+            fields, fraction = column.fields, column.fraction
+            write = lru_cache(_REMEMBERED)(lambda value: _moment_text(value, fields, fraction))
+        case Type.INTERVAL:
+            fields, fraction = column.fields, column.fraction
+            write = lru_cache(_REMEMBERED)(lambda value: _interval_text(value, fields, fraction))
+        case Type.LOB:
+            write = bytes.hex
+    return lambda value: None if value is None else write(value)
+
+
+def microseconds(at: datetime) -> int:
+    """A time as microseconds since 1970."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+class Memo(dict[Any, Any]):
+    """What ``make`` gives for the values of a column, made once and remembered for a while; NULL gives ``null``."""
+
+    def __init__(self, make: Callable[[Any], Any], null: Any = (None, None)) -> None:
+        super().__init__()
+        self._make, self._null = make, null
+
+    def __missing__(self, value: Any) -> Any:
+        if value is None:
+            return self._null
+        made = self._make(value)
+        if isinstance(value, float) and value == 0:  # 0.0 and -0.0 are equal, but not the same
+            return made
+        if len(self) > _REMEMBERED:
+            self.clear()
+        self[value] = made
+        return made

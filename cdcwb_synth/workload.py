@@ -1,167 +1,329 @@
-"""A database at work, described without any wire format: the events that happen, in the order in which a log would
-hold them.
+"""A database at work, described without any wire format: what happens, in the order in which a log would hold it.
 
-:class:`Workload` keeps a small part of every table in memory (rows that are updated and deleted are rows that are
-there, and a row that one open transaction has touched is left alone by the others), so the stream can be replayed. It
-is seeded and streams: memory does not grow with the number of changes.
+:class:`Workload` keeps a small part of every table in memory (rows that are updated and deleted are rows that exist,
+and a row that one open transaction has touched is left alone by the others), so the stream can be replayed. It is
+seeded and streams: memory does not grow with the number of changes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate, cycle, repeat
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from cdcwb_synth.catalogue import tables
-from cdcwb_synth.events import (
-    Begin,
-    Commit,
-    Delete,
-    Event,
-    Failure,
-    Idle,
-    Insert,
-    Load,
-    Rollback,
-    Row,
-    Savepoint,
-    Schema,
-    Transaction,
-    Truncate,
-    Undo,
-    Update,
-)
-from cdcwb_synth.options import Options
+from cdcwb_synth.catalogue import Table, TableVersion, evolve, reshape, tables
+from cdcwb_synth.model import Operation
+from cdcwb_synth.options import Options, listed
 from cdcwb_synth.parts import WHOLE, Part
-from cdcwb_synth.state import LiveRow, OpenTransaction, TableState
 from cdcwb_synth.values import Column, Value, pool
 
-__all__ = ["Workload"]
+__all__ = ["Change", "Committed", "Event", "Notice", "Row", "Schema", "Step", "Transaction", "Workload"]
 
-_LIVE_ROWS: Final = 5000  # of every table; more are left in peace, as most rows of a database are
+_LIVE_ROWS: Final = 5000  # of every table; more are left alone, as most rows of a database are
 _POOL: Final = 1500  # values to draw from, for every column
 _POOL_PER_CHANGE: Final = 16  # or so many for each change of an average table, if these are fewer
+_EMPTY: Final = 0.005  # share of the transactions without a change
+_IDLE_UPDATES: Final = 0.01  # share of the updates that change no value
+_FIRST_ID: Final = 23
+
+Row = tuple[Value, ...]
+"""Values (:mod:`cdcwb_synth.values`) in the column order of the table version they come with."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transaction:
+    """A transaction: ``ordinal`` counts from 0 in begin order, ``number`` is the id its source gives it (and gives
+    again later), ``user`` who runs it. ``captured_begin`` is false where it began before the capture."""
+
+    ordinal: int
+    number: int
+    user: int
+    captured_begin: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schema:
+    """The columns of a table are announced: at the start, when they change, or once more."""
+
+    version: TableVersion
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """A row changes; None: there is no such row. A REFRESH is a row that was there before the capture began, and has no
+    transaction. ``is_reversed``: the source delivers the after image of an update first."""
+
+    operation: Operation
+    version: TableVersion
+    before: Row | None
+    after: Row | None
+    at: datetime
+    transaction: Transaction | None = None
+    is_reversed: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A step of a transaction. ``what``: ``begin``, ``commit``, ``rollback``, ``savepoint`` (``number`` counts them
+    from 0) or ``undo`` (all changes since the savepoint ``number``, which stays)."""
+
+    what: str
+    transaction: Transaction
+    at: datetime
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Notice:
+    """What the source says besides: ``idle`` (nothing happened for a while), ``error``, or ``fatal``, after which
+    nothing more can be read from this session."""
+
+    what: str
+
+
+@dataclass(slots=True, eq=False)
+class Committed:
+    """A transaction with all the changes that it committed ``at`` some time, in their order; ``ordinal`` is unique."""
+
+    ordinal: int
+    at: datetime
+    changes: list[Change]
+
+
+Event = Schema | Change | Step | Notice
+
+
+@dataclass(slots=True, eq=False)
+class _LiveRow:
+    """The present row in the columns of the table's version ``version``."""
+
+    values: Row
+    version: int
+    owner: Transaction | None = None  # the open transaction that has touched it
+    slot: int = -1  # its index among the live rows, -1: not among them
+
+
+class _Table:
+    """The present state of a table: its version in force, its live rows, and how new values are drawn."""
+
+    def __init__(
+        self, version: TableVersion, drawer: Callable[[_Table, Column], Callable[[], Value]], first_key: int
+    ) -> None:
+        self.version = version
+        self.rows: list[_LiveRow] = []
+        self.next_key = first_key
+        self._origins: list[tuple[int | None, ...]] = []  # from version n to n + 1
+        self._drawer = drawer
+        self._draw: dict[str, Callable[[], Value]] = {}
+        self._arrange()
+
+    @property
+    def table(self) -> Table:
+        return self.version.table
+
+    def _arrange(self) -> None:
+        columns = self.version.columns
+        self.key = next(i for i, c in enumerate(columns) if c.name == self.table.key)
+        self.others = [i for i in range(len(columns)) if i != self.key] or [self.key]
+        for column in columns:
+            if column.name not in self._draw:
+                self._draw[column.name] = self._drawer(self, column)
+        self.drawers = [self._draw[c.name] for c in columns]
+
+    def change_columns(self, kind: str | None) -> None:
+        """Continues with the table's next version; rows follow when they are next touched."""
+        self.version = evolve(self.version) if kind is None else reshape(self.version, kind)
+        self._origins.append(self.version.origin)
+        self._arrange()
+
+    def current(self, row: _LiveRow) -> Row:
+        """The row's values in the columns of the version in force."""
+        for origin in self._origins[row.version - 1 :]:
+            row.values = tuple(None if old is None else row.values[old] for old in origin)
+        row.version = self.version.number
+        return row.values
+
+    def draw_row(self) -> _LiveRow:
+        return _LiveRow(tuple([draw() for draw in self.drawers]), self.version.number)
+
+    def add(self, row: _LiveRow) -> None:
+        row.slot = len(self.rows)
+        self.rows.append(row)
+
+    def remove(self, row: _LiveRow) -> None:
+        last = self.rows.pop()
+        if last is not row:
+            self.rows[row.slot] = last
+            last.slot = row.slot
+        row.slot = -1
+
+    def new_key(self) -> int:
+        self.next_key += 1
+        return self.next_key - 1
+
+
+class _Open:
+    """An open transaction: what is left to do, and how to take back what was done."""
+
+    def __init__(self, facts: Transaction, size: int, uses_savepoints: bool) -> None:
+        self.facts = facts
+        self.left = max(size, 4) if uses_savepoints else size
+        self.uses_savepoints = uses_savepoints
+        self.log: list[tuple[_Table, Operation, _LiveRow, Row, int]] = []
+        self.savepoints: list[int] = []  # length of the log at each
+        self.locked: list[_LiveRow] = []
+        self.states: set[_Table] = set()
+        self.has_ended = False
+
+    def touch(self, state: _Table, operation: Operation, row: _LiveRow) -> None:
+        """Remember a row before it is changed, and keep the others away from it."""
+        self.log.append((state, operation, row, row.values, row.version))
+        self.states.add(state)
+        if row.owner is None:
+            row.owner = self.facts
+            self.locked.append(row)
+
+    def take_back(self, to: int) -> None:
+        """Put the rows back as they were when the log had ``to`` entries."""
+        while len(self.log) > to:
+            state, operation, row, values, version = self.log.pop()
+            if operation is Operation.INSERT:
+                state.remove(row)
+                continue
+            row.values, row.version = values, version
+            if operation is Operation.DELETE:
+                state.add(row)
 
 
 class Workload:
-    """``changes`` changes (undone ones and those of rolled back transactions included) under the given options.
+    """``changes`` changes (undone ones and those of rolled back transactions included) under the given options, of
+    which only gbase8s has charset, reversed_updates, missing_begins and errors.
 
-    ``first`` are the first versions of the tables. Iterate over :meth:`events` once. ``schema_kinds`` are the kinds of
-    schema changes, in turn (:data:`cdcwb_synth.catalogue.KINDS`; none: every table goes its own way); ``loaded`` is how
-    many rows every table has before anything happens, each told as a :class:`Load`. ``part``: where keys and the
-    numbers of transactions begin, and the latest time.
+    ``first`` are the first versions of the tables; ``loaded`` is how many rows every table has before anything happens.
+    ``part``: where keys and the numbers of transactions begin, and the latest time. Iterate over :meth:`events` or
+    :meth:`history` once. ``now`` is the time (UTC) of the latest event, ``done`` how many changes have happened.
     """
 
-    def __init__(
-        self, options: Options, changes: int, seed: int, *, schema_kinds: Sequence[str] = (), loaded: int = 0,
-        part: Part = WHOLE,
-    ) -> None:  # fmt: skip
-        self.options = options
-        self.changes = changes
-        self._kinds: Iterator[str | None] = cycle(schema_kinds) if schema_kinds else repeat(None)
-        self._loaded = loaded
+    def __init__(self, options: Options, changes: int, seed: int, *, loaded: int = 0, part: Part = WHOLE) -> None:
+        self.options, self.changes, self._loaded = options, changes, loaded
+        self._charset: str = getattr(options, "charset", "utf-8")
+        self._reversed: float = getattr(options, "reversed_updates", 0.0)
+        self._missing_begins: int = getattr(options, "missing_begins", 0)
+        self._errors: int = getattr(options, "errors", 0)
+        kinds = listed(options.schema_kinds)
+        self._kinds: Iterator[str | None] = cycle(kinds) if kinds else repeat(None)
         self.first = tables(options.tables, options.columns, options.all_types)
         self._rng = Random(seed)
         self._value_rng = Random(self._rng.getrandbits(64))
-        self._now = options.start_time
-        self._done = 0
+        self.now = options.start_time
+        self.done = 0
         self._until = part.until
         self._ordinal = part.numbers(4)  # at most half of the transactions are empty
-        self._open: list[OpenTransaction] = []
+        self._open: list[_Open] = []
         self._ids: list[int] = []  # ended transactions' ids, to be given out again
-        self._next_id = 23 if options.reuse_ids else 23 + part.numbers(4)
-        self._states = [TableState(version, self._drawer, part.first_key) for version in self.first]
+        self._next_id = _FIRST_ID
+        self._states = [_Table(version, self._drawer, part.first_key) for version in self.first]
         weights = [1 / (1 + index) for index in range(options.tables)]  # the first tables are the busy ones
         if options.all_types:
             weights.append(sum(weights) * options.all_types_share / max(1e-9, 1 - options.all_types_share))
         self._weights = list(accumulate(weights))
 
-    def _drawer(self, state: TableState, column: Column) -> Callable[[], Value]:
+    def _drawer(self, state: _Table, column: Column) -> Callable[[], Value]:
         """The function that gives new values for a column."""
         if column.holds == "key":
             return state.new_key
         if column.holds == "now":
-            return lambda: self._now.replace(tzinfo=None)
+            return lambda: self.now.replace(tzinfo=None)
         per_table = _POOL_PER_CHANGE * self.changes // len(self.first)
         size = min(_POOL, max(20, min(self.changes, per_table)))
-        edges, values = pool(column, self._value_rng, size, self.options.charset, self.options.null_share)
+        edges, values = pool(column, self._value_rng, size, self._charset, self.options.null_share)
         edges.reverse()
         random, count = self._value_rng.random, len(values)
         return lambda: edges.pop() if edges else values[int(random() * count)]
 
+    def history(self) -> Iterator[Schema | Change | Committed]:
+        """What products that deliver committed work only see: new versions of tables and rows of the full load as they
+        come, and transactions in the order of their commits, without work that was taken back. Only the changes of
+        transactions that are open are kept meanwhile."""
+        active: dict[int, tuple[list[Change], dict[int, int]]] = {}  # changes, and how many there were at savepoints
+        for event in self.events():
+            match event:
+                case Schema() | Change(transaction=None):
+                    yield event
+                case Change(transaction=Transaction(ordinal)):
+                    active[ordinal][0].append(event)
+                case Step("begin", Transaction(ordinal)):
+                    active[ordinal] = [], {}
+                case Step("savepoint", Transaction(ordinal), _, number):
+                    active[ordinal][1][number] = len(active[ordinal][0])
+                case Step("undo", Transaction(ordinal), _, number):
+                    changes, savepoints = active[ordinal]
+                    del changes[savepoints[number] :]
+                case Step("rollback", Transaction(ordinal)):
+                    del active[ordinal]
+                case Step("commit", Transaction(ordinal), at):
+                    yield Committed(ordinal, at, active.pop(ordinal)[0])
+
     def events(self) -> Iterator[Event]:
         """Everything that happens, in log order."""
         for state in self._states:
-            yield Schema(state.version)
+            yield Schema(state.version, self.now)
             for _ in range(self._loaded):
-                yield self._load(state)
+                row = state.draw_row()
+                if len(state.rows) < _LIVE_ROWS:
+                    state.add(row)
+                yield Change(Operation.REFRESH, state.version, None, row.values, self.now)
         due = self._calendar()
         rng, options = self._rng, self.options
-        acting: OpenTransaction | None = None
-        while self._done < self.changes:
+        acting: _Open | None = None
+        while self.done < self.changes:
             self._tick(rng.expovariate(options.rate))
-            while due and due[-1][0] <= self._done:
+            while due and due[-1][0] <= self.done:
                 _, what, patience = due.pop()
                 if patience and not self._may(what):
-                    due.append((self._done + 1, what, patience - 1))  # all tables are busy: wait for a change or two
+                    due.append((self.done + 1, what, patience - 1))  # all tables are busy: wait for a change or two
                     due.sort(reverse=True)
                     continue
                 yield from self._special(what)
-                if self._done >= self.changes:
+                if self.done >= self.changes:
                     break
-            if self._done >= self.changes:
+            if self.done >= self.changes:
                 break
             if not self._open or (len(self._open) < options.concurrency and rng.random() < 0.3):
                 acting = self._begin()
-                yield Begin(acting.facts, self._now)
+                yield Step("begin", acting.facts, self.now)
             elif acting is None or acting.has_ended or rng.random() < 0.4:
                 acting = self._open[int(rng.random() * len(self._open))]
-            if acting.left <= 0:
-                yield self._end(acting)
-            else:
-                yield self._work(acting)
+            yield self._end(acting) if acting.left <= 0 else self._work(acting)
         for _, what, _ in reversed(due):
-            if what in ("idle", "repeat", "failure"):
+            if what in ("idle", "failure"):
                 yield from self._special(what)
-        yield from self._finish()
-
-    @property
-    def now(self) -> datetime:
-        """The time (UTC) of the event that was handed out last."""
-        return self._now
-
-    @property
-    def done(self) -> int:
-        """How many changes have happened."""
-        return self._done
-
-    def _load(self, state: TableState) -> Load:
-        row = LiveRow(tuple([draw() for draw in state.drawers]), state.version.number)
-        if len(state.rows) < _LIVE_ROWS:
-            state.add(row)
-        return Load(state.version, row.values)
+        while len(self._open) > options.open_transactions:
+            yield self._end(self._open[int(rng.random() * len(self._open))])
+        while len(self._open) < options.open_transactions:
+            yield Step("begin", self._begin().facts, self.now)
 
     def _tick(self, seconds: float) -> None:
-        self._now += timedelta(microseconds=10 * int(seconds * 100_000))
-        if self._until is not None and self._now > self._until:
-            self._now = self._until
+        self.now += timedelta(microseconds=10 * int(seconds * 100_000))
+        if self._until is not None and self.now > self._until:
+            self.now = self._until
 
     def _calendar(self) -> list[tuple[int, str, int]]:
         """What happens beside the ordinary work: after how many changes, what, and how many changes it can wait for a
         table that nobody uses. The next one last."""
         options, n, rng = self.options, self.changes, self._rng
         due = [((i + 1) * n // (options.schema_changes + 1), "schema") for i in range(options.schema_changes)]
-        due += [((i + 1) * n // (options.repeat_schemas + 1), "repeat") for i in range(options.repeat_schemas)]
         due += [(rng.randint(n // 3, max(n // 3, n - 1)), "truncate") for _ in range(options.truncates)]
-        due += [(rng.randint(0, n), "failure") for _ in range(options.errors)]
-        if options.with_timeouts:
-            due += [(rng.randint(0, n), "idle") for _ in range(max(2, n // 500))]
+        due += [(rng.randint(0, n), "failure") for _ in range(self._errors)]
+        due += [(rng.randint(0, n), "idle") for _ in range(max(2, n // 500))]
         return sorted(((moment, what, 500) for moment, what in due), reverse=True)
 
-    def _free(self) -> list[TableState]:
+    def _free(self) -> list[_Table]:
         """Tables that no open transaction has touched."""
         busy = {state for one in self._open for state in one.states}
         return [s for s in self._states if s not in busy]
@@ -175,121 +337,115 @@ class Workload:
         rng = self._rng
         if what == "schema":
             ordinary = self._states[: self.options.tables]
-            free = [s for s in self._free() if s in ordinary]
-            state = rng.choice(free or ordinary)
-            state.evolve(next(self._kinds))
-            yield Schema(state.version)
-        elif what == "repeat":
-            for state in self._states:
-                yield Schema(state.version)
+            state = rng.choice([s for s in self._free() if s in ordinary] or ordinary)
+            state.change_columns(next(self._kinds))
+            yield Schema(state.version, self.now)
         elif what == "idle":
             self._tick(5)
-            yield Idle()
+            yield Notice("idle")
         elif what == "failure":
             is_fatal = rng.random() < 0.25
-            yield Failure(is_fatal)
+            yield Notice("fatal" if is_fatal else "error")
             if is_fatal:  # a new session begins, which sends the schemas again
-                yield from self._special("repeat")
+                for state in self._states:
+                    yield Schema(state.version, self.now)
         elif free := self._free():
             yield from self._truncate(rng.choice(free))
 
-    def _truncate(self, state: TableState) -> Iterator[Event]:
+    def _truncate(self, state: _Table) -> Iterator[Event]:
         """A transaction of its own, as the server wants it; a quarter of them are rolled back."""
         one = self._begin()
-        yield Begin(one.facts, self._now)
-        self._done += 1
-        yield Truncate(one.facts, state.version)
+        yield Step("begin", one.facts, self.now)
+        self.done += 1
+        yield Change(Operation.TRUNCATE, state.version, None, None, self.now, one.facts)
         if self._rng.random() < 0.25:
             self._close(one)
-            yield Rollback(one.facts)
+            yield Step("rollback", one.facts, self.now)
         else:
             for row in state.rows:
                 row.slot = -1
             state.rows.clear()
             self._close(one)
-            yield Commit(one.facts, self._now)
+            yield Step("commit", one.facts, self.now)
 
-    def _begin(self) -> OpenTransaction:
-        rng, options = self._rng, self.options
-        if self._ids and options.reuse_ids:
+    def _begin(self) -> _Open:
+        rng = self._rng
+        if self._ids:
             number = self._ids.pop(int(rng.random() * len(self._ids)))
         else:
             number = self._next_id
             self._next_id += 1
-        facts = Transaction(
-            self._ordinal, number, 2001 + int(rng.random() * 12), self._ordinal >= options.missing_begins
-        )
+        is_captured = self._ordinal >= self._missing_begins
+        facts = Transaction(self._ordinal, number, 2001 + int(rng.random() * 12), is_captured)
         self._ordinal += 1
-        size = 1 + int(rng.expovariate(1 / max(0.001, options.transaction_size - 1)))
+        size = 1 + int(rng.expovariate(1 / max(0.001, self.options.transaction_size - 1)))
         if rng.random() < 0.002:
             size *= 40
-        if facts.captured_begin and rng.random() < options.empty_share:
+        if is_captured and rng.random() < _EMPTY:
             size = 0
-        one = OpenTransaction(facts, size, rng.random() < options.undo_share)
-        if one.uses_savepoints:
-            one.left = max(one.left, 4)
+        one = _Open(facts, size, rng.random() < self.options.undo_share)
         self._open.append(one)
         return one
 
-    def _close(self, one: OpenTransaction) -> None:
+    def _close(self, one: _Open) -> None:
         for row in one.locked:
             row.owner = None
         one.has_ended = True
         self._open.remove(one)
         self._ids.append(one.facts.number)
 
-    def _end(self, one: OpenTransaction) -> Event:
-        if self._rng.random() < self.options.rollback_share:
+    def _end(self, one: _Open) -> Step:
+        is_rollback = self._rng.random() < self.options.rollback_share
+        if is_rollback:
             one.take_back(0)
-            self._close(one)
-            return Rollback(one.facts)
         self._close(one)
-        return Commit(one.facts, self._now)
+        return Step("rollback" if is_rollback else "commit", one.facts, self.now)
 
-    def _work(self, one: OpenTransaction) -> Event:
+    def _work(self, one: _Open) -> Event:
         rng = self._rng
         if one.uses_savepoints:
             chance = rng.random()
             if not one.savepoints or chance < 0.05:
                 if chance < 0.5:
                     one.savepoints.append(len(one.log))
-                    return Savepoint(one.facts, len(one.savepoints) - 1)
+                    return Step("savepoint", one.facts, self.now, len(one.savepoints) - 1)
             elif chance < 0.3 and (len(one.log) > one.savepoints[-1] or rng.random() < 0.05):
                 number = int(rng.random() ** 0.3 * len(one.savepoints))  # mostly the latest
                 one.take_back(one.savepoints[number])
                 del one.savepoints[number + 1 :]  # savepoints that were set later are gone
                 if rng.random() < 0.8:
                     one.left = max(one.left, 1)
-                return Undo(one.facts, number)
+                return Step("undo", one.facts, self.now, number)
         one.left -= 1
-        self._done += 1
+        self.done += 1
         return self._change(one)
 
-    def _change(self, one: OpenTransaction) -> Event:
+    def _change(self, one: _Open) -> Change:
         rng, options = self._rng, self.options
         spot = rng.random() * self._weights[-1]
         state = self._states[min(bisect_right(self._weights, spot), len(self._states) - 1)]
         kind = rng.random()
         row = self._pick(state, one.facts) if kind < options.update_share + options.delete_share else None
         if row is None:
-            row = LiveRow(tuple([draw() for draw in state.drawers]), state.version.number)
-            one.touch(state, "insert", row)
+            row = state.draw_row()
+            one.touch(state, Operation.INSERT, row)
             state.add(row)
             if len(state.rows) > _LIVE_ROWS:
                 other = state.rows[int(rng.random() * len(state.rows))]
                 if other.owner is None:
                     state.remove(other)
-            return Insert(one.facts, state.version, row.values)
-        before = state.current(row)
+            return Change(Operation.INSERT, state.version, None, row.values, self.now, one.facts)
+        before, after, operation, is_reversed = state.current(row), None, Operation.DELETE, False
+        one.touch(state, Operation.UPDATE if kind < options.update_share else operation, row)
         if kind < options.update_share:
-            one.touch(state, "update", row)
-            row.values = self._edited(state, before)
-            return Update(one.facts, state.version, before, row.values, rng.random() < options.reversed_updates)
-        one.touch(state, "delete", row)
-        state.remove(row)
-        return Delete(one.facts, state.version, before)
+            operation = Operation.UPDATE
+            row.values = after = self._edited(state, before)
+            is_reversed = rng.random() < self._reversed
+        else:
+            state.remove(row)
+        return Change(operation, state.version, before, after, self.now, one.facts, is_reversed)
 
-    def _pick(self, state: TableState, transaction: Transaction) -> LiveRow | None:
+    def _pick(self, state: _Table, transaction: Transaction) -> _LiveRow | None:
         rows, random = state.rows, self._rng.random
         for _ in range(8 if rows else 0):
             row = rows[int(random() * len(rows))]
@@ -297,23 +453,14 @@ class Workload:
                 return row
         return None
 
-    def _edited(self, state: TableState, before: Row) -> Row:
+    def _edited(self, state: _Table, before: Row) -> Row:
         rng = self._rng
-        if rng.random() < self.options.idle_updates:
+        if rng.random() < _IDLE_UPDATES:
             return before
-        after = list(before)
+        after: list[Any] = list(before)
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
             column = rng.choice(state.others)
             after[column] = state.drawers[column]()
         if rng.random() < 0.01:
             after[state.key] = state.new_key()
         return tuple(after)
-
-    def _finish(self) -> Iterator[Event]:
-        """End the open transactions but for the wanted number, and see to it that this many are left."""
-        wanted = self.options.open_transactions
-        while len(self._open) > wanted:
-            yield self._end(self._open[int(self._rng.random() * len(self._open))])
-        while len(self._open) < wanted:
-            one = self._begin()
-            yield Begin(one.facts, self._now)

@@ -110,7 +110,6 @@ def make_kafka(to: Path) -> Expected:
             to=Path(place) / "made",
             metadata="late",
             container="console",
-            console_parts="timestamp,partition,offset,key",
             partitions=2,
             tombstone_share=0.06,
             duplicate_share=0.004,

@@ -6,19 +6,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import cdcwb_synth as synth
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.events import Load, Schema
-from cdcwb_synth.history import Change, Committed, history
 from cdcwb_synth.model import Operation
-from cdcwb_synth.qlik.kafka import KafkaEncoder
-from cdcwb_synth.qlik.options import KafkaOptions
-from cdcwb_synth.workload import Workload
+from cdcwb_synth.parts import WHOLE
+from cdcwb_synth.qlik.kafka import KafkaEncoder, KafkaOptions
+from cdcwb_synth.truth import Capture as Made
+from cdcwb_synth.truth import Truth
+from cdcwb_synth.workload import Change, Committed, Schema, Workload
 
 __all__ = ["RULES", "Planted", "plant"]
 
@@ -75,7 +75,7 @@ class Planted:
 def plant(folder: Path, changes: int, seed: int, each: int) -> Planted:
     """A gbase8s capture as the source, and messages of Qlik with ``each`` differences of every kind as the target: no
     two of one row, and none of a row whose key changes."""
-    shared = {
+    shared: dict[str, Any] = {
         "tables": 4,
         "schema_changes": 0,
         "truncates": 0,
@@ -85,21 +85,22 @@ def plant(folder: Path, changes: int, seed: int, each: int) -> Planted:
     }
     made = synth.generate("gbase8s", changes=changes, seed=seed, to=folder / "source", files=2, **shared)
     options = KafkaOptions.parse({**shared, "refresh_rows": 0})
-    workload = Workload(options.workload, changes, seed)
-    story = [(item, workload.now, workload.done) for item in history(workload)]
+    workload = Workload(options, changes, seed)
+    story = [(item, workload.done) for item in workload.history()]
     planted = Planted(made / "capture", folder / "target" / "capture")
     story = _altered(story, random.Random(seed), each, planted)
     for name in ("capture", "truth"):
         (folder / "target" / name).mkdir(parents=True)
-    encoder = KafkaEncoder(options, seed, changes, folder / "target")
-    for item, now, done in story:
-        encoder.write(_renamed(item), now, done)
+    truth = Truth("qlik-kafka", folder / "target" / "truth")
+    encoder = KafkaEncoder(Made(options, seed, changes, folder / "target", WHOLE, truth))
+    for item, done in story:
+        encoder.write(_renamed(item), done)
     encoder.finish()
-    encoder.truth.close()
+    truth.close()
     return planted
 
 
-Story = list[tuple[Schema | Load | Committed, datetime, int]]
+Story = list[tuple[Schema | Change | Committed, int]]
 
 
 def _place(version: TableVersion, name: str) -> int:
@@ -115,7 +116,7 @@ def _keys(change: Change) -> set[Key]:
 
 
 def _altered(story: Story, rng: random.Random, each: int, planted: Planted) -> Story:
-    commits = [item for item, _, _ in story if isinstance(item, Committed)]
+    commits = [item for item, _ in story if isinstance(item, Committed)]
     lives: dict[Key, list[tuple[Committed, Change]]] = {}
     moving: set[Key] = set()
     for item in commits:
@@ -150,7 +151,7 @@ def _altered(story: Story, rng: random.Random, each: int, planted: Planted) -> S
             column = (str(change.version.table.label), name)
             planted.columns[column] = planted.columns.get(column, 0) + 1
             planted.different += 1
-    return sorted(story, key=lambda entry: entry[0].at if isinstance(entry[0], Committed) else entry[1])
+    return sorted(story, key=lambda entry: entry[0].at)
 
 
 def _delay(
@@ -201,7 +202,7 @@ def _with_other(change: Change, name: str) -> Change:
     return replace(change, after=(*change.after[:place], new, *change.after[place + 1 :]))
 
 
-def _renamed(item: Schema | Load | Committed) -> Schema | Load | Committed:
+def _renamed(item: Schema | Change | Committed) -> Schema | Change | Committed:
     """What happens, in tables that have the target's names of columns."""
     if isinstance(item, Committed):
         return Committed(item.ordinal, item.at, [replace(c, version=_version(c.version)) for c in item.changes])

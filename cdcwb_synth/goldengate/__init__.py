@@ -1,1 +1,1 @@
-"""Writes GoldenGate captures of the described workload: Logdump text, JSON and XML."""
+"""The described workload as Extract writes it into a trail, and as Logdump and handlers show it."""

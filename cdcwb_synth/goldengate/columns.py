@@ -1,5 +1,5 @@
-"""Columns of a table as a trail holds them (``docs/formats/goldengate.md §4 and §5.2``): their bytes, their text, and
-the row of numbers that describes each."""
+"""Columns of a table as a trail has them (``docs/formats/goldengate.md §4 and §5.2``): their bytes, their text, and the
+numbers that describe each."""
 
 from __future__ import annotations
 
@@ -7,69 +7,50 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
-from cdcwb_synth import text, words
+from cdcwb_synth import words
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.values import Column, Type
+from cdcwb_synth.values import Column, Type, formatter
 
-__all__ = ["CHAR", "DATETIME", "INT4", "INT8", "VARCHAR", "Cell", "Cells", "Described", "Layout", "sql_type"]
+__all__ = ["TYPES", "Cell", "Described", "Layout", "Order", "sql_type"]
 
-CHAR: Final = 0
-VARCHAR: Final = 64
-INT4: Final = 132
-INT8: Final = 134
-DATETIME: Final = 192
-"""Numbers of data types in table definitions."""
+_CHAR: Final = 0
+_VARCHAR: Final = 64
+_INT4: Final = 132
+_INT8: Final = 134
+_DATETIME: Final = 192
+
+TYPES: Final = {
+    _CHAR: "0 CHAR", _VARCHAR: "64 VARCHAR", _INT4: "132 INT32", _INT8: "134 INT64", _DATETIME: "192 DATETIME",
+}  # fmt: skip
+"""Data types in table definitions by their numbers, as cdcwb spells them."""
 
 Order = Literal["little", "big"]
 
-_NULL: Final = b"\xff\xff"
-_THERE: Final = b"\x00\x00"
 _REMEMBERED: Final = 8192
+_WIDTHS: Final = {_INT4: 4, _INT8: 8}
 _LOB_SIZES: Final = (40, 300, 1999, 2000, 2001, 3500, 4000, 6100)
 _PLAIN_PHRASES: Final = tuple(phrase for phrase in words.PHRASES if phrase.isprintable())
 _INTEGERS: Final = (Type.SMALLINT, Type.INTEGER, Type.BIGINT, Type.INT8, Type.BOOLEAN)
-_NATIVE: Final = {CHAR: 96, VARCHAR: 1, INT4: 2, INT8: 2, DATETIME: 12}
+_NATIVE: Final = {_CHAR: 96, _VARCHAR: 1, _INT4: 2, _INT8: 2, _DATETIME: 12}
 
 
 class Cell(NamedTuple):
-    """A value in a record: ``entry`` is its index, length and ``data``, ``data`` begins with the null indicator.
-    ``text`` None is NULL; ``lob`` is the content of a large object, which is not in the record itself."""
+    """A value in a record: ``entry`` is its index, length and data, which begins with the null indicator. ``text`` None
+    is NULL; ``lob`` is the content of a large object, which is not in the record itself."""
 
     entry: bytes
-    data: bytes
     text: str | None
     lob: bytes | None = None
 
 
-class Cells(dict[Any, Cell]):
-    """The cells of a column by their values, made once and remembered for a while."""
-
-    __slots__ = ("_make",)
-
-    def __init__(self, make: Callable[[Any], Cell]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, value: Any) -> Cell:
-        if isinstance(value, float) and value == 0:  # 0.0 and -0.0 are equal, but not the same
-            return self._make(value)
-        if len(self) > _REMEMBERED:
-            self.clear()
-        made = self[value] = self._make(value)
-        return made
-
-
 class Described(NamedTuple):
-    """A column: its name, the number of its data type, most bytes of a value, digits and scale of a decimal (else 0);
-    ``lob``: ``clob``, ``blob`` or empty; ``place``: its place in the workload's rows."""
+    """A column: its data type by number, and the most bytes of a value; ``lob``: ``clob``, ``blob`` or empty;
+    ``place``: its index in the workload's rows."""
 
     name: str
     datatype: int
     length: int
-    precision: int
-    scale: int
     is_key: bool
-    nullable: bool
     lob: str
     place: int
     source: Column
@@ -80,79 +61,64 @@ class Described(NamedTuple):
         return self.source.type in (*_INTEGERS, Type.FLOAT, Type.SMALLFLOAT, Type.DECIMAL)
 
     @property
-    def native(self) -> int:
-        """The number that the database has for its type."""
-        if self.lob:
-            return 112 if self.lob == "clob" else 113
-        if self.source.type in (Type.FLOAT, Type.SMALLFLOAT, Type.DECIMAL):
-            return 2
-        return 180 if self.datatype == DATETIME and self.length > 19 else _NATIVE[self.datatype]
+    def scale(self) -> int:
+        """Decimal places of a decimal, else 0."""
+        return (self.source.places or 0) if self.source.type is Type.DECIMAL else 0
 
     def numbers(self, offset: int) -> list[int]:
         """The 23 numbers after its name, from Data Type to Partial Type; ``offset``: its Fetch Offset."""
-        is_text = self.datatype in (CHAR, VARCHAR) and self.lob != "blob"
-        binary = {INT4: 4, INT8: 8}.get(self.datatype, self.length)
-        table = 0 if self.datatype == VARCHAR else binary
-        external = {INT4: 11, INT8: 20}.get(self.datatype, self.length)
-        least = {10: 2, 19: 5, 26: 6}.get(self.length, 0) if self.datatype == DATETIME else 0
+        source, is_fixed = self.source, self.source.type is Type.DECIMAL and self.source.places is not None
+        native = 180 if self.datatype == _DATETIME and self.length > 19 else _NATIVE[self.datatype]
+        if source.type in (Type.FLOAT, Type.SMALLFLOAT, Type.DECIMAL):
+            native = 2
+        native = {"clob": 112, "blob": 113}.get(self.lob, native)
+        is_text = self.datatype in (_CHAR, _VARCHAR) and self.lob != "blob"
+        binary = _WIDTHS.get(self.datatype, self.length)
+        external = {_INT4: 11, _INT8: 20}.get(self.datatype, self.length)
+        least = {10: 2, 19: 5, 26: 6}.get(self.length, 0) if self.datatype == _DATETIME else 0
         return [
-            self.datatype, external, offset, self.scale, 0, int(self.nullable), 0, binary, binary, table, 0, least,
-            self.precision, 0, 1, 0, int(self.is_key), 0, self.native, 0 if is_text else -1, 0, bool(self.lob) * 1, 0,
+            self.datatype, external, offset, self.scale, 0, int(source.nullable), 0, binary, binary,
+            0 if self.datatype == _VARCHAR else binary, 0, least, source.digits if is_fixed else 0, 0, 1, 0,
+            int(self.is_key), 0, native, 0 if is_text else -1, 0, int(bool(self.lob)), 0,
         ]  # fmt: skip
 
     @property
     def width(self) -> int:
         """Bytes that it takes in a row as the definition counts them."""
-        return {INT4: 7, INT8: 11, DATETIME: self.length + 3}.get(self.datatype, self.length + 5)
+        return {_INT4: 7, _INT8: 11, _DATETIME: self.length + 3}.get(self.datatype, self.length + 5)
 
 
 def _described(column: Column, place: int, is_key: bool) -> Described:
-    kind, length = _kind(column)
-    precision = scale = 0
-    if column.type is Type.DECIMAL and column.places is not None:
-        precision, scale = column.digits, column.places
     lob = ("clob" if column.keyword == "clob" else "blob") if column.type is Type.LOB else ""
-    return Described(column.name, kind, length, precision, scale, is_key, column.nullable, lob, place, column)
-
-
-def _kind(column: Column) -> tuple[int, int]:
-    """Data type and most bytes of a value."""
     match column.type:
         case Type.SMALLINT | Type.INTEGER | Type.BOOLEAN:
-            return INT4, 4
+            kind, length = _INT4, 4
         case Type.BIGINT | Type.INT8:
-            return INT8, 8
+            kind, length = _INT8, 8
         case Type.DATE:
-            return DATETIME, 10
+            kind, length = _DATETIME, 10
         case Type.DATETIME if column.start == "year" and column.end in ("day", "second", "fraction"):
-            return DATETIME, {"day": 10, "second": 19}.get(column.end, 26)
+            kind, length = _DATETIME, {"day": 10, "second": 19}.get(column.end, 26)
         case Type.CHAR:
-            return CHAR, column.length
+            kind, length = _CHAR, column.length
         case Type.VARCHAR | Type.LVARCHAR:
-            return VARCHAR, column.length
-        case Type.LOB:
-            return VARCHAR, 4000
+            kind, length = _VARCHAR, column.length
         case _:
-            return VARCHAR, 50
+            kind, length = _VARCHAR, 4000 if lob else 50
+    return Described(column.name, kind, length, is_key, lob, place, column)
 
 
-def spelled(column: Described) -> Callable[[Any], str]:
-    """The function that writes a value (never None) as the trail's text has it, padding included."""
+def _speller(column: Described) -> Callable[[Any], str]:
+    """The function that writes a value (never None) as the trail's text has it, padding included. A time has a colon
+    before the hours, and the fields that its column has."""
     source = column.source
-    match source.type:
-        case Type.SMALLINT | Type.INTEGER | Type.BIGINT | Type.INT8 | Type.BOOLEAN:
-            return lambda value: str(int(value))
-        case Type.CHAR:
-            return str
-        case Type.DATETIME if column.datatype == DATETIME:
-            return _moment(source)
-        case _:
-            plain = text.formatter(source)
-            return lambda value: str(plain(value))
-
-
-def _moment(source: Column) -> Callable[[Any], str]:
-    """A time with a colon before the hours, and with the fields that its column has."""
+    if source.type in _INTEGERS:
+        return lambda value: str(int(value))
+    if source.type is Type.CHAR:
+        return str
+    if source.type is not Type.DATETIME or column.datatype != _DATETIME:
+        plain = formatter(source)
+        return lambda value: str(plain(value))
     if source.end == "day":
         return lambda value: str(value.date().isoformat())
     if source.end == "second":
@@ -161,8 +127,8 @@ def _moment(source: Column) -> Callable[[Any], str]:
     return lambda value: str(value.replace(microsecond=value.microsecond // unit * unit).isoformat(":", "microseconds"))
 
 
-def content(locator: bytes, is_text: bool) -> bytes:
-    """What a large object holds, made up from where it lies: of some size above 0, text without control characters."""
+def _content(locator: bytes, is_text: bool) -> bytes:
+    """What a large object holds, made up from where it is: of some size above 0, text without control characters."""
     size = _LOB_SIZES[(locator[0] + locator[-1]) % len(_LOB_SIZES)]
     if not is_text:
         return Random(locator).randbytes(size)
@@ -176,62 +142,72 @@ def content(locator: bytes, is_text: bool) -> bytes:
     return "; ".join(parts).encode()
 
 
-def _cells(column: Described, index: int, order: Order, is_defined: bool) -> Cells:
-    """The cells of the column with this index. ``is_defined``: a reader knows types, and so that a CHAR is padded."""
-    head = index.to_bytes(2, order)
-    spell, is_char = spelled(column), column.source.type is Type.CHAR
-    width = {INT4: 4, INT8: 8}.get(column.datatype, 0)
+class _Cells(dict[Any, Cell]):
+    """The cells of the column with this index by their values, made once and remembered for a while. ``is_defined``: a
+    reader knows types, and so that a CHAR is padded."""
 
-    def entry(data: bytes, shown: str | None, lob: bytes | None = None) -> Cell:
-        return Cell(head + len(data).to_bytes(2, order) + data, data, shown, lob)
+    def __init__(self, column: Described, index: int, order: Order, is_defined: bool) -> None:
+        super().__init__()
+        self._column, self._head, self._order = column, index.to_bytes(2, order), order
+        self._spell, self._is_defined = _speller(column), is_defined
 
-    def make(value: Any) -> Cell:
+    def __missing__(self, value: Any) -> Cell:
+        made = self._make(value)
+        if isinstance(value, float) and value == 0:  # 0.0 and -0.0 are equal, but not the same
+            return made
+        if len(self) > _REMEMBERED:
+            self.clear()
+        self[value] = made
+        return made
+
+    def _make(self, value: Any) -> Cell:
+        column = self._column
         if value is None:
-            return entry(_NULL, None)
+            return self._entry(b"\xff\xff", None)
         if column.lob:
-            held = content(value, column.lob == "clob")
+            held = _content(value, column.lob == "clob")
             shown = held.decode() if column.lob == "clob" else held.hex()
-            return entry(_THERE + len(held).to_bytes(4, order), shown, held)
-        shown = spell(value)
-        if width:
-            return entry(_THERE + int(value).to_bytes(width, "big", signed=True), shown)
-        if column.datatype == DATETIME:
-            return entry(_THERE + shown.encode(), shown)
-        if is_char:
-            shown = shown.rstrip(" ")
-            padded = shown.encode().ljust(column.length)
-            shown = shown if is_defined else padded.decode()
-            return entry(_THERE + len(padded).to_bytes(2, order) + padded, shown)
+            return self._entry(b"\0\0" + len(held).to_bytes(4, self._order), shown, held)
+        shown = self._spell(value)
+        if column.datatype in _WIDTHS:
+            return self._entry(b"\0\0" + int(value).to_bytes(_WIDTHS[column.datatype], "big", signed=True), shown)
         data = shown.encode()
-        return entry(_THERE + len(data).to_bytes(2, order) + data, shown)
+        if column.datatype == _DATETIME:
+            return self._entry(b"\0\0" + data, shown)
+        if column.source.type is Type.CHAR:
+            shown = shown.rstrip(" ")
+            data = shown.encode().ljust(column.length)
+            shown = shown if self._is_defined else data.decode()
+        return self._entry(b"\0\0" + len(data).to_bytes(2, self._order) + data, shown)
 
-    return Cells(make)
+    def _entry(self, data: bytes, shown: str | None, lob: bytes | None = None) -> Cell:
+        return Cell(self._head + len(data).to_bytes(2, self._order) + data, shown, lob)
 
 
 class Layout:
     """The columns of one table version in a trail. ``names`` are those that a reader can know: without definitions
-    ``c0``, ``c1`` …; ``key_places`` the columns of the key; ``lobs`` those of large objects."""
+    ``c0``, ``c1`` …; ``keys`` are the indexes of the columns of the key, ``lobs`` those of large objects, ``plain`` of
+    the others."""
 
     def __init__(self, version: TableVersion, order: Order, *, lobs: bool, is_defined: bool) -> None:
         self.version = version
         self.table = version.table
+        self.full_name = f"{version.table.schema}.{version.table.name}"
         described = [_described(c, i, c.name == version.table.key) for i, c in enumerate(version.columns)]
         self.columns = [c for c in described if lobs or not c.lob]
-        self.places = [c.place for c in self.columns]
-        self.cells = [_cells(c, i, order, is_defined) for i, c in enumerate(self.columns)]
-        self.real_names = tuple(c.name for c in self.columns)
-        self.names = self.real_names if is_defined else tuple(f"c{i}" for i in range(len(self.columns)))
-        self.key_places = [i for i, c in enumerate(self.columns) if c.is_key]
-        self.key_names = frozenset(self.names[i] for i in self.key_places) if is_defined else frozenset()
+        self._cells = [_Cells(c, i, order, is_defined) for i, c in enumerate(self.columns)]
+        self.everything = list(range(len(self.columns)))
+        self.names = tuple(c.name if is_defined else f"c{i}" for i, c in enumerate(self.columns))
+        self.keys = [i for i, c in enumerate(self.columns) if c.is_key]
+        self.key_names = frozenset(self.names[i] for i in self.keys) if is_defined else frozenset()
         self.lobs = [i for i, c in enumerate(self.columns) if c.lob]
         self.plain = [i for i, c in enumerate(self.columns) if not c.lob]
-        self.everything = list(range(len(self.columns)))
-        self.full_name = f"{version.table.schema}.{version.table.name}"
 
-    def row(self, values: tuple[Any, ...]) -> list[Cell]:
+    def row(self, values: tuple[Any, ...] | None) -> list[Cell] | None:
         """A row of the workload, column by column."""
-        cells = self.cells
-        return [cells[at][values[place]] for at, place in enumerate(self.places)]
+        if values is None:
+            return None
+        return [cells[values[column.place]] for cells, column in zip(self._cells, self.columns, strict=True)]
 
 
 def sql_type(column: Column) -> str:

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from json.encoder import encode_basestring
-from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from cdcwb_synth.goldengate.bodies import Image, Step
+import msgspec
+
 from cdcwb_synth.goldengate.columns import Cell, Described, Layout
+from cdcwb_synth.goldengate.logdump import Output
 from cdcwb_synth.goldengate.options import GoldenGateOptions
-from cdcwb_synth.goldengate.records import Shown
-from cdcwb_synth.goldengate.text_files import TextFiles
-from cdcwb_synth.goldengate.trail import Placed
-from cdcwb_synth.goldengate.truth import Place, Truth, Version
-from cdcwb_synth.instants import EPOCH
-from cdcwb_synth.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
-from cdcwb_synth.parts import WHOLE, Part
-from cdcwb_synth.values import Type
+from cdcwb_synth.goldengate.trail import Image, Record, Step
+from cdcwb_synth.model import ChangeSource, Completeness, Operation
+from cdcwb_synth.truth import NOWHERE, Capture, Place, Transaction, Version, blank_columns, differing
+from cdcwb_synth.values import EPOCH, Type
 
 __all__ = ["Exports"]
 
 _OP_TYPES: Final = {"INSERT": "I", "UPDATE": "U", "DELETE": "D", "TRUNCATE": "T"}
 _TOKENS: Final = {"LOGCSN": "L", "TRANID": "6", "ORAROWID": "R"}
 _LATE: Final = timedelta(seconds=3, microseconds=415_000)  # between an operation and its message
-_COLUMN: Final = ("ordinal", "name", "type", "length", "precision", "scale", "key_position", "nullable")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
 _CONTROLS: Final = {ord("\n"): "&#10;", ord("\t"): "&#9;"}
 
@@ -38,14 +31,18 @@ _CONTROLS: Final = {ord("\n"): "&#10;", ord("\t"): "&#9;"}
 class Exports:
     """Hears of a trail and, when a transaction is in it, writes what a handler makes of it."""
 
-    def __init__(self, options: GoldenGateOptions, folder: Path, truth: Truth, part: Part = WHOLE) -> None:
-        self._suffix = part.suffix
-        self._options, self._truth = options, truth
-        self._files = TextFiles(folder, truth, options.compression)
+    def __init__(self, capture: Capture) -> None:
+        options: GoldenGateOptions = capture.options
+        self._options, self._truth, self._suffix = options, capture.truth, capture.part.suffix
+        self._output = Output(capture)
         self._is_json = options.form == "json"
         self._versions: dict[str, Version] = {}
-        self._seen: dict[str, dict[str, set[str]]] = {}  # table: column: kinds of its values
-        self._keys: dict[str, set[str]] = {}
+        self._kinds: dict[str, dict[str, set[str]]] = {}  # table: column: kinds of its values
+        self.records = 0
+
+    def time(self, at: int) -> str:
+        """Exports show no times of records."""
+        return ""
 
     def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
         """A new file of the trail: messages get a new file if the options say so."""
@@ -53,262 +50,175 @@ class Exports:
         if self._options.container == "bytes_literal" and self._is_json:
             ending = "log"
         if self._options.capture_files == "trail":
-            self._files.start(f"{name}-{sequence:09d}.{ending}")
-        elif self._files.number < 0:
-            self._files.start(f"{name}{self._suffix}.{ending}")
+            self._output.start(f"{name}-{sequence:09d}.{ending}")
+        elif self._output.number < 0:
+            self._output.start(f"{name}{self._suffix}.{ending}")
 
-    def record(self, shown: Shown) -> Place:
-        """A record of the trail, which nobody sees."""
-        return Place(-1, -1, 0)
+    def record(self, one: Record) -> Place:
+        """A record of the trail, which is not in the capture."""
+        return NOWHERE
 
     def defined(self, layout: Layout, key: str, text: str, place: Place) -> None:
-        """A definition, which nobody sees."""
+        """A definition, which is not in the capture."""
 
     def close(self) -> None:
-        """Complete the files, and tell the truth what is known of the tables."""
-        self._files.close()
-        self._describe()
+        """Completes the files, and the columns of the tables."""
+        self._output.close()
+        for version in self._versions.values():
+            for column in version.columns:
+                is_number = self._kinds[version.label][column["name"]] == {"number"}
+                column["type"] = "number" if is_number else "text"
 
-    def transaction(
-        self, steps: Sequence[Step], placed: Sequence[Sequence[Placed]], csn: str, xid: str, at: datetime
-    ) -> None:
+    def transaction(self, steps: Sequence[Step], csn: str, xid: str, at: datetime) -> None:
         """A whole transaction, committed ``at`` some time."""
+        transaction: Transaction | None = None
         if self._is_json:
-            told = [self._message(step, one[step.head]) for step, one in zip(steps, placed, strict=True)]
+            for step in steps:
+                has_id = any(token.name == "TRANID" for token in step.records[step.head].tokens)
+                if has_id and transaction is None:
+                    transaction = self._truth.transaction(Transaction(xid))
+                self._message(step, transaction if has_id else None)
         else:
-            told = self._elements([s for s in steps if s.operation is not Operation.TRUNCATE], csn, xid, at)
-        named = [row for row in told if row["transaction_id"] is not None]
-        if named:
-            self._summary(named, xid)
+            complete = Completeness.COMPLETE
+            transaction = Transaction(xid, ended_at=at, committed_at=at, completeness=complete)
+            self._elements(steps, self._truth.transaction(transaction), csn, at)
 
-    def _summary(self, told: Sequence[dict[str, Any]], xid: str) -> None:
-        counts = Counter(row["operation"] for row in told)
-        positions = [row["position"] for row in told]
-        whole = not self._is_json
-        self._truth.transaction(
-            {
-                "transaction_id": xid,
-                "begin_position": positions[0],
-                "end_position": positions[-1],
-                "began_at": told[0]["changed_at"],
-                "ended_at": told[-1]["changed_at"] if whole else None,
-                "outcome": str(Outcome.COMMITTED),
-                "completeness": str(Completeness.COMPLETE if whole else Completeness.UNKNOWN),
-                "changes": sorted(counts.items()),
-                "tables": sorted({f"{row['schema_name']}.{row['table_name']}" for row in told}),
-                "bytes": sum(event["length"] for row in told for event in row["source_events"]),
-                "user": None,
-            }
-        )
-
-    def _tell(self, step: Step, place: Place, row: dict[str, Any]) -> dict[str, Any]:
-        """Add a change to the truth, with what all exports have in common."""
-        changed = None
-        if row["before"] is not None and row["after"] is not None:
-            changed = [n for n, text in row["after"].items() if row["before"].get(n) != text]
-        table = step.layout.table
-        row |= {
-            "operation": str(step.operation),
-            "schema_name": table.schema,
-            "table_name": table.name,
-            "changed_columns": changed,
-            "change_source": None if changed is None else str(ChangeSource.IMAGES),
-            "outcome": str(step.outcome),
-            "offset_unit": str(OffsetUnit.BYTE),
-        }
-        version = self._versions.get(step.layout.full_name)
+    def _tell(self, step: Step, places: list[Place], row: dict[str, Any], transaction: Transaction | None) -> None:
+        """Adds a change to the truth, with what all exports have in common."""
+        layout, keys = step.layout, [step.layout.names[i] for i in step.layout.keys]
+        changed = differing(row["before"], row["after"])
+        row |= {"operation": step.operation, "changed_columns": changed, "outcome": str(step.outcome)}
+        row |= {"change_source": None if changed is None else str(ChangeSource.IMAGES)}
+        version = self._versions.get(layout.full_name)
         if version is None:
-            version = Version(f"{step.layout.full_name}@1", table.schema, table.name, [], "inferred", None)
-            self._versions[step.layout.full_name] = self._truth.version(version)
-        self._see(step.layout, row)
-        self._truth.change(place, version, dict(row))
-        return row
-
-    def _see(self, layout: Layout, row: dict[str, Any]) -> None:
-        """Note what the columns of a change look like: a text, or a number."""
-        kinds = self._seen.setdefault(layout.full_name, {})
+            made = Version(f"{layout.full_name}@1", layout.table.schema, layout.table.name, [], "inferred", lineage={})
+            version = self._versions[layout.full_name] = self._truth.version(made)
+            version.has_place = False
+        kinds = self._kinds.setdefault(layout.full_name, {})
         numbers = {column.name for column in layout.columns if _is_number(column)}
-        for image in (row["after"], row["before"]):
-            for name, text in (image or {}).items():
-                seen = kinds.setdefault(name, set())
-                if text is not None:
-                    is_number = name in numbers if self._is_json else _NUMBER.match(text)
-                    seen.add("number" if is_number else "text")
-        self._keys[layout.full_name] = {layout.columns[at].name for at in layout.key_places}
-
-    def _describe(self) -> None:
-        """Put what is known of columns into the versions."""
-        blank: dict[str, Any] = dict.fromkeys(_COLUMN)
-        for table, version in self._versions.items():
-            keys = self._keys[table]
-            version.columns = [
-                blank
-                | {
-                    "ordinal": ordinal,
-                    "name": name,
-                    "type": "number" if seen == {"number"} else "text",
-                    "key_position": 1 if name in keys else None,
-                }
-                for ordinal, (name, seen) in enumerate(self._seen[table].items(), 1)
-            ]
+        for name, text in [item for one in (row["after"], row["before"]) for item in (one or {}).items()]:
+            if name not in kinds:
+                version.columns += blank_columns([name], key_position=1 if name in keys else None)
+                version.columns[-1]["ordinal"] = len(version.columns)
+            found = kinds.setdefault(name, set())
+            if text is not None:
+                is_number = name in numbers if self._is_json else _NUMBER.match(text)
+                found.add("number" if is_number else "text")
+        if transaction is not None:
+            transaction.covers(row["position"], row["changed_at"])
+        self.records += len(places)
+        self._truth.change(row, places, version, transaction)
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
 
-    def _message(self, step: Step, head: Placed) -> dict[str, Any]:
-        options, layout = self._options, step.layout
-        record = head.shown.record
-        at = EPOCH + timedelta(microseconds=record.at)
-        tokens = {_TOKENS[token.name]: token.text for token in record.tokens}
-        keys = [layout.names[i] for i in layout.key_places]
+    def _message(self, step: Step, transaction: Transaction | None) -> None:
+        options, layout, head = self._options, step.layout, step.records[step.head]
+        at = EPOCH + timedelta(microseconds=head.at)
+        tokens = {_TOKENS[token.name]: token.text for token in head.tokens}
+        keys = [layout.names[i] for i in layout.keys]
         fields = {
-            "table": layout.full_name,
-            "op_type": _OP_TYPES[step.operation],
+            "table": layout.full_name, "op_type": _OP_TYPES[step.operation],
             "op_ts": at.replace(tzinfo=None).isoformat(" ", "microseconds"),
-            "current_ts": (at + _LATE).replace(tzinfo=None).isoformat("T", "microseconds"),
-            "pos": head.position,
-        }
-        parts = [f"{encode_basestring(name)}:{encode_basestring(value)}" for name, value in fields.items()]
-        parts.append('"primary_keys":' + json.dumps(keys, separators=(",", ":")))
-        parts.append('"tokens":' + json.dumps(tokens, separators=(",", ":")))
-        before, after = (self._image(step, half) for half in (0, 1))
+            "current_ts": (at + _LATE).replace(tzinfo=None).isoformat("T", "microseconds"), "pos": head.position,
+        }  # fmt: skip
+        message: dict[str, Any] = {**fields, "primary_keys": keys, "tokens": tokens}
+        (old, before), (new, after) = (self._image(step, half) for half in (0, 1))
         if options.json_form == "row":
-            shown = before[0] if step.operation is Operation.DELETE else after[0]
-            if step.operation is not Operation.DELETE:
-                before = ({}, None)
-            parts += shown.values()
+            message |= (old if step.operation is Operation.DELETE else new) or {}
+            before = before if step.operation is Operation.DELETE else None
         else:
-            parts += self._shown("before", before[0]) + self._shown("after", after[0])
-        text = "{" + ",".join(parts) + "}"
+            for name, image in (("before", old), ("after", new)):
+                if image or options.before != "absent":
+                    message[name] = image or ({} if options.before == "empty" else None)
         if options.connect:
-            text = f'{{"schema":{self._schema(layout)},"payload":{text}}}'
-        place = self._files.add(self._contained(text))
-        self._truth.facts["records"] += 1
-        self._truth.facts[fields["op_type"]] += 1
+            columns = [{"type": "string", "optional": True, "field": name} for name in layout.names]
+            schema = {"type": "struct", "fields": columns, "optional": False, "name": layout.full_name}
+            message = {"schema": schema, "payload": message}
+        data = msgspec.json.encode(message)
+        if options.container == "documents":
+            data = msgspec.json.format(data, indent=2)
+        elif options.container == "bytes_literal":
+            data = b"Received message: " + repr(data).encode()
+        place = self._output.add(data + b"\n")
         ids = {name: tokens[code] for name, code in (("csn", "L"), ("xid", "6")) if code in tokens}
-        image = next((one for one in (after[1], before[1]) if one and set(keys) <= one.keys()), None)
+        image = next((one for one in (after, before) if one and set(keys) <= one.keys()), None)
         row: dict[str, Any] = {
-            "record_type": fields["op_type"],
-            "position": head.position,
-            "transaction_id": tokens.get("6"),
-            "changed_at": at,
-            "key": None if image is None else {name: image[name] for name in keys},
-            "before": before[1],
-            "after": after[1],
-            "headers": fields | {"primary_keys": json.dumps(keys, separators=(",", ":"))} | tokens | ids,
-            "source_events": [place.event],
-        }
-        return self._tell(step, place, row)
+            "record_type": fields["op_type"], "position": head.position, "changed_at": at, "before": before,
+            "after": after, "key": None if image is None else {name: image[name] for name in keys},
+            "headers": fields | {"primary_keys": msgspec.json.encode(keys).decode()} | tokens | ids,
+        }  # fmt: skip
+        self._tell(step, [place], row, transaction)
 
-    def _image(self, step: Step, half: int) -> tuple[dict[str, str], Image | None]:
-        """The members of one image of a step, by column, and what they say."""
+    def _image(self, step: Step, half: int) -> tuple[dict[str, Any] | None, Image | None]:
+        """The members of one image of a step, and its values as text."""
         row, places = step.rows[half], step.sent[half]
         if row is None or not places:
-            return {}, None
-        columns, chosen = step.layout.columns, set(places)
-        members: dict[str, str] = {}
+            return None, None
+        members: dict[str, Any] = {}
         image: Image = {}
-        for at, column in enumerate(columns):
-            name, missing = column.name, at not in chosen
-            if missing and not self._options.is_missing:
+        for at, column in enumerate(step.layout.columns):
+            name, is_missing = column.name, at not in places
+            if is_missing and not self._options.is_missing:
                 continue
-            text = None if missing else _exported(column, row[at])
-            if not missing:
+            text = None if is_missing else _exported(column, row[at])
+            if not is_missing:
                 image[name] = text
-            members[name] = f"{encode_basestring(name)}:{_json_value(column, text)}"
+            members[name] = msgspec.Raw(text.encode()) if text is not None and _is_number(column) else text
             if self._options.is_missing:
-                members[name] += f",{encode_basestring(name + '_isMissing')}:{'true' if missing else 'false'}"
+                members[f"{name}_isMissing"] = is_missing
         return members, image
-
-    def _shown(self, name: str, members: dict[str, str]) -> list[str]:
-        if members:
-            return [f'"{name}":{{' + ",".join(members.values()) + "}"]
-        how = self._options.before
-        return [] if how == "absent" else [f'"{name}":' + ("null" if how == "null" else "{}")]
-
-    def _schema(self, layout: Layout) -> str:
-        fields = [{"type": "string", "optional": True, "field": name} for name in layout.names]
-        made = {"type": "struct", "fields": fields, "optional": False, "name": layout.full_name}
-        return json.dumps(made, separators=(",", ":"))
-
-    def _contained(self, text: str) -> bytes:
-        match self._options.container:
-            case "bytes_literal":
-                return b"Received message: " + repr(text.encode()).encode() + b"\n"
-            case "documents":
-                return _spread(text).encode() + b"\n"
-            case _:
-                return text.encode() + b"\n"
 
     # --- FORMATXML ----------------------------------------------------------------------------------------------------
 
-    def _elements(self, steps: Sequence[Step], csn: str, xid: str, at: datetime) -> list[dict[str, Any]]:
-        stamp = at.replace(tzinfo=None).isoformat(":", "microseconds")
-        elements: list[tuple[int, bool, str, Image, list[str]]] = []
-        for number, step in enumerate(steps):
-            for half in (0, 1):
-                row, places = step.rows[half], step.sent[half]
-                if row is not None and places:
-                    is_before = half == 0 and step.operation is Operation.UPDATE
-                    elements.append((number, is_before, *self._element(step, half, is_before, csn, xid)))
-        count = len(elements)
-        told: list[dict[str, Any]] = []
-        first: tuple[Place, Image] | None = None
-        for number, (which, is_before, text, image, keys) in enumerate(elements, 1):
-            step = steps[which]
+    def _elements(self, steps: Sequence[Step], transaction: Transaction, csn: str, at: datetime) -> None:
+        stamp, xid = at.replace(tzinfo=None).isoformat(":", "microseconds"), transaction.transaction_id
+        halves = [
+            (step, half) for step in steps for half in (0, 1)
+            if step.operation is not Operation.TRUNCATE and step.rows[half] is not None and step.sent[half]
+        ]  # fmt: skip
+        count = len(halves)
+        places: list[Place] = []
+        before: Image | None = None
+        for number, (step, half) in enumerate(halves, 1):
+            kind, is_delete = step.operation.lower(), step.operation is Operation.DELETE
+            is_before = half == 0 and not is_delete
             opening = f'<transaction timestamp="{stamp}">\n  ' if number == 1 else ""
             closing = "\n</transaction>\n" if number == count else "\n  "
-            place = self._files.add((opening + text + closing).encode())
-            self._truth.facts["records"] += 1
-            self._truth.facts[step.operation.lower()] += 1
+            text, image, keys = self._element(step, half, is_before, csn, xid)
+            places.append(self._output.add((opening + text + closing).encode()))
             if is_before:
-                first = (place, image)
+                before = image
                 continue
             trans_ind = ("3" if count == 1 else "0") if number == 1 else "2" if number == count else "1"
-            kind = step.operation.lower()
-            is_delete = step.operation is Operation.DELETE
-            change: dict[str, Any] = {
-                "record_type": kind,
-                "position": None,
-                "transaction_id": xid,
-                "event_no": number,
-                "last_in_transaction": number == count,
-                "changed_at": at,
-                "committed_at": at,
-                "key": {name: image[name] for name in keys} if keys else None,
-                "before": image if is_delete else None if first is None else first[1],
-                "after": None if is_delete else image,
+            row: dict[str, Any] = {
+                "record_type": kind, "position": None, "event_no": number, "last_in_transaction": number == count,
+                "changed_at": at, "key": {name: image[name] for name in keys} if keys else None,
+                "before": image if is_delete else before, "after": None if is_delete else image,
                 "headers": {
                     "table": step.layout.full_name, "type": kind, "timestamp": stamp, "TK-XID": xid, "TK-CSN": csn,
                     "csn": csn, "xid": xid, "TransInd": trans_ind,
                 },
-                "source_events": [one.event for one in (*([] if first is None else [first[0]]), place)],
             }  # fmt: skip
-            told.append(self._tell(step, place, change))
-            first = None
-        return told
+            self._tell(step, places, row, transaction)
+            places, before = [], None
 
     def _element(self, step: Step, half: int, is_before: bool, csn: str, xid: str) -> tuple[str, Image, list[str]]:
-        layout, row = step.layout, step.rows[half]
-        assert row is not None
+        layout, row = step.layout, step.rows[half] or []
+        kind = step.operation.lower()
         lines = [
-            f'<dbupdate table={quoteattr(layout.full_name)} type="{step.operation.lower()}"'
-            + (' image="before">' if is_before else ">"),
+            f'<dbupdate table={quoteattr(layout.full_name)} type="{kind}"' + (' image="before">' if is_before else ">"),
             "    <columns>",
         ]
         image: Image = {}
-        keys = []
         for at in step.sent[half]:
             column = layout.columns[at]
             text = image[column.name] = _exported(column, row[at])
-            marks = ' key="true"' if column.is_key else ""
-            if column.is_key:
-                keys.append(column.name)
-            marks += ' status="null"' if text is None else ""
+            attributes = (' key="true"' if column.is_key else "") + (' status="null"' if text is None else "")
             shown = "" if text is None else escape(text).translate(_CONTROLS)
-            lines.append(f"      <column name={quoteattr(column.name)}{marks}>{shown}</column>")
+            lines.append(f"      <column name={quoteattr(column.name)}{attributes}>{shown}</column>")
         lines += ("    </columns>", "    <tokens>", f'      <token name="TK-XID">{xid}</token>')
         lines += (f'      <token name="TK-CSN">{csn}</token>', "    </tokens>", "  </dbupdate>")
-        return "\n".join(lines), image, keys
+        return "\n".join(lines), image, [name for name in image if name in {layout.names[i] for i in layout.keys}]
 
 
 def _exported(column: Described, cell: Cell) -> str | None:
@@ -321,30 +231,3 @@ def _exported(column: Described, cell: Cell) -> str | None:
 def _is_number(column: Described) -> bool:
     """Is it a number in JSON? A floating decimal, which may have a hundred digits, is a text."""
     return column.is_number and not (column.source.type is Type.DECIMAL and column.source.places is None)
-
-
-def _json_value(column: Described, text: str | None) -> str:
-    if text is None:
-        return "null"
-    return text if _is_number(column) else encode_basestring(text)
-
-
-def _spread(text: str) -> str:
-    """A document on several lines, its numbers as they are."""
-    found = json.loads(text, parse_float=_Digits, parse_int=_Digits)
-    return _spread_value(found, "")
-
-
-class _Digits(str):
-    __slots__ = ()
-
-
-def _spread_value(value: Any, indent: str) -> str:
-    if isinstance(value, dict) and value:
-        inner = ",\n".join(
-            f"{indent}  {encode_basestring(k)}: {_spread_value(v, indent + '  ')}" for k, v in value.items()
-        )
-        return f"{{\n{inner}\n{indent}}}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_spread_value(one, indent) for one in value) + "]"
-    return str(value) if isinstance(value, _Digits) else json.dumps(value, ensure_ascii=False)

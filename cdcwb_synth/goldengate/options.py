@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
-from cdcwb_synth.choices import COMPRESSIONS, option
-from cdcwb_synth.story_options import StoryOptions, listed, same, unlisted
+from cdcwb_synth.options import Options, listed, option, same, unlisted
 
 __all__ = ["SWITCHES", "GoldenGateOptions"]
 
@@ -17,18 +16,14 @@ SWITCHES: Final = (
 )  # fmt: skip
 """What Logdump can be told to print besides the record line."""
 
-_DEFAULT: Final = ",".join(name for name in SWITCHES if name != "usertoken")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenGateOptions(StoryOptions):
-    """What happens, how Extract writes it into a trail, and in which form an analyst holds it. Shares are between 0 and
-    1. The same options, number of changes and seed give the same bytes, and the same trail in every form."""
+class GoldenGateOptions(Options):
+    """What happens, how Extract writes it into a trail, and in which form an analyst has it. The same options, number
+    of changes and seed give the same trail in every form."""
 
-    # what happens
     columns: int = same("columns", high=400)
     schema_changes: int = same("schema_changes", default=3)
-    # what the trail holds
     style: str = option(
         "21c", "release that wrote and prints the trail: 11g has table names and no metadata", of=("21c", "12c", "11g")
     )
@@ -42,21 +37,20 @@ class GoldenGateOptions(StoryOptions):
         of=("fieldcomp", "pairs", "unified"),
     )
     deletes: str = option("keys", "what a delete holds", of=("keys", "full"))
-    pk_updates: float = option(1.0, "share of the key changes that are a record of their own type", 0, 1)
     unified_prefix: int = option(4, "bytes of the length before a unified record's before image: 2 or 4", 2, 4)
     lobs: bool = option(True, "large objects are in the trail; without, tables lack these columns")
     long_varchars: int = option(0, "longest body of a record in bytes, beyond which it goes on; 0: any", 0, 60_000)
-    ddl: bool = option(True, "a record with the statement for every schema change")
     restarts: int = option(0, "times Extract was stopped and started", 0, 10_000)
     abends: int = option(0, "times Extract broke off in a transaction, which it then wrote again", 0, 10_000)
     undo: float = option(0.0, "share of the changes followed by one that is taken back (UndoFlag 1)", 0, 1)
-    tokens: str = option("all", "records with CSN and transaction id, by place", of=("all", "first", "last"))
-    # how it is held
-    form: str = option("logdump", "what an analyst holds", of=("logdump", "raw", "json", "formatxml"))
-    switches: str = option(_DEFAULT, f"logdump: what is printed, any of {', '.join(SWITCHES)}")
+    tokens: str = option("all", "records with CSN and transaction id", of=("all", "first", "last"))
+    form: str = option("logdump", "what an analyst has", of=("logdump", "raw", "json", "formatxml"))
+    switches: str = option(
+        ",".join(name for name in SWITCHES if name != "usertoken"),
+        f"logdump: what is printed, any of {', '.join(SWITCHES)}",
+    )
     zone: str = option("UTC", "logdump: IANA time zone that it printed in")
-    reclen: int = option(0, "logdump: most bytes that are shown of a body; 0: all", 0, 60_000)
-    pane: str = option("|", "logdump: what stands between hex and characters", of=("|", ":"))
+    pane: str = option("|", "logdump: what is between hex and characters", of=("|", ":"))
     prompts: float = option(0.0, "logdump: share of the records with a prompt or a note before them", 0, 1)
     collapsed: bool = option(False, "logdump: white space is collapsed, as in mails")
     line_end: str = option("lf", "logdump: end of a line", of=("lf", "crlf"))
@@ -68,13 +62,16 @@ class GoldenGateOptions(StoryOptions):
     is_missing: bool = option(False, "json: a member COL_isMissing for every column")
     before: str = option("null", "json: an image that is not there", of=("absent", "null", "empty"))
     container: str = option("lines", "json: what holds the messages", of=("lines", "documents", "bytes_literal"))
-    compression: str = option("none", "compression of every file", of=COMPRESSIONS)
-    overwrite: bool = same("overwrite")
 
     @property
     def shown(self) -> frozenset[str]:
         """``switches`` one by one; of a raw trail, whatever is in it."""
         return frozenset(SWITCHES if self.form == "raw" else listed(self.switches))
+
+    @property
+    def is_text(self) -> bool:
+        """Are the records of the trail in the capture?"""
+        return self.form in ("logdump", "raw")
 
     @property
     def is_defined(self) -> bool:
@@ -93,7 +90,7 @@ class GoldenGateOptions(StoryOptions):
 
     def contradictions(self) -> list[str]:
         """What is wrong with values that are each allowed, a sentence each."""
-        problems = StoryOptions.contradictions(self)
+        problems = Options.contradictions(self)
         problems += unlisted("switches", listed(self.switches), SWITCHES)
         try:
             ZoneInfo(self.zone)
@@ -101,11 +98,9 @@ class GoldenGateOptions(StoryOptions):
             problems.append(f"zone {self.zone!r} is no time zone such as Europe/Berlin")
         if self.unified_prefix == 3:
             problems.append("unified_prefix is 2 or 4")
-        if self.reclen and (self.long_varchars or self.lobs):
-            problems.append("reclen would cut large objects and segments, so lobs is false and long_varchars is 0")
-        if self.long_varchars and self.long_varchars < 16:
+        if 0 < self.long_varchars < 16:
             problems.append("long_varchars is 0, or at least 16")
-        if self.undo and self.form not in ("logdump", "raw"):
+        if self.undo and not self.is_text:
             problems.append("only records of a trail show that they take another back, so undo is 0")
         if self.form == "raw" and (self.style != "11g" or self.lobs):
             problems.append(
@@ -114,14 +109,14 @@ class GoldenGateOptions(StoryOptions):
             )
         if not self.trail or self.trail.endswith("/"):
             problems.append("trail is a path that ends with the first letters of a file's name")
-        is_logdump = self.form == "logdump"
-        if is_logdump and not self.has_headers and self.is_defined and self.schema_changes:
-            problems.append("without headers nobody can tell which definition is in force, so schema_changes is 0")
-        if is_logdump and not self.has_headers and (self.undo or self.lobs or self.long_varchars):
-            problems.append(
-                "without ghdr (or headertoken and headerdetail) nobody can tell what is taken back and what goes on, "
-                "so undo and long_varchars are 0 and lobs is false"
-            )
-        if is_logdump and self.lobs and not self.is_defined and "detail" not in self.shown:
+        if self.form == "logdump" and not self.has_headers:
+            if self.is_defined and self.schema_changes:
+                problems.append("without headers nobody can tell which definition is in force, so schema_changes is 0")
+            if self.undo or self.lobs or self.long_varchars:
+                problems.append(
+                    "without ghdr (or headertoken and headerdetail) nobody can tell what is taken back and what goes "
+                    "on, so undo and long_varchars are 0 and lobs is false"
+                )
+        if self.form == "logdump" and self.lobs and not self.is_defined and "detail" not in self.shown:
             problems.append("without metadata only detail tells which column a large object is of")
         return problems

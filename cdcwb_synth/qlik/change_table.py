@@ -1,285 +1,517 @@
-"""A workload as change tables in files (``docs/formats/qlik-change-table.md``), with its truth."""
+"""A workload as change tables of Replicate in files (``docs/formats/qlik-change-table.md``)."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import msgspec
+import pyarrow as pa
+
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.events import Load, Schema
-from cdcwb_synth.history import Change, Committed
-from cdcwb_synth.instants import EPOCH, microseconds
-from cdcwb_synth.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
-from cdcwb_synth.parts import WHOLE, Part
-from cdcwb_synth.qlik.columns import Layout
-from cdcwb_synth.qlik.ct_tables import Sheets, StoredTable
-from cdcwb_synth.qlik.ddl import DdlHistory
-from cdcwb_synth.qlik.folders import Folder, Structure
-from cdcwb_synth.qlik.options import ChangeTableOptions
-from cdcwb_synth.qlik.sequence import ChangeSequence, Clock, log_position, transaction_id
-from cdcwb_synth.qlik.sheets import style_of
-from cdcwb_synth.qlik.tables import Rendered
-from cdcwb_synth.qlik.truth import Place, Row, Transaction
-from cdcwb_synth.qlik.truth_files import Truth, natural_key
+from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
+from cdcwb_synth.model import ChangeSource, OffsetUnit, Operation
+from cdcwb_synth.options import option
+from cdcwb_synth.qlik.columns import (
+    SERVER,
+    TASK,
+    ChangeSequence,
+    Described,
+    Image,
+    Layout,
+    QlikOptions,
+    log_position,
+    transaction_id,
+)
+from cdcwb_synth.truth import Capture, Place, Transaction, Version, blank_columns, natural_key
+from cdcwb_synth.values import EPOCH, Column, Type, microseconds
+from cdcwb_synth.workload import Change, Committed, Schema
 
-__all__ = ["ChangeTableEncoder"]
+__all__ = ["ChangeTableEncoder", "ChangeTableOptions"]
 
-_COMMITTED: Final = str(Outcome.COMMITTED)
-_MASK, _IMAGES = str(ChangeSource.MASK), str(ChangeSource.IMAGES)
+_HEADERS: Final = {
+    "change_seq": ("STRING", 35), "change_oper": ("STRING", 1), "change_mask": ("BYTES", 128),
+    "stream_position": ("STRING", 128), "operation": ("STRING", 12), "transaction_id": ("STRING", 32),
+    "timestamp": ("DATETIME", 0),
+}  # fmt: skip
+"""Header columns: type and length (§2.1)."""
+
+_PREFIX: Final = "header__"
 _LETTERS: Final = {"INSERT": "I", "UPDATE": "U", "DELETE": "D", "BEFOREIMAGE": "B", "TRUNCATE": "T"}
+_DDL: Final = "attrep_ddl_history"
+_DDL_COLUMNS: Final = (
+    ("SERVER_NAME", "STRING", 128), ("TASK_NAME", "STRING", 128), ("TABLE_OWNER", "STRING", 128),
+    ("TABLE_NAME", "STRING", 128), ("CHANGE_SEQ", "STRING", 35), ("TIMESTAMP", "DATETIME", 0),
+    ("TABLE_VERSION", "INT4", 10), ("DDL_TYPE", "STRING", 15), ("DETAILS", "CLOB", 0),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTableOptions(QlikOptions):
+    """How change tables look, and what holds them."""
+
+    container: str = option("csv", "what holds the rows", of=("csv", "json", "parquet"))
+    dfm: bool = option(True, "a .dfm beside every file")
+    delimiter: str = option(",", "csv: between two fields")
+    null_value: str = option("", "csv: what stands for NULL")
+    escape: str = option("", "csv: before quotes in a text; else they are doubled")
+    suffix: str = option("__ct", "what the name of a change table ends with")
+    unknown_times: float = option(0.0, "share of the changes whose timestamp is 1970-01-01", 0, 1)
+    repeat_sequences: float = option(0.0, "share of the changes with the change_seq of the one before them", 0, 1)
+    ddl_history: bool = option(True, "the control table attrep_ddl_history, as csv")
+    file_rows: int = option(5000, "most rows of a file", 1, 1_000_000)
+
+    def contradictions(self) -> list[str]:
+        """What is wrong with values that are each allowed, a sentence each."""
+        problems = QlikOptions.contradictions(self)
+        if not self.dfm and (self.delimiter != "," or self.null_value or self.escape):
+            problems.append("without dfm nothing tells delimiter, null_value and escape")
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum():
+            problems.append("delimiter is one character, and neither letter, digit, quote nor line end")
+        is_special = bool(set(self.null_value) & set('"\r\n' + self.delimiter))
+        if len(self.escape) > 1 or self.escape in (self.delimiter, '"') or is_special:
+            problems.append("escape and null_value hold no quote, delimiter or line end; escape is one character")
+        if self.tables + self.all_types > 400:
+            problems.append(f"{self.tables + self.all_types} tables would be as many open files; at most 400")
+        if not self.suffix:
+            problems.append("suffix is not empty")
+        return problems
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Structure:
+    """What a file's columns are: those of a version of a table, after header columns if it ``has_headers``. ``target``
+    is the name of the table that the file belongs to, ``version`` what the truth has of it (None: a control table)."""
+
+    schema: str
+    table: str
+    target: str
+    number: int
+    has_headers: bool
+    columns: Sequence[Any]
+    version: Version | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [_PREFIX + name for name in _HEADERS if self.has_headers] + [c.name for c in self.columns]
+
+
+@dataclass(slots=True, eq=False)
+class _Stored:
+    """One version of a table: the structures of its change table and of the table itself, and its rows' values in
+    them. ``history``: what the DDL history has of it: place, columns and text."""
+
+    layout: Layout
+    version: Version
+    changed: _Structure
+    loaded: _Structure
+    history: tuple[Place, list[dict[str, Any]], str] | None = None
+
+
+class _Rows:
+    """How rows are written: as fields, and as text beside them."""
+
+    def __init__(self, options: ChangeTableOptions, container: str) -> None:
+        self.container, self.compression = container, options.compression
+        self.delimiter, self._null, self._escape = options.delimiter, options.null_value, options.escape
+        self._special = set('"\r\n' + options.delimiter + options.escape)
+        self.ending = container + ("" if container == "parquet" else ENDINGS[options.compression])
+
+    def quoted(self, text: str) -> str:
+        """A text of delimited text in quotes."""
+        escape = self._escape
+        inner = text.replace(escape, escape * 2).replace('"', escape + '"') if escape else text.replace('"', '""')
+        return f'"{inner}"'
+
+    def head(self, value: str | None) -> Any:
+        """The field of a header column: bare in delimited text, unless that would be misread."""
+        if self.container != "csv" or (value and value != self._null and not self._special & set(value)):
+            return value
+        return None if value is None else self.quoted(value)
+
+    def time(self, at: int) -> tuple[Any, str]:
+        """The field of a time (microseconds since 1970), and its text."""
+        moment = (EPOCH + timedelta(microseconds=at)).replace(tzinfo=None)
+        if self.container == "parquet":
+            return moment, moment.isoformat("T", "microseconds")
+        return moment.isoformat(" ", "microseconds"), moment.isoformat(" ", "microseconds")
+
+    def mask(self, mask: int | None) -> tuple[Any, str | None]:
+        """The field of a mask and its text: bytes whose first has bits 0 to 7, or a number in hexadecimal digits; one
+        that is not there is NULL in delimited text and empty elsewhere."""
+        if mask is None:
+            return {"csv": (None, None), "json": ("", ""), "parquet": (b"", "")}[self.container]
+        data = mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+        text = (data if self.container == "parquet" else data[::-1]).hex().upper()
+        return (data if self.container == "parquet" else text), text
+
+    def open(self, path: Any, structure: _Structure) -> tuple[ByteFile | TableFile, int]:
+        """A new file, and the length of the line that names its columns."""
+        if self.container != "parquet":
+            file = ByteFile(path, self.compression)
+            return file, file.put(self._line(structure.names))[1] if self.container == "csv" else 0
+        heads: dict[str, pa.DataType] = dict.fromkeys(_HEADERS if structure.has_headers else (), pa.string())
+        if heads:
+            heads |= {"timestamp": pa.timestamp("us"), "change_mask": pa.binary()}
+        kinds = [*heads.values(), *(_arrow(column) for column in structure.columns)]
+        return TableFile(path, self.compression, pa.schema(list(zip(structure.names, kinds, strict=True)))), 0
+
+    def put(self, file: ByteFile | TableFile, structure: _Structure, fields: Sequence[Any]) -> tuple[int, int]:
+        """Writes a row; returns its offset and length, in bytes of the decompressed file or in rows."""
+        if isinstance(file, TableFile):
+            return file.put(fields)
+        if self.container == "json":
+            return file.put(msgspec.json.encode(dict(zip(structure.names, fields, strict=True))) + b"\n")
+        return file.put(self._line([self._null if field is None else field for field in fields]))
+
+    def _line(self, fields: Sequence[str]) -> bytes:
+        return (self.delimiter.join(fields) + "\n").encode()
+
+
+def _arrow(column: Described) -> pa.DataType:
+    kinds = {
+        "INT2": pa.int16(), "INT4": pa.int32(), "INT8": pa.int64(), "REAL4": pa.float32(), "REAL8": pa.float64(),
+        "BOOLEAN": pa.bool_(), "DATE": pa.date32(), "DATETIME": pa.timestamp("us"), "BLOB": pa.binary(),
+    }  # fmt: skip
+    if column.type == "NUMERIC":
+        return pa.decimal128(column.precision, column.scale)
+    return kinds.get(column.type, pa.string())
+
+
+_Sides = dict[Version, tuple[list[Any], str]]
+
+
+class _Folder:
+    """A folder with the files of one table and their ``.dfm`` (§1.2, §1.3). ``is_load``: a full load, whose files are
+    counted; others are named by the time of their first row. ``sides`` gets the text of the first ``.dfm`` of each
+    table version, and what orders it among the others."""
+
+    def __init__(self, capture: Capture, name: str, rows: _Rows, sides: _Sides, is_load: bool = False) -> None:
+        self._capture, self._options, self._name = capture, capture.options, name
+        self._rows, self._sides, self._is_load = rows, sides, is_load
+        self._path = capture.folder / "capture" / name
+        self._path.mkdir(parents=True, exist_ok=True)
+        self._count = self._size = self._number = 0
+        self._last = EPOCH
+        self._file: ByteFile | TableFile | None = None
+        self._structure: _Structure | None = None
+        self._times: list[datetime] = []
+
+    def add(self, structure: _Structure, fields: Sequence[Any], at: datetime) -> Place:
+        """Writes a row that is committed ``at`` some time; returns its place. A new file is begun where the columns are
+        others than before, or the last one is full."""
+        file = self._file
+        if file is None or structure is not self._structure or self._size >= self._options.file_rows:
+            file = self._begin(structure, at)
+        self._times[1:] = [at]
+        self._size += 1
+        return Place(self._number, *self._rows.put(file, structure, fields))
+
+    def _begin(self, structure: _Structure, at: datetime) -> ByteFile | TableFile:
+        self.close()
+        self._count += 1
+        self._stem = f"LOAD{self._count:08d}"
+        if not self._is_load:
+            at = max(at, self._last + timedelta(milliseconds=1))
+            self._last = at.replace(microsecond=at.microsecond // 1000 * 1000)
+            self._stem = f"{at:%Y%m%d-%H%M%S}{at.microsecond // 1000:03d}"
+        self._structure, self._times, self._size = structure, [at], 0
+        name = f"{self._stem}.{self._rows.ending}"
+        self._number = self._capture.truth.file(f"{self._name}/{name}")
+        self._file, heading = self._rows.open(self._path / name, structure)
+        if structure.version is not None and not self._options.dfm and heading:
+            structure.version.seen(Place(self._number, 0, heading))
+        return self._file
+
+    def close(self) -> None:
+        """Completes the file that is open, and writes its ``.dfm``, which describes its table version."""
+        if self._file is None or self._structure is None:
+            return
+        self._file.close()
+        self._file = None
+        if self._options.dfm:
+            text = json.dumps(self._described(self._structure), ensure_ascii=False, indent=4) + "\n"
+            (self._path / f"{self._stem}.dfm").write_text(text, encoding="utf-8")
+            version = self._structure.version
+            if version is not None:
+                found = natural_key(self._capture.truth.files[self._number]), text
+                self._sides[version] = min(self._sides.get(version, found), found)
+
+    def _described(self, structure: _Structure) -> dict[str, Any]:
+        base, _, packed = self._rows.ending.partition(".")
+        first, last = (time.isoformat(timespec="milliseconds")[:23] for time in (self._times[0], self._times[-1]))
+        columns = [
+            {"name": _PREFIX + name, "type": kind, "length": length, "precision": 0, "scale": 0, "primaryKeyPos": 0}
+            for name, (kind, length) in _HEADERS.items() if structure.has_headers
+        ]  # fmt: skip
+        columns += [
+            {
+                "name": c.name, "type": c.type, "length": c.length, "precision": c.precision, "scale": c.scale,
+                "primaryKeyPos": c.key,
+            }
+            for c in structure.columns
+        ]  # fmt: skip
+        style: dict[str, Any] = {"format": base, "options": {}}
+        if base == "csv":
+            options = {
+                "fieldDelimiter": self._rows.delimiter, "recordDelimiter": "\n", "nullValue": self._options.null_value,
+                "quoteChar": '"', "escapeChar": self._options.escape,
+            }  # fmt: skip
+            style = {"format": "delimited", "options": options}
+        return {
+            "dfmVersion": "1.1",
+            "taskInfo": {
+                "name": TASK, "sourceEndpoint": "shop-db", "sourceEndpointType": "Informix",
+                "sourceEndpointUser": "replicate", "replicationServer": SERVER,
+                "operation": "fullLoad" if self._is_load else "storeChanges",
+            },
+            "fileInfo": {
+                "name": f"{self._stem}.{base}", "extension": packed, "location": self._name,
+                "startWriteTimestamp": first, "endWriteTimestamp": last,
+                "firstTransactionTimestamp": None if self._is_load else first,
+                "lastTransactionTimestamp": None if self._is_load else last, "content": "data",
+                "recordCount": self._size, "errorCount": 0,
+            },
+            "formatInfo": style,
+            "dataInfo": {
+                "sourceSchema": structure.schema, "sourceTable": structure.table, "targetSchema": structure.schema,
+                "targetTable": structure.target, "tableVersion": structure.number,
+                "columns": [{"ordinal": ordinal, **column} for ordinal, column in enumerate(columns, 1)],
+            },
+        }  # fmt: skip
 
 
 class ChangeTableEncoder:
-    """Writes a workload's history as files below ``folder/capture``. ``changes``: how many changes the workload has.
-    ``records``: rows that were written so far, before images and control rows among them."""
+    """Writes a workload's history. ``records``: rows that were written so far, before images and control rows among
+    them."""
 
-    def __init__(self, options: ChangeTableOptions, seed: int, changes: int, folder: Path, part: Part = WHOLE) -> None:
-        self._options, self._part = options, part
-        unit = OffsetUnit.ROW if options.container == "parquet" else OffsetUnit.BYTE
-        self.truth = Truth("qlik-change-table", unit, folder / "truth")
-        self._root = folder / "capture"
-        self._style = style_of(options)
-        self._sheets = Sheets(options, self._style, self.truth)
-        self._rng = Random(f"{seed} qlik-change-table")
-        self._sequence = ChangeSequence(options.start_time, part.numbers(3))
-        self._clock = Clock(options.clock_back, options.clock_back_seconds, changes)
-        self._position, self._rows = part.numbers(1), 0
-        self._current: dict[tuple[int, int], StoredTable] = {}  # by label and version
-        self._newest: dict[int, Layout] = {}  # by label
-        self._numbers: dict[tuple[str, int], int] = {}  # the truth's number of a table's version
-        self._folders: dict[int, Folder] = {}  # of change tables, by label
-        self._load: tuple[int, Folder] | None = None  # the table that is being loaded
-        self._ddl = DdlHistory(options, self._root, self.truth.file) if options.ddl_history else None
-        self._headers = options.header_names
-        self._names = tuple(options.header_prefix + name for name in options.header_names)
-        self._has = frozenset(options.header_names)
+    def __init__(self, capture: Capture) -> None:
+        options: ChangeTableOptions = capture.options
+        self._capture, self._options, self._truth = capture, options, capture.truth
+        if options.container == "parquet":
+            self._truth.unit = OffsetUnit.ROW
+        self._rows = _Rows(options, options.container)
+        self._rng = Random(f"{capture.seed} qlik-change-table")
+        self._sequence = ChangeSequence(options, capture.changes, capture.part.numbers(3))
+        self._position = capture.part.numbers(1)
+        self._tables: dict[tuple[int, int], _Stored] = {}  # by label and version
+        self._inferred: dict[Any, Version] = {}
+        self._folders: dict[str, _Folder] = {}
+        self._sides: _Sides = {}
+        self._loaded: tuple[int, _Folder] | None = None  # the table that is being loaded
+        self._ddl_rows = _Rows(options, "csv")
+        if options.container == "parquet":
+            self._ddl_rows.compression, self._ddl_rows.ending = "none", "csv"
+        columns = [Described(Column(name, Type.LVARCHAR), -1, False) for name, _, _ in _DDL_COLUMNS]
+        for column, (_, kind, length) in zip(columns, _DDL_COLUMNS, strict=True):
+            column.type, column.length = kind, length
+        self._ddl = _Structure("", _DDL, _DDL, 1, False, columns)
+        self.records = 0
 
-    @property
-    def records(self) -> int:
-        """Rows that were written so far, before images and control rows among them."""
-        return self._rows + (self._ddl.rows if self._ddl else 0)
-
-    def write(self, item: Schema | Load | Committed, at: datetime, done: int) -> None:
-        """Write what comes next in a history, ``at`` this time, when ``done`` changes have happened."""
+    def write(self, item: Schema | Change | Committed, done: int) -> None:
+        """Writes what comes next in a history, when ``done`` changes have happened."""
         match item:
-            case Schema():
-                self._schema(item.version, self._clock.read(at, done))
-            case Load():
-                self._loaded(item, at)
+            case Schema(version):
+                if (version.table.label, version.number) not in self._tables:
+                    self._schema(version, self._sequence.clock(item.at, done))
+            case Change():
+                self._load(item)
             case Committed():
-                self._committed(item, self._clock.read(item.at, done))
+                self._committed(item, self._sequence.clock(item.at, done))
 
     def finish(self) -> None:
-        """Complete the files."""
+        """Completes the files. A version without rows is that of the DDL history."""
+        if self._loaded is not None:
+            self._loaded[1].close()
         for folder in self._folders.values():
             folder.close()
-        if self._load is not None:
-            self._load[1].close()
-        if self._ddl is not None:
-            self._ddl.close()
+        for version, (_, text) in self._sides.items():
+            version.schema_text = text
+        for table in self._tables.values():
+            version = table.version
+            if table.history and not version.rows:
+                place, version.columns, version.schema_text = table.history
+                version.origin, version.has_place, version.is_listed = "DDL", True, True
+                version.first = {place.file: place}
 
-    def _table(self, version: TableVersion) -> StoredTable:
-        return self._current[version.table.label, version.number]
+    def _folder(self, name: str, rows: _Rows) -> _Folder:
+        if name not in self._folders:
+            self._folders[name] = _Folder(self._capture, name, rows, self._sides)
+        return self._folders[name]
 
     def _schema(self, version: TableVersion, shown: datetime) -> None:
-        key = (version.table.label, version.number)
-        if key in self._current:
-            return
-        table = self._current[key] = self._sheets.make(version)
-        self._numbers[version.table.name, version.number] = table.number
-        old = self._newest.get(version.table.label)
-        self._newest[version.table.label] = table.layout
-        if self._ddl is not None and not (self._part.is_continued and version.number == 1):
-            kind = "CREATE_TABLE" if old is None else "ALTER_TABLE"
-            self.truth.versions[table.number].history = self._describe(table.layout, old, kind, shown)
+        form = self._rows.container
+        layout = Layout(version, form, lobs=self._options.lobs, csv=self._rows.quoted)
+        table = layout.table
+        if self._options.dfm:
+            name, columns = f"{layout.full_name}@{version.number}", layout.rows(nullable=None)
+            made = Version(name, table.schema, table.name, columns, "side file", has_place=False, is_listed=False)
+            truth = self._truth.version(made)
+        else:
+            key = (layout.full_name, layout.names)
+            if key not in self._inferred:
+                columns = blank_columns(layout.names)
+                made = Version(None, table.schema, table.name, columns, "inferred", is_listed=False)
+                self._inferred[key] = self._truth.version(made)
+            truth = self._inferred[key]
+        names, suffix = (table.schema, table.name), self._options.suffix
+        changed = _Structure(*names, table.name + suffix, version.number, True, layout.columns, truth)
+        loaded = _Structure(*names, table.name, version.number, False, layout.columns, truth)
+        stored = self._tables[table.label, version.number] = _Stored(layout, truth, changed, loaded)
+        if self._options.ddl_history and not (self._capture.part.is_continued and version.number == 1):
+            old = self._tables.get((table.label, version.number - 1))
+            stored.history = self._describe(stored, old, "CREATE_TABLE" if old is None else "ALTER_TABLE", shown)
 
-    def _describe(
-        self, layout: Layout, old: Layout | None, kind: str, shown: datetime
-    ) -> tuple[Place, list[dict[str, Any]], str] | None:
-        """Writes a row of the DDL history, if there is one; returns what it tells of the table version."""
-        if self._ddl is not None:
-            stamp = self._sequence.stamp(shown)
-            return self._ddl.write(layout, old, kind, self._sequence.take(), stamp, microseconds(shown))
-        return None
-
-    def _loaded(self, item: Load, at: datetime) -> None:
+    def _load(self, item: Change) -> None:
         """A row of the full load: no header columns."""
-        table, label = self._table(item.version), item.version.table.label
-        if self._load is None or self._load[0] != label:
-            if self._load is not None:
-                self._load[1].close()
-            self._load = (label, self._folder(table.layout.full_name, is_load=True))
-        wires, texts = table.render(item.row)
-        place = self._load[1].add(table.loaded, wires, at)
-        self._rows += 1
-        row = Row(
-            table.number,
-            "LOAD",
-            str(Operation.REFRESH),
-            key=self._key(table, texts),
-            after=(table.layout.names, texts),
-        )
-        self.truth.change(row, None, place)
+        table, label = self._tables[item.version.table.label, item.version.number], item.version.table.label
+        if self._loaded is None or self._loaded[0] != label:
+            if self._loaded is not None:
+                self._loaded[1].close()
+            self._loaded = label, _Folder(self._capture, table.layout.full_name, self._rows, self._sides, is_load=True)
+        fields, after = table.layout.image(item.after or ())
+        place = self._loaded[1].add(table.loaded, fields, item.at)
+        self.records += 1
+        row = {"record_type": "LOAD", "operation": Operation.REFRESH, "key": self._key(table, after), "after": after}
+        self._truth.change(row, [place], table.version)
 
-    def _folder(self, name: str, *, is_load: bool = False) -> Folder:
-        def described(structure: Structure, place: Place, text: str) -> None:
-            version = self.truth.versions[self._numbers[structure.table, structure.number]]
-            if text:
-                version.described(natural_key(self.truth.files[place.file]), text)
-            else:
-                version.seen(place)
-
-        more: Any = {"is_load": is_load, "described": described}
-        return Folder(self._root, name, self._style, self._options, self.truth.file, **more)
-
-    def _key(self, table: StoredTable, texts: tuple[str | None, ...]) -> Any:
+    def _key(self, table: _Stored, texts: dict[str, str | None]) -> dict[str, str | None] | None:
         """The key, where a ``.dfm`` names it."""
-        return (table.key_names, (texts[table.layout.key_place],)) if self._options.dfm else None
+        name = table.layout.names[table.layout.key_at]
+        return {name: texts[name]} if self._options.dfm and texts else None
 
     def _committed(self, item: Committed, shown: datetime) -> None:
         """A transaction's changes, one after another, under the time of its commit; updates that change nothing are
         left out (§3.1)."""
-        stamp = self._sequence.stamp(shown)
-        ready = []
+        stamp, ready = self._sequence.stamp(shown), []
         for change in item.changes:
-            table = self._table(change.version)
-            before = None if change.before is None else table.render(change.before)
-            after = None if change.after is None else table.render(change.after)
-            if change.operation is not Operation.UPDATE or (before and after and before[1] != after[1]):
+            table = self._tables[change.version.table.label, change.version.number]
+            before, after = (None if row is None else table.layout.image(row) for row in (change.before, change.after))
+            if before is None or after is None or before[1] != after[1]:
                 ready.append((change, table, before, after))
         if not ready:
             return
+        committed = microseconds(stamp)
         name = transaction_id(item.ordinal)
-        truth: Transaction | None = None
-        if "transaction_id" in self._has:
-            truth = Transaction(name, None, None, None, Completeness.UNKNOWN, {}, [], len(ready))
-            truth.ended_at = microseconds(stamp) if "change_seq" in self._has else None
+        transaction = self._truth.transaction(Transaction(name, ended_at=committed, committed_at=committed))
         sequence = ""
         for change, table, before, after in ready:
-            repeats = bool(sequence) and self._rng.random() < self._options.repeat_sequences
-            if not repeats:
-                has_two = change.operation is Operation.UPDATE and self._options.before_images
-                sequence = self._sequence.take(2 if has_two else 1)
-            row, place, other = self._change(change, table, before, after, sequence, name, stamp)
-            if truth is not None:
-                self._told(truth, row, table)
-            self.truth.change(row, truth, place, other)
+            if not sequence or self._rng.random() >= self._options.repeat_sequences:
+                sequence = self._sequence.take(2 if change.operation is Operation.UPDATE else 1)
+            self._change(change, table, before, after, transaction, sequence, stamp)
             if change.operation is Operation.TRUNCATE:
-                self._describe(table.layout, None, "TRUNCATE_TABLE", stamp)
-
-    def _told(self, truth: Transaction, row: Row, table: StoredTable) -> None:
-        truth.changes[row.operation] = truth.changes.get(row.operation, 0) + 1
-        truth.tables.append(table.layout.full_name)
-        if row.position is not None:
-            truth.begin_position = min(truth.begin_position or row.position, row.position)
-            truth.end_position = max(truth.end_position or row.position, row.position)
-        if row.changed_at is not None:
-            truth.began_at = row.changed_at if truth.began_at is None else min(truth.began_at, row.changed_at)
+                self._describe(table, None, "TRUNCATE_TABLE", stamp)
 
     def _change(
-        self,
-        change: Change,
-        table: StoredTable,
-        before: Rendered | None,
-        after: Rendered | None,
-        sequence: str,
-        transaction: str,
-        stamp: datetime,
-    ) -> tuple[Row, Place, Place | None]:
-        """Writes a change as its rows; returns what the truth has of it, and their places."""
-        layout, operation = table.layout, change.operation.value
+        self, change: Change, table: _Stored, before: Image | None, after: Image | None, transaction: Transaction,
+        sequence: str, stamp: datetime,
+    ) -> None:  # fmt: skip
+        """Writes a change as its rows."""
+        layout, operation, options = table.layout, change.operation.value, self._options
         columns: int | None = layout.everything
-        if operation == "UPDATE" and before and after:
-            columns = layout.mask([i for i, (b, a) in enumerate(zip(before[1], after[1], strict=True)) if b != a])
-        elif operation == "DELETE":
+        if before is not None and after is not None:
+            pairs = enumerate(zip(before[1].values(), after[1].values(), strict=True))
+            columns = layout.mask(at for at, (old, new) in pairs if old != new)
+        elif before is not None:
             columns = layout.key
-        elif operation == "TRUNCATE":
+        elif after is None:
             columns = None
         at = microseconds(change.at)
-        is_unknown = self._options.unknown_times > 0 and self._rng.random() < self._options.unknown_times
+        is_unknown = options.unknown_times > 0 and self._rng.random() < options.unknown_times
         heads = {
-            "change_seq": sequence,
-            "change_oper": _LETTERS[operation],
-            "stream_position": log_position(self._position),
-            "operation": operation,
-            "transaction_id": transaction,
-            "partition_name": "",
-        }
+            "change_seq": sequence, "change_oper": _LETTERS[operation], "operation": operation,
+            "stream_position": log_position(self._position), "transaction_id": transaction.transaction_id,
+        }  # fmt: skip
         self._position += 1
-        part = ""
-        if self._options.partition_minutes:
-            heads["partition_name"] = part = _partition(stamp, self._options.partition_minutes)
-        time = 0 if is_unknown else at
-        place = other = None
-        if operation == "UPDATE" and before and self._options.before_images:
+        time, places = 0 if is_unknown else at, []
+        if before is not None and after is not None:
             first = heads | {"change_oper": "B", "operation": "BEFOREIMAGE"}
-            other = self._store(table, first, None, time, before[0], stamp, part)[0]
+            places.append(self._put(table, first, None, time, before[0], stamp)[0])
         image = after or before
-        wires = table.nothing if image is None else image[0]
-        place, texts, mask = self._store(table, heads, columns, time, wires, stamp, part)
-        has_mask = "change_mask" in self._has and columns is not None
-        compared = operation == "UPDATE" and other is not None
-        source = _MASK if has_mask else _IMAGES if compared else None
-        has_before = operation == "DELETE" or other is not None
-        row = Row(
-            table.number,
-            heads["change_oper"] if "change_oper" in self._has else operation,
-            operation,
-            sequence if "change_seq" in self._has else None,
-            transaction_id=transaction if "transaction_id" in self._has else None,
-            changed_at=at if "timestamp" in self._has and not is_unknown else None,
-            change_mask=mask,
-            outcome=_COMMITTED,
-            committed_at=microseconds(stamp) if "change_seq" in self._has else None,
-            change_source=source,
-            changed_columns=table.names(columns) if source and columns is not None else None,
-            key=None if image is None else self._key(table, image[1]),
-            before=(layout.names, before[1]) if has_before and before else None,
-            after=None if after is None else (layout.names, after[1]),
-            headers=(self._names, texts),
-        )
-        return row, place, other
+        place, texts = self._put(table, heads, columns, time, image[0] if image else None, stamp)
+        places.append(place)
+        changed_at = None if is_unknown else at
+        transaction.covers(sequence, changed_at)
+        self._truth.change(
+            {
+                "record_type": heads["change_oper"], "operation": change.operation, "position": sequence,
+                "changed_at": changed_at, "change_mask": texts[f"{_PREFIX}change_mask"],
+                "change_source": None if columns is None else str(ChangeSource.MASK),
+                "changed_columns": None if columns is None else layout.marked(columns),
+                "key": self._key(table, image[1]) if image else None, "before": before and before[1],
+                "after": after and after[1], "headers": texts,
+            },
+            places,
+            table.version,
+            transaction,
+        )  # fmt: skip
 
-    def _store(
-        self,
-        table: StoredTable,
-        heads: dict[str, str],
-        columns: int | None,
-        time: int,
-        wires: tuple[Any, ...],
+    def _put(
+        self, table: _Stored, heads: dict[str, str], columns: int | None, time: int, fields: Sequence[Any] | None,
         stamp: datetime,
-        part: str,
-    ) -> tuple[Place, list[str | None], str | None]:
-        """Write one row; returns its place, its headers as text, and that of its mask."""
-        fields: list[Any] = []
-        texts: list[str | None] = []
-        told: str | None = None
-        for name, full in zip(self._headers, self._names, strict=True):
-            if name == "change_mask":
-                field, told = self._style.mask(full, None if columns is None else table.mask(columns))
-                fields.append(field)
-                texts.append(told)
-            elif name == "timestamp":
-                field, text = self._style.moment(full, time)
-                fields.append(field)
-                texts.append(text)
-            else:
-                fields.append(self._style.text(full, heads[name]))
-                texts.append(heads[name])
-        fields += wires
-        label = table.layout.table.label
-        folder = self._folders.get(label)
-        if folder is None:
-            name = table.layout.full_name + self._options.suffix
-            folder = self._folders[label] = self._folder(name)
-        self._rows += 1
-        return folder.add(table.stored, fields, stamp, part), texts, told
+    ) -> tuple[Place, dict[str, str | None]]:  # fmt: skip
+        """Writes one row; returns its place and its headers as text."""
+        mask = self._rows.mask(None if columns is None else columns << len(_HEADERS))
+        told = {"change_mask": mask, "timestamp": self._rows.time(time)}
+        row, texts = [], {}
+        for name in _HEADERS:
+            field, text = told[name] if name in told else (self._rows.head(heads[name]), heads[name])
+            row.append(field)
+            texts[_PREFIX + name] = text
+        row += fields if fields is not None else [None] * len(table.layout.columns)
+        self.records += 1
+        folder = self._folder(table.layout.full_name + self._options.suffix, self._rows)
+        return folder.add(table.changed, row, stamp), texts
+
+    # --- the DDL history (§6.1) ---------------------------------------------------------------------------------------
+
+    def _describe(
+        self, table: _Stored, old: _Stored | None, kind: str, at: datetime
+    ) -> tuple[Place, list[dict[str, Any]], str] | None:
+        """Writes a row about a table (``old``: with the columns that it had before) into the control table; returns its
+        place, the columns and the details as text."""
+        if not self._options.ddl_history:
+            return None
+        layout, stamp = table.layout, self._sequence.stamp(at)
+        details = {
+            "owner": layout.table.schema, "table": layout.table.name, "tableNewName": None,
+            "version": layout.version.number,
+            "columns": {} if kind == "TRUNCATE_TABLE" else _altered(layout, None if old is None else old.layout),
+        }  # fmt: skip
+        text = json.dumps(details, ensure_ascii=False, separators=(",", ":"))
+        fields = (
+            SERVER, TASK, layout.table.schema, layout.table.name, self._sequence.take(),
+            self._ddl_rows.time(microseconds(at))[1], str(layout.version.number), kind, text,
+        )  # fmt: skip
+        self.records += 1
+        folder = self._folder(_DDL, self._ddl_rows)
+        place = folder.add(self._ddl, [self._ddl_rows.head(field) for field in fields], stamp)
+        return place, layout.rows(), text
 
 
-def _partition(stamp: datetime, minutes: int) -> str:
-    """The name of the period that a time lies in (§2.6)."""
-    length = timedelta(minutes=minutes)
-    begin = EPOCH + (stamp - EPOCH) // length * length
-    return f"{begin:%Y%m%dT%H%M%S}_{begin + length:%Y%m%dT%H%M%S}"
+def _altered(layout: Layout, old: Layout | None) -> dict[str, Any]:
+    """The columns that changed, by their old names; in a new table all of them."""
+
+    def column(one: Described, ordinal: int, action: str, new_name: str | None = None) -> dict[str, Any]:
+        return {"columnNewName": new_name, "action": action, **one.properties, "ordinal": ordinal}
+
+    told: dict[str, Any] = {}
+    before = {} if old is None else {column.place: (i, column) for i, column in enumerate(old.columns, 1)}
+    kept = set()
+    for ordinal, one in enumerate(layout.columns, 1):
+        origin = None if old is None else layout.version.origin[one.place]
+        if origin is None or origin not in before:
+            told[one.name] = column(one, ordinal, "ADD")
+            continue
+        kept.add(origin)
+        place, was = before[origin]
+        if (place, was.name, was.properties) != (ordinal, one.name, one.properties):
+            told[was.name] = column(one, ordinal, "ALTER", one.name if was.name != one.name else None)
+    for origin, (place, was) in before.items():
+        if origin not in kept:
+            told[was.name] = column(was, place, "DROP")
+    return told

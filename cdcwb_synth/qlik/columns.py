@@ -1,67 +1,98 @@
-"""Columns as Replicate describes them, and their values as it writes them (``docs/formats/qlik-kafka.md §3.2 and §8``).
-
-Types that only the source has become what comes nearest: an INTERVAL, a DATETIME without a year and a floating decimal
-are STRING, so that nothing is lost.
-"""
+"""Columns as Replicate describes them, their values as it writes them (``docs/formats/qlik-kafka.md §3.2 and §8``), and
+what it numbers. Types that only the source has become what comes nearest: an INTERVAL, a DATETIME without a year and a
+floating decimal are STRING, so that nothing is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from decimal import Context, Decimal
 from typing import Any, Final
 
-from cdcwb_synth import text, words
+import msgspec
+import numpy as np
+
+from cdcwb_synth import words
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.values import Column, Type
+from cdcwb_synth.options import Options, option, same
+from cdcwb_synth.values import EPOCH, Column, Memo, Type, formatter
+from cdcwb_synth.workload import Row
 
-__all__ = ["LOBS", "NUMBERS", "Described", "Layout", "described", "plain", "typed"]
+__all__ = [
+    "SERVER", "TASK", "ChangeSequence", "Described", "Image", "Layout", "QlikOptions", "avro_type", "log_position",
+    "transaction_id",
+]  # fmt: skip
 
-LOBS: Final = frozenset({"BLOB", "CLOB"})
-"""Types of large objects, which are in no change mask of a message (§7.4)."""
+TASK: Final = "shop-load"
+"""Name of the task; a hyphen makes a namespace that Avro does not allow."""
 
-NUMBERS: Final = frozenset({"INT2", "INT4", "INT8", "REAL4", "REAL8", "BOOLEAN"})
-"""Types whose values JSON holds without quotes."""
+SERVER: Final = "replicate-01"
+"""Name of the Replicate server."""
 
+_LOBS: Final = ("BLOB", "CLOB")
+_NUMBERS: Final = ("INT2", "INT4", "INT8", "REAL4", "REAL8", "BOOLEAN")  # which JSON holds without quotes
 _LENGTHS: Final = {
-    "INT2": 5,
-    "INT4": 10,
-    "INT8": 19,
-    "REAL4": 7,
-    "REAL8": 14,
-    "BOOLEAN": 1,
-    "BLOB": 32768,
-    "CLOB": 32768,
-}
+    "INT2": 5, "INT4": 10, "INT8": 19, "REAL4": 7, "REAL8": 14, "BOOLEAN": 1, "BLOB": 32768, "CLOB": 32768,
+}  # fmt: skip
 _SPELLED: Final = 40  # bytes of what is written as text because no type fits
 _FIELDS: Final = ("hour", "minute", "second", "microsecond")
+_CONTEXT: Final = Context(prec=80)
+
+Image = tuple[tuple[Any, ...], dict[str, str | None]]
+"""A row as it is written, column by column, and as text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QlikOptions(Options):
+    """What happens, and how Replicate is set up."""
+
+    schema_changes: int = same("schema_changes", default=6)
+    refresh_rows: int = option(20, "rows of the full load that every table begins with", 0, 10_000_000)
+    lobs: bool = option(True, "large objects are replicated; without, tables lack these columns")
+    clock_back: int = option(0, "times the server's clock is set back", 0, 1000)
+    clock_back_seconds: float = option(3.0, "how far it is set back each time", 0.01, 86_400)
+
+
 class Described:
     """A column: Replicate's ``type``, the most bytes of a value (0: does not apply), ``precision`` and ``scale`` of a
-    NUMERIC (else 0), place in the key (from 1; 0: not in it). ``place`` is its place in the workload's rows, -1 for one
-    that Replicate added; ``source`` the workload's column."""
+    NUMERIC (else 0), ``key``: its place in the key (from 1; 0: not in it). ``place`` is its index in the workload's
+    rows, -1 for one that Replicate added."""
 
-    name: str
-    type: str
-    length: int
-    precision: int
-    scale: int
-    key: int
-    nullable: bool
-    place: int
-    source: Column
+    def __init__(self, source: Column, place: int, is_key: bool) -> None:
+        self.source, self.name, self.place, self.key = source, source.name, place, int(is_key)
+        self.nullable = source.nullable
+        self.type = _kind(source)
+        self.length = (source.length or _SPELLED) if self.type == "STRING" else _LENGTHS.get(self.type, 0)
+        is_numeric = self.type == "NUMERIC"
+        self.precision, self.scale = (source.digits, source.places or 0) if is_numeric else (0, 0)
 
+    @property
+    def properties(self) -> dict[str, Any]:
+        """Everything but the name, as metadata have it."""
+        return {
+            "type": self.type, "length": self.length, "precision": self.precision, "scale": self.scale,
+            "primaryKeyPosition": self.key, "nullable": self.nullable,
+        }  # fmt: skip
 
-def described(column: Column, place: int, is_key: bool) -> Described:
-    """A column of the workload as Replicate describes it."""
-    kind = _kind(column)
-    length = _LENGTHS.get(kind, 0)
-    if kind == "STRING":
-        length = column.length or _SPELLED
-    precision, scale = (column.digits, column.places or 0) if kind == "NUMERIC" else (0, 0)
-    return Described(column.name, kind, length, precision, scale, int(is_key), column.nullable, place, column)
+    def cells(self, form: str, csv: Callable[[str], str] = str) -> Memo:
+        """How its values are written and what they are as text, for ``json``, ``csv``, ``parquet``, ``avro`` (with
+        logical types) or ``avro text``. ``csv`` quotes a text."""
+        typed, plain, text = _typed(self), _plain(self), _typed_text(self)
+        if form == "json":
+            if self.type in _NUMBERS:
+                return Memo(lambda value: (msgspec.Raw(plain(value).encode()), plain(value)))
+            return Memo(lambda value: (plain(value), plain(value)))
+        if form == "csv":
+            quote = csv if self.type in ("STRING", "CLOB") else str
+            return Memo(lambda value: (quote(plain(value)), plain(value)))
+        if form == "parquet":
+            value_of, text = (plain, plain) if self.type == "TIME" else (typed, text)
+            return Memo(lambda value: (value_of(value), text(typed(value) if value_of is typed else value)))
+        if self.type in ("DATE", "TIME", "DATETIME", "NUMERIC") and form == "avro text":
+            return Memo(lambda value: (plain(value), plain(value)))
+        encode = _avro(self)
+        return Memo(lambda value: (encode(typed(value)), text(typed(value))))
 
 
 def _kind(column: Column) -> str:
@@ -92,7 +123,7 @@ def _kind(column: Column) -> str:
             return "STRING"
 
 
-def typed(column: Described) -> Callable[[Any], Any]:
+def _typed(column: Described) -> Callable[[Any], Any]:
     """The function that gives a value (never None) in the type that Replicate has for it: int, float, bool, Decimal,
     date, datetime, time, bytes (BLOB) or str."""
     source = column.source
@@ -100,30 +131,36 @@ def typed(column: Described) -> Callable[[Any], Any]:
         case "DATE" if source.type is Type.DATETIME:
             return datetime.date
         case "TIME":
-            cut = _cutter(source)
-            return lambda value: cut(value).time()
+            return lambda value: _cut(value, source).time()
         case "DATETIME":
-            return _cutter(source)
-        case "CLOB":
-            return _prose
-        case "STRING" if source.type in (Type.VARCHAR, Type.LVARCHAR):
-            return str
-        case "STRING":
-            return text.formatter(source)
+            return lambda value: _cut(value, source)
+        case "CLOB":  # a text, made up from where the object is
+            return lambda value: "; ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in value[:3])
+        case "STRING" if source.type not in (Type.VARCHAR, Type.LVARCHAR):
+            return formatter(source)
         case _:
             return lambda value: value
 
 
-def plain(column: Described) -> Callable[[Any], str]:
+def _cut(value: datetime, source: Column) -> datetime:
+    """A value with only the fields that its column has."""
+    if source.end == "fraction":
+        unit = 10 ** (6 - source.fraction)
+        return value.replace(microsecond=value.microsecond // unit * unit)
+    zeros: dict[str, Any] = dict.fromkeys(_FIELDS[_FIELDS.index(source.end) + 1 :], 0)
+    return value.replace(**zeros)
+
+
+def _plain(column: Described) -> Callable[[Any], str]:
     """The function that writes a value (never None) as text, the same in JSON and in files."""
-    value_of = typed(column)
+    typed = _typed(column)
     match column.type:
         case "DATE" | "TIME":
-            return lambda value: str(value_of(value).isoformat())
+            return lambda value: str(typed(value).isoformat())
         case "DATETIME":
-            return lambda value: str(value_of(value).isoformat(" ", "microseconds"))
+            return lambda value: str(typed(value).isoformat(" ", "microseconds"))
         case "NUMERIC":
-            spelled = text.formatter(column.source)
+            spelled = formatter(column.source)
             return lambda value: str(spelled(value))
         case "BLOB":
             return lambda value: str(value.hex().upper())
@@ -132,59 +169,157 @@ def plain(column: Described) -> Callable[[Any], str]:
         case "REAL4" | "REAL8":
             return repr
         case "STRING" | "CLOB":
-            return value_of
+            return typed
         case _:
             return str
 
 
-def _cutter(source: Column) -> Callable[[datetime], datetime]:
-    """The function that leaves a value only the fields that its column has."""
-    if source.end == "fraction":
-        unit = 10 ** (6 - source.fraction)
-        return lambda value: value.replace(microsecond=value.microsecond // unit * unit)
-    zeros: dict[str, Any] = dict.fromkeys(_FIELDS[_FIELDS.index(source.end) + 1 :], 0)
-    return lambda value: value.replace(**zeros)
+def _typed_text(column: Described) -> Callable[[Any], str]:
+    """The function that writes a typed value as text; it has all the digits of its type's unit."""
+    match column.type:
+        case "REAL4":  # the shortest text that reads back as the same number of single precision
+            return lambda value: repr(float(np.format_float_scientific(np.float32(value), unique=True)))
+        case "DATE":
+            return date.isoformat
+        case "TIME":
+            return lambda value: str(value.isoformat("milliseconds"))
+        case "DATETIME":
+            return lambda value: str(value.isoformat("T", "microseconds"))
+        case "BLOB":
+            return bytes.hex
+        case "REAL8" | "BOOLEAN" | "NUMERIC":
+            return _plain(column)
+        case _:
+            return str
 
 
-def _prose(locator: bytes) -> str:
-    """The text of a character large object, made up from where it lies."""
-    return "; ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in locator[:3])
+def avro_type(column: Described, logical: bool) -> Any:
+    """The type of a column in Avro, without its null; ``logical``: with logical types where there are some."""
+    kinds: dict[str, Any] = {
+        "INT2": "int", "INT4": "int", "INT8": "long", "REAL4": "float", "REAL8": "double", "BOOLEAN": "boolean",
+        "BLOB": "bytes",
+    }  # fmt: skip
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": column.precision, "scale": column.scale}
+    if logical:
+        kinds |= {
+            "DATE": {"type": "int", "logicalType": "date"}, "TIME": {"type": "int", "logicalType": "time-millis"},
+            "DATETIME": {"type": "long", "logicalType": "timestamp-micros"}, "NUMERIC": decimal,
+        }  # fmt: skip
+    return kinds.get(column.type, "string")
+
+
+def _avro(column: Described) -> Callable[[Any], Any]:
+    """The function that gives what Avro holds for a typed value."""
+    match column.type:
+        case "DATE":
+            return lambda value: value.toordinal() - date(1970, 1, 1).toordinal()
+        case "TIME":
+            return lambda value: ((value.hour * 60 + value.minute) * 60 + value.second) * 1000
+        case "DATETIME":
+            return lambda value: (value - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+        case "NUMERIC":
+            return lambda value: _unscaled(value, column.scale)
+        case _:
+            return lambda value: value
+
+
+def _unscaled(value: Decimal, scale: int) -> bytes:
+    """The digits of a decimal as the shortest two's complement, big-endian."""
+    number = int(value.scaleb(scale, _CONTEXT))
+    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
 class Layout:
-    """The columns of one table version as Replicate has them, in ordinal order.
+    """The columns of one table version as Replicate has them, in ordinal order, written in the ``form`` of
+    :meth:`Described.cells`.
 
-    ``added``: a column with this name that holds ``value`` in every row comes last; "": none. Masks are integers: bit n
-    is the column with ordinal n + 1. ``everything`` has the bits of all columns, ``own`` those of the source's columns,
-    ``inserted`` those of all but large objects, ``key`` that of the key.
+    ``added``: a column with this name that holds the table's name in every row comes last; "": none. Masks are
+    integers: bit n is the column with ordinal n + 1. ``everything`` has the bits of all columns, ``own`` those of the
+    source's columns, ``inserted`` those of all but large objects, ``key`` that of the key.
     """
 
-    def __init__(self, version: TableVersion, *, lobs: bool = True, added: str = "", value: str = "") -> None:
-        self.version = version
-        self.table = version.table
-        columns = [described(c, i, c.name == version.table.key) for i, c in enumerate(version.columns)]
-        self.columns = [c for c in columns if lobs or c.type not in LOBS]
-        self.value = value
+    def __init__(
+        self, version: TableVersion, form: str, *, lobs: bool, added: str = "", csv: Callable[[str], str] = str
+    ) -> None:
+        self.version, self.table = version, version.table
+        self.full_name = f"{version.table.schema}.{version.table.name}"
+        columns = [Described(c, i, c.name == version.table.key) for i, c in enumerate(version.columns)]
+        self.columns = [c for c in columns if lobs or c.type not in _LOBS]
         if added:
-            source = Column(added, Type.VARCHAR, length=128, nullable=False)
-            self.columns.append(Described(added, "STRING", 128, 0, 0, 0, False, -1, source))
+            self.columns.append(Described(Column(added, Type.VARCHAR, length=128, nullable=False), -1, False))
         self.names = tuple(c.name for c in self.columns)
-        self.key_place = next(i for i, c in enumerate(self.columns) if c.key)
+        self._cells = [column.cells(form, csv) for column in self.columns]
+        self.key_at = next(i for i, c in enumerate(self.columns) if c.key)
         self.everything = (1 << len(self.columns)) - 1
-        self.own = self.mask([i for i, c in enumerate(self.columns) if c.place >= 0])
-        self.inserted = self.mask([i for i, c in enumerate(self.columns) if c.type not in LOBS])
-        self.key = 1 << self.key_place
-
-    @property
-    def full_name(self) -> str:
-        """``schema.table``."""
-        return f"{self.table.schema}.{self.table.name}"
+        self.own = self.mask(i for i, c in enumerate(self.columns) if c.place >= 0)
+        self.inserted = self.mask(i for i, c in enumerate(self.columns) if c.type not in _LOBS)
+        self.key = 1 << self.key_at
 
     @staticmethod
-    def mask(places: Sequence[int]) -> int:
-        """The mask of the columns at ``places``."""
-        return sum(1 << place for place in places)
+    def mask(indexes: Iterable[int]) -> int:
+        """The mask of the columns at ``indexes``."""
+        return sum(1 << index for index in indexes)
 
     def marked(self, mask: int) -> list[str]:
         """The names of the columns whose bit is set, in ordinal order."""
         return [name for bit, name in enumerate(self.names) if mask >> bit & 1]
+
+    def image(self, row: Row) -> Image:
+        """A row of the workload as it is written, and as text."""
+        values = [row[c.place] if c.place >= 0 else self.table.name for c in self.columns]
+        cells = [of[value] for of, value in zip(self._cells, values, strict=True)]
+        return tuple([cell[0] for cell in cells]), dict(zip(self.names, [cell[1] for cell in cells], strict=True))
+
+    def rows(self, **more: Any) -> list[dict[str, Any]]:
+        """The columns as :data:`cdcwb_synth.model.COLUMN` has them: what does not apply is null."""
+        return [
+            {
+                "ordinal": ordinal, "name": c.name, "type": c.type, "length": c.length or None,
+                "precision": c.precision or None, "scale": c.scale if c.type == "NUMERIC" else None,
+                "key_position": c.key or None, "nullable": c.nullable, **more,
+            }
+            for ordinal, c in enumerate(self.columns, 1)
+        ]  # fmt: skip
+
+
+def log_position(number: int) -> str:
+    """The position of a change in the source's log, in the form of SQL Server."""
+    return f"{0x1A4 + (number >> 24):08x}:{(number >> 8) & 0xFFFF:08x}:{number & 0xFF:04x}"
+
+
+def transaction_id(ordinal: int) -> str:
+    """A transaction's id: 128 bits as 32 hexadecimal digits."""
+    return f"{0x120000 + ordinal:032X}"
+
+
+class ChangeSequence:
+    """Change sequences (``docs/formats/qlik-kafka.md §5.1``): 16 digits of time, in hundredths of a second, which never
+    falls, and 19 of a number that rises with every change of the task. ``changes``: how many the workload has, in which
+    the server's clock is set back now and then."""
+
+    def __init__(self, options: QlikOptions, changes: int, number: int) -> None:
+        times = options.clock_back
+        self._due = [(turn + 1) * changes // (times + 1) for turn in range(times)]
+        self._step, self._behind = timedelta(seconds=options.clock_back_seconds), timedelta()
+        self._number = number
+        self.time = EPOCH
+        self.stamp(options.start_time)
+
+    def clock(self, at: datetime, done: int) -> datetime:
+        """What the server's clock shows ``at`` a time, when ``done`` changes have happened."""
+        while self._due and self._due[0] <= done:
+            del self._due[0]
+            self._behind += self._step
+        return at - self._behind
+
+    def stamp(self, shown: datetime) -> datetime:
+        """Sets the time to what the server's clock shows, unless that is earlier; returns the time in force."""
+        if shown > self.time:
+            self.time = shown.replace(microsecond=shown.microsecond // 10_000 * 10_000)
+            self._digits = f"{self.time:%Y%m%d%H%M%S}{self.time.microsecond // 10_000:02d}"
+        return self.time
+
+    def take(self, steps: int = 1) -> str:
+        """The next sequence; ``steps``: how many numbers it takes."""
+        self._number += steps
+        return f"{self._digits}{self._number:019d}"

@@ -17,8 +17,8 @@ from random import Random
 
 import pytest
 
-from cdcwb_synth.mutate import mutate
 from tests.limits import in_child, refusal, run
+from tests.mutate import mutate
 
 SECONDS = 20  # of processor time
 MEMORY = 1500  # MB

@@ -18,7 +18,7 @@ import cdcwb
 from cdcwb.cli.app import main
 from cdcwb.formats import inspect
 from cdcwb_synth import generate
-from cdcwb_synth.mutate import mutate
+from tests.mutate import mutate
 
 
 def summary(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

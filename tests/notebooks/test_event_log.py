@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -17,11 +18,39 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.errors import OptionError
+from cdcwb.formats.idm_event_log.events import typed
+from cdcwb.formats.idm_event_log.layout import LOG
 from cdcwb.report import execute, notebook_path, read_facts, run_report
 from cdcwb.report.html import SIZE_LIMIT
 from cdcwb.report.show import FIGURE_MIME, STYLE
+from cdcwb.xds import ROWS, Settings, Snapshot
 from tests.hostile_log import write_hostile_log
+from tests.local import read
+from tests.reference.xds_rows import publish
 from tests.reports import DATA
+
+SETTINGS = {"driver_user": "IDM_DRIVER", "schema": "shop", "types": {"photo": "octet"}}
+
+
+def published(made: Path) -> pa.Table:
+    """What becomes of every row of a log, decided at once."""
+    found = read(made / "capture", format="idm-event-log").to_pylist()
+    rows = [row["headers"] for row in found if row["kind"] != "filler"]
+    log = pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=LOG)
+    known = typed(log)
+    before: Counter[int] = Counter()
+    again = []
+    for number in known.record_id.to_pylist():
+        again.append(before[number] > 0)
+        before[number] += number is not None
+    places = (pa.array([0] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64()))
+    table = pa.Table.from_arrays([*log.columns, *places, known.event_us, pa.array(again)], schema=ROWS)
+    snapshot = Snapshot.read({path.stem: str(path) for path in (made / "truth" / "snapshot").iterdir()})
+    decisions = publish(table, Settings.parse(SETTINGS), snapshot).decisions
+    names = [name for name in ("table_name", "table_key", "column_name") if name not in decisions.column_names]
+    for name in names:
+        decisions = decisions.append_column(name, log[name])
+    return decisions
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +60,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(made: Path, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    told = json.loads((made / "truth" / "settings.json").read_text())
     folder = tmp_path_factory.mktemp("report")
     parameters = {
         "snapshot": str(made / "truth" / "snapshot"),
-        "settings": json.dumps(told),
+        "settings": json.dumps(SETTINGS),
         "folder": str(folder / "t"),
     }
     page = folder / "page.html"
     facts = run_report("event_log_xds", made / "capture", page, parameters=parameters, say=lambda _: None)
     text = page.read_text(encoding="utf-8")
     html = text[text.index("<main") : text.index("</main>")]
-    truth = pq.read_table(made / "truth" / "decisions.parquet")
+    truth = published(made)
     return SimpleNamespace(facts=facts, html=html, page=page, tables=folder / "t", truth=truth, rows=truth.to_pylist())
 
 

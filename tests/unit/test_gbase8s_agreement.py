@@ -15,8 +15,8 @@ from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.gbase8s.events import Versions
-from cdcwb_synth.mutate import KINDS, mutate
 from tests.local import ledger, plan_of, read
+from tests.mutate import KINDS, mutate
 from tests.reference.gbase8s.event import event
 
 SAYS = (

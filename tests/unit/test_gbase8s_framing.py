@@ -13,8 +13,8 @@ import pytest
 from cdcwb.formats.gbase8s import framing
 from cdcwb.formats.gbase8s.framing import Reason, first_chain, iter_segments, record_end, strong_starts
 from cdcwb.model import Problem
-from cdcwb_synth.mutate import mutate
 from tests import wire
+from tests.mutate import mutate
 
 # A stream of all twelve record types: a table, a transaction with a row of each kind, and what stands between
 # transactions. It is 13 records long.

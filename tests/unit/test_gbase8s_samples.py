@@ -10,12 +10,11 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import zstandard
 
 from cdcwb.formats import identify, inspect
-from cdcwb_synth import dumps
+from cdcwb_synth.gbase8s_files import hexdump, xxd
 from tests.local import ledger, plan_of, read
 
 pytestmark = pytest.mark.samples
@@ -31,26 +30,22 @@ def _fixed(reads: list[bytes]) -> bytes:
     return out
 
 
-def _dump(make: Callable[[dumps.Bytes], tuple[list[bytes], dumps.Pieces]], data: bytes) -> bytes:
-    return b"".join(make(np.frombuffer(data, np.uint8))[0])
-
-
 FORMS: dict[str, Callable[[list[bytes], bytes], list[bytes]]] = {
     "stream": lambda reads, stream: [stream],
     "stream, gzip": lambda reads, stream: [gzip.compress(stream)],
     "stream, zstd": lambda reads, stream: [zstandard.compress(stream)],
     "stream, hex": lambda reads, stream: [stream.hex().encode()],
-    "stream, xxd": lambda reads, stream: [_dump(dumps.xxd, stream)],
-    "stream, hexdump": lambda reads, stream: [_dump(dumps.hexdump, stream)],
+    "stream, xxd": lambda reads, stream: [xxd(stream).text],
+    "stream, hexdump": lambda reads, stream: [hexdump(stream).text],
     "stream, three files": lambda reads, stream: [stream[:50], stream[50:140], stream[140:]],
     "buffers": lambda reads, stream: [_fixed(reads)],
     "buffers, gzip": lambda reads, stream: [gzip.compress(_fixed(reads))],
-    "buffers, xxd": lambda reads, stream: [_dump(dumps.xxd, _fixed(reads))],
-    "buffers, hexdump": lambda reads, stream: [_dump(dumps.hexdump, _fixed(reads))],
+    "buffers, xxd": lambda reads, stream: [xxd(_fixed(reads)).text],
+    "buffers, hexdump": lambda reads, stream: [hexdump(_fixed(reads)).text],
     "a file for each read": lambda reads, stream: reads,
     "a file for each read, hex": lambda reads, stream: [one.hex(" ", 4).encode() for one in reads],
     "a file for each read, hex, gzip": lambda reads, stream: [gzip.compress(one.hex(" ").encode()) for one in reads],
-    "a file for each read, xxd": lambda reads, stream: [_dump(dumps.xxd, one) for one in reads],
+    "a file for each read, xxd": lambda reads, stream: [xxd(one).text for one in reads],
     "a line for each read": lambda reads, stream: [b"\n".join(one.hex(" ", 4).encode() for one in reads)],
 }
 """Forms of the dump as files, from its reads and from the stream that they brought."""

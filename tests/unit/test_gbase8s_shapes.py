@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import cdcwb_synth as synth
-from cdcwb_synth import dumps
+from cdcwb_synth.gbase8s_files import hexdump, xxd
 from tests import wire
 from tests.local import ledger, plan_of, read
 
@@ -48,10 +47,6 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
     table = read(synth.generate("gbase8s", to=to, **WORKLOAD) / "capture")
     assert table.num_rows > 90
     return content(table)
-
-
-def as_bytes(data: bytes) -> dumps.Bytes:
-    return np.frombuffer(data, np.uint8)
 
 
 def check(folder: Path, truth: pa.Table, **options: Any) -> pa.Table:
@@ -108,12 +103,12 @@ def test_compression_changes_nothing_and_places_are_in_the_decompressed_file(
     assert f"packed with {compression}" in detected["evidence"]
 
 
-@pytest.mark.parametrize("dump", [dumps.xxd, dumps.hexdump])
+@pytest.mark.parametrize("dump", [xxd, hexdump])
 def test_a_dump_of_read_buffers_says_the_same(tmp_path: Path, truth: pa.Table, dump: Any) -> None:
     synth.generate("gbase8s", to=tmp_path, shape="buffers", buffer_size=256, **WORKLOAD)
     (file,) = (tmp_path / "capture").iterdir()
-    texts, _ = dump(as_bytes(file.read_bytes()))
-    file.write_bytes(b"".join(texts))
+    text = dump(file.read_bytes()).text
+    file.write_bytes(text)
     table = check(tmp_path / "capture", truth)
     stale = [row for row in table.to_pylist() if row["kind"] == "filler" and row["raw"]]
     assert stale
@@ -128,7 +123,7 @@ def test_files_of_several_shapes_continue_one_stream(tmp_path: Path, truth: pa.T
     third = len(data) // 3
     (tmp_path / "capture" / "part-1.bin").write_bytes(data[:third])
     (tmp_path / "capture" / "part-2.txt").write_text(f"the second part\n{data[third : 2 * third].hex(' ', 4)}\n")
-    (tmp_path / "capture" / "part-10.txt").write_bytes(b"".join(dumps.xxd(as_bytes(data[2 * third :]))[0]))
+    (tmp_path / "capture" / "part-10.txt").write_bytes(xxd(data[2 * third :]).text)
     table = check(tmp_path / "capture", truth)
     assert table.column("kind").to_pylist().count("fragment") == 2
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,17 @@ from cdcwb.formats.dissector import Field, Wanted
 from cdcwb_synth import generate
 from tests.goldengate_text import HEX, IMAGE, LINE, NAME, RECORD, USER_BLOCKS, USER_HEX, USER_LINES
 from tests.local import ledger, plan_of, read
-from tests.synth_goldengate import truth
+
+
+def truth(folder: Path, table: str) -> list[dict[str, Any]]:
+    """The rows of a table of the truth; maps as dictionaries."""
+    rows: list[dict[str, Any]] = pq.read_table(folder / "truth" / f"{table}.parquet").to_pylist()
+    for row in rows:
+        for name in ("key", "before", "after", "headers", "changes", "lineage"):
+            if row.get(name) is not None:
+                row[name] = dict(row[name])
+    return rows
+
 
 WORKLOADS: dict[str, dict[str, Any]] = {
     "21c": {},

@@ -14,9 +14,9 @@ from cdcwb import model
 from cdcwb.formats import get_format, identify, inspect
 from cdcwb.formats.dissector import EVERYTHING, TableRequest, Wanted
 from cdcwb.formats.idm_event_log.layout import COLUMNS
-from cdcwb_synth.mutate import mutate
 from tests.event_logs import CONTAINERS, as_csv, as_jsonl, as_sql, rows, write
 from tests.local import ledger, plan_of, read
+from tests.mutate import mutate
 
 FORMAT = "idm-event-log"
 BYTES = [name for name in CONTAINERS if name not in ("parquet", "xlsx")]

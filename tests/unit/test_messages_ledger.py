@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.message_files import locate, parts, read
-from cdcwb_synth.mutate import mutate
 from tests.containers import AVRO, JSON, check_locate, put, rows, rows_in_parts
+from tests.mutate import mutate
 
 LINE = b"CreateTime:1679434459511\tPartition:0\tOffset:17\tNO_HEADERS\tk%d\t" + JSON + b"\n"
 KCAT = b'{"topic":"t","partition":0,"offset":%d,"key":"k","payload":' + json.dumps(JSON.decode()).encode() + b"}\n"

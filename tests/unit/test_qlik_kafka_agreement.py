@@ -21,9 +21,9 @@ from cdcwb.formats.containers.message_files import read as messages_of
 from cdcwb.formats.dissector import Field, Wanted
 from cdcwb.formats.qlik_kafka import tree as trees
 from cdcwb.formats.qlik_kafka.versions import Version
-from cdcwb_synth.mutate import mutate
 from tests.containers import encoded
 from tests.local import ledger, plan_of
+from tests.mutate import mutate
 from tests.qlik_trees import one_message
 
 FORMAT = "qlik-kafka"

@@ -21,7 +21,7 @@ MADE: dict[str, dict[str, Any]] = {
     "Avro in Parquet": {"form": "avro", "container": "parquet"},
     "Avro as kcat prints it": {"form": "avro", "container": "kcat", "connector": "sqlserver"},
     "MySQL with schema changes": {"connector": "mysql", "schema_changes": 5},
-    "Oracle without transactions": {"connector": "oracle", "transactions": False, "console_parts": "key"},
+    "Oracle without transactions": {"connector": "oracle", "transactions": False},
 }
 BY_ASSEMBLY = (
     "commit_position",
@@ -39,7 +39,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
-    options = {"form": "avro", "container": "kcat", "connector": "mysql"}
+    options: dict[str, Any] = {"form": "avro", "container": "kcat", "connector": "mysql"}
     first, second, other = (
         content(generate("debezium", changes=200, seed=seed, to=tmp_path / name, **options))
         for seed, name in ((7, "a"), (7, "b"), (8, "c"))
@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_events_equal_the_truth_row_for_row(tmp_path: Path, name: str) -> None:
     generate("debezium", changes=400, seed=5, to=tmp_path, **MADE[name])
-    options = {"registry": str(tmp_path / "registry")} if "Avro" in name else {}
+    options: dict[str, Any] = {"registry": str(tmp_path / "registry")} if "Avro" in name else {}
     found = {row["offset"]: row for row in read(tmp_path / "capture", format="debezium", **options).to_pylist()}
     truth = pq.read_table(tmp_path / "truth" / "changes.parquet").to_pylist()
     assert sum(row["kind"] == Kind.CHANGE for row in found.values()) == len(truth) > 300

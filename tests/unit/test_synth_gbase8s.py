@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdcwb_synth.catalogue import Table, TableVersion
-from cdcwb_synth.events import (
-    Begin,
-    Commit,
-    Delete,
-    Event,
-    Failure,
-    Idle,
-    Insert,
-    Rollback,
-    Savepoint,
-    Schema,
-    Transaction,
-    Truncate,
-    Undo,
-    Update,
-)
-from cdcwb_synth.gbase8s import Encoder, LogPositions
-from cdcwb_synth.options import Options
-from cdcwb_synth.stream import Stream
-from cdcwb_synth.truth import Truth
+from cdcwb_synth.gbase8s import GBase8sEncoder, GBase8sOptions, LogPositions
+from cdcwb_synth.model import Operation
+from cdcwb_synth.parts import WHOLE
+from cdcwb_synth.truth import Capture, Truth
 from cdcwb_synth.values import Column, Type
+from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, Step, Transaction
 
 # the variable column stands first in the table, and last on the wire
 COLUMNS = (Column("t", Type.VARCHAR, length=12, reserve=0), Column("n", Type.INTEGER))
@@ -39,16 +24,33 @@ ONE = Transaction(0, 39, 2005, True)
 TIME = datetime(2025, 3, 23, 10, 57, 19, 123456, UTC)
 
 
-def records(folder: Path, events: Sequence[Event], options: Options | None = None) -> list[str]:
+def records(folder: Path, events: Sequence[Event], **options: Any) -> list[str]:
     """The records that the events become, as hex."""
-    stream = Stream(folder / "stream")
-    encoder = Encoder(options or Options(split_updates=0.0), 1, stream, Truth("gbase8s", folder))
+    for name in ("capture", "truth"):
+        (folder / name).mkdir()
+    truth = Truth("gbase8s", folder / "truth")
+    chosen = GBase8sOptions.parse({"split_updates": 0.0} | options)
+    encoder = GBase8sEncoder(Capture(chosen, 1, 0, folder, WHOLE, truth))
     for event in events:
-        encoder.write(event)
+        encoder.write(event, 0)
     encoder.finish()
-    stream.close()
-    data, starts = stream.path.read_bytes(), stream.starts.tolist()
-    return [data[a:b].hex() for a, b in pairwise(starts)]
+    truth.close()
+    data, made = (folder / "capture" / "stream-1.bin").read_bytes(), []
+    while data:
+        size = int.from_bytes(data[:4], "big") + int.from_bytes(data[4:8], "big")
+        made.append(data[:size].hex())
+        data = data[size:]
+    return made
+
+
+def change(
+    operation: str, before: Row | None, after: Row | None, of: Transaction = ONE, *, late: bool = False
+) -> Change:
+    return Change(Operation(operation), VERSION, before, after, TIME, of, late)
+
+
+SCHEMA = Schema(VERSION, TIME)
+BEGIN = Step("begin", ONE, TIME)
 
 
 def packed(text: str) -> str:
@@ -56,20 +58,20 @@ def packed(text: str) -> str:
 
 
 def test_a_schema_has_its_counts_and_its_text_with_the_closing_nul(tmp_path: Path) -> None:
-    assert records(tmp_path, [Schema(VERSION)]) == [
+    assert records(tmp_path, [SCHEMA]) == [
         packed("00000024 0000001b 00000042 000000c8 0000004d 00000000 00000004 00000001 00000001")
         + b"n integer, t varchar(12,0)\x00".hex()
     ]
 
 
 def test_a_transaction_begins_and_commits_with_its_time_in_whole_seconds(tmp_path: Path) -> None:
-    begin, commit = records(tmp_path, [Begin(ONE, TIME), Commit(ONE, TIME)])
+    begin, commit = records(tmp_path, [BEGIN, Step("commit", ONE, TIME)])
     assert begin == packed("00000028 00000000 00000042 00000001 0000000b03fe0018 00000027 0000000067dfe90f 000007d5")
     assert commit == packed("00000024 00000000 00000042 00000002 0000000b03fe0050 00000027 0000000067dfe90f")
 
 
 def test_a_rollback_has_no_time(tmp_path: Path) -> None:
-    _, rollback = records(tmp_path, [Begin(ONE, TIME), Rollback(ONE)])
+    _, rollback = records(tmp_path, [BEGIN, Step("rollback", ONE, TIME)])
     assert rollback == packed("0000001c 00000000 00000042 00000003 0000000b03fe0050 00000027")
 
 
@@ -77,22 +79,22 @@ def test_a_rollback_has_no_time(tmp_path: Path) -> None:
 def test_a_row_has_a_size_word_for_each_variable_column_in_the_servers_byte_order(
     tmp_path: Path, byte_order: str, word: str
 ) -> None:
-    events = [Schema(VERSION), Begin(ONE, TIME), Insert(ONE, VERSION, ("abc", 15))]
-    row = records(tmp_path, events, Options(byte_order=byte_order))[-1]
+    events: list[Event] = [SCHEMA, BEGIN, change("INSERT", None, ("abc", 15))]
+    row = records(tmp_path, events, byte_order=byte_order)[-1]
     assert row == packed(
         f"00000028 00000009 00000042 00000028 0000000b03fe0050 00000027 0000004d 00000000 {word} 0000000f 0003616263"
     )
 
 
 def test_each_change_has_its_record_number(tmp_path: Path) -> None:
-    events = [
-        Schema(VERSION),
-        Begin(ONE, TIME),
-        Insert(ONE, VERSION, ("a", 1)),
-        Update(ONE, VERSION, ("a", 1), ("b", 1), is_reversed=False),
-        Update(ONE, VERSION, ("b", 1), ("c", 1), is_reversed=True),
-        Delete(ONE, VERSION, ("c", 1)),
-        Truncate(ONE, VERSION),
+    events: list[Event] = [
+        SCHEMA,
+        BEGIN,
+        change("INSERT", None, ("a", 1)),
+        change("UPDATE", ("a", 1), ("b", 1)),
+        change("UPDATE", ("b", 1), ("c", 1), late=True),
+        change("DELETE", ("c", 1), None),
+        change("TRUNCATE", None, None),
     ]
     made = records(tmp_path, events)
     assert [int(record[24:32], 16) for record in made] == [200, 1, 40, 42, 43, 43, 42, 41, 119]
@@ -103,14 +105,14 @@ def test_each_change_has_its_record_number(tmp_path: Path) -> None:
 
 
 def test_an_undo_names_the_sequence_of_its_savepoint_and_the_stream_goes_on_behind(tmp_path: Path) -> None:
-    events = [
-        Schema(VERSION),
-        Begin(ONE, TIME),
-        Insert(ONE, VERSION, ("a", 1)),
-        Savepoint(ONE, 0),
-        Insert(ONE, VERSION, ("b", 2)),
-        Undo(ONE, 0),
-        Insert(ONE, VERSION, ("c", 3)),
+    events: list[Event] = [
+        SCHEMA,
+        BEGIN,
+        change("INSERT", None, ("a", 1)),
+        Step("savepoint", ONE, TIME, 0),
+        change("INSERT", None, ("b", 2)),
+        Step("undo", ONE, TIME, 0),
+        change("INSERT", None, ("c", 3)),
     ]
     _, _, first, second, undo, third = records(tmp_path, events)
     at = [int(record[32:48], 16) for record in (first, second, undo, third)]
@@ -120,11 +122,11 @@ def test_an_undo_names_the_sequence_of_its_savepoint_and_the_stream_goes_on_behi
 
 
 def test_an_idle_marker_has_sequence_zero(tmp_path: Path) -> None:
-    assert records(tmp_path, [Idle()]) == [packed("00000018 00000000 00000042 000000c9 0000000000000000")]
+    assert records(tmp_path, [Notice("idle")]) == [packed("00000018 00000000 00000042 000000c9 0000000000000000")]
 
 
 def test_a_fatal_error_says_that_the_session_must_be_closed(tmp_path: Path) -> None:
-    fatal, other = records(tmp_path, [Failure(is_fatal=True), Failure(is_fatal=False)])
+    fatal, other = records(tmp_path, [Notice("fatal"), Notice("error")])
     assert fatal == packed("00000018 00000000 00000042 000000ca 00000001 fffeb8b0")  # -83792
     assert other[:40] == packed("00000018 00000000 00000042 000000ca 00000000")
     assert -83802 <= int(other[40:], 16) - 2**32 <= -83700
@@ -132,15 +134,15 @@ def test_a_fatal_error_says_that_the_session_must_be_closed(tmp_path: Path) -> N
 
 def test_the_halves_of_a_split_update_have_one_record_of_another_transaction_between_them(tmp_path: Path) -> None:
     two = Transaction(1, 40, 2001, True)
-    events = [
-        Schema(VERSION),
-        Begin(ONE, TIME),
-        Begin(two, TIME),
-        Update(ONE, VERSION, ("a", 1), ("b", 1), is_reversed=False),
-        Update(two, VERSION, ("x", 1), ("y", 1), is_reversed=False),
-        Commit(two, TIME),
+    events: list[Event] = [
+        SCHEMA,
+        BEGIN,
+        Step("begin", two, TIME),
+        change("UPDATE", ("a", 1), ("b", 1)),
+        change("UPDATE", ("x", 1), ("y", 1), two),
+        Step("commit", two, TIME),
     ]
-    made = records(tmp_path, events, Options(split_updates=1.0))[3:]
+    made = records(tmp_path, events, split_updates=1.0)[3:]
     numbers = [(int(record[24:32], 16), int(record[48:56], 16)) for record in made]
     assert numbers == [(42, 39), (42, 40), (43, 39), (43, 40), (2, 40)]
 

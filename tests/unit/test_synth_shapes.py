@@ -6,67 +6,69 @@ import gzip
 import io
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from cdcwb_synth import dumps, generate, reads
+from cdcwb_synth import generate
+from cdcwb_synth.gbase8s_files import hexdump, xxd
 
-DATA = np.frombuffer(b"\x00\x00\x00\x28AB~\x7f" + bytes(40) + b"tail\xff", np.uint8)
-
-
-def joined(made: tuple[list[bytes], dumps.Pieces]) -> str:
-    return b"".join(made[0]).decode()
+DATA = b"\x00\x00\x00\x28AB~\x7f" + bytes(40) + b"tail\xff"
 
 
 def test_xxd_is_written_as_the_tool_writes_it() -> None:
-    assert joined(dumps.xxd(DATA)) == (
+    assert xxd(DATA).text.decode() == (
         "00000000: 0000 0028 4142 7e7f 0000 0000 0000 0000  ...(AB~.........\n"
         "00000010: 0000 0000 0000 0000 0000 0000 0000 0000  ................\n"
         "00000020: 0000 0000 0000 0000 0000 0000 0000 0000  ................\n"
         "00000030: 7461 696c ff                             tail.\n"
     )
-    assert joined(dumps.xxd(DATA[:0])) == ""
+    assert xxd(b"").text == b""
 
 
 def test_hexdump_is_written_as_the_tool_writes_it() -> None:
-    text, pieces = dumps.hexdump(DATA)
-    assert b"".join(text).decode() == (
+    dump = hexdump(DATA)
+    assert dump.text.decode() == (
         "00000000  00 00 00 28 41 42 7e 7f  00 00 00 00 00 00 00 00  |...(AB~.........|\n"
         "00000010  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|\n"
         "*\n"
         "00000030  74 61 69 6c ff                                    |tail.|\n"
         "00000035\n"
     )
-    assert pieces.is_repeat.tolist() == [False, False, True, False]
-    assert joined((text, pieces))[pieces.offset[2]] == "*"
-    assert joined(dumps.hexdump(DATA[:0])) == ""
+    assert dump.repeats == [False, False, True, False]
+    assert dump.text[dump.offsets[2] : dump.offsets[2] + 1] == b"*"
+    assert hexdump(b"").text == b""
 
 
-def test_plain_hex_has_groups_and_lines_of_the_chosen_width() -> None:
-    data = np.arange(10, dtype=np.uint8) + 0xF6
-    assert joined(dumps.hex_lines(data, 4, 8, None)) == "F6F7F8F9 FAFBFCFD\nFEFF\n"
-    assert joined(dumps.hex_lines(data, 3, 8, None)) == "F6F7F8 F9FAFB FCFD\nFEFF\n"
-    assert joined(dumps.hex_lines(data, 0, 7, None)) == "F6F7F8F9FAFBFC\nFDFEFF\n"
+@pytest.mark.parametrize(
+    ("group", "width", "line"), [(4, 8, r"([0-9A-F]{8} ){1}[0-9A-F]{8}"), (3, 8, r"([0-9A-F]{6} ){2}[0-9A-F]{4}"),
+                                 (0, 7, r"[0-9A-F]{14}")],
+)  # fmt: skip
+def test_plain_hex_has_groups_and_lines_of_the_chosen_width(tmp_path: Path, group: int, width: int, line: str) -> None:
+    plain = generate("gbase8s", changes=30, seed=6, to=tmp_path / "plain")
+    options: dict[str, Any] = {"shape": "hex", "group": group, "line_bytes": width}
+    *lines, last = (
+        (generate("gbase8s", changes=30, seed=6, to=tmp_path / "hex", **options) / "capture" / "stream-1.hex")
+        .read_text()
+        .splitlines()
+    )
+    assert all(re.fullmatch(line, text) for text in lines)
+    stream = (plain / "capture" / "stream-1.bin").read_bytes()
+    assert bytes.fromhex("".join([*lines, last])) == stream
 
 
-def test_remarks_stand_beside_the_digits_and_never_among_them() -> None:
-    data = np.frombuffer(Random(1).randbytes(4000), np.uint8)
-    texts, pieces = dumps.hex_lines(data, 4, 16, Random(2))
-    text = b"".join(texts).decode()
-    assert all(note in text for note in dumps.NOTES)
-    for note in dumps.NOTES:
-        text = text.replace(f"  {note}\n", "\n").replace(f"{note}\n", "")
-    assert bytes.fromhex(text) == data.tobytes()
-    whole = b"".join(texts)
-    for start, offset in zip(pieces.start.tolist(), pieces.offset.tolist(), strict=True):
-        assert whole[offset : offset + 2].decode() == f"{data[start]:02X}"
+def test_remarks_are_beside_the_digits_and_never_among_them(tmp_path: Path) -> None:
+    plain, noted = (
+        generate("gbase8s", changes=200, seed=6, to=tmp_path / str(notes), shape="hex", notes=notes)
+        for notes in (False, True)
+    )
+    digits, text = ((made / "capture" / "stream-1.hex").read_text() for made in (plain, noted))
+    kept = [re.match(r"(?:[0-9A-F]{2,8} ?)+", line) for line in text.splitlines()]
+    assert "\n".join(line[0].strip() for line in kept if line) + "\n" == digits
+    assert sum(line is None for line in kept) > 10
 
 
 def content(path: Path) -> bytes:
@@ -95,7 +97,7 @@ SHAPES: list[dict[str, Any]] = [
     {"shape": "hex", "group": 0, "line_bytes": 7, "compression": "gzip"},
     {"shape": "hex", "group": 3},
     {"shape": "buffers", "buffer_size": 512},
-    {"shape": "buffers", "buffer_size": 3000, "ghosts": False},
+    {"shape": "buffers", "buffer_size": 3000},
     {"shape": "reads", "group": 4},
     {"shape": "reads", "group": 0, "buffer_size": 200},
 ]
@@ -164,53 +166,6 @@ def test_a_record_in_a_hexdump_begins_and_ends_at_its_digits(tmp_path: Path) -> 
         end = b["offset"] + b["length"]
         assert text[b["offset"] : b["offset"] + 2] == f"{first:02x}"
         assert text[end - 2 : end] == f"{last:02x}" or text[end - 1] == "*"
-
-
-def stream_of(tmp_path: Path) -> tuple[np.ndarray, np.ndarray]:
-    made = generate("gbase8s", changes=600, seed=11, to=tmp_path / "stream")
-    data = np.frombuffer((made / "capture" / "stream-1.bin").read_bytes(), np.uint8)
-    starts, at = [0], 0
-    while at < len(data):
-        at += int.from_bytes(data[at : at + 4].tobytes(), "big") + int.from_bytes(
-            data[at + 4 : at + 8].tobytes(), "big"
-        )
-        starts.append(at)
-    return data, np.array(starts, np.int64)
-
-
-@pytest.mark.parametrize(
-    ("ghosts", "cut_records", "size"), [(True, False, 512), (False, True, 256), (True, True, 4096)]
-)
-def test_reads_hand_out_the_stream_and_leave_stale_bytes_behind(
-    tmp_path: Path, ghosts: bool, cut_records: bool, size: int
-) -> None:
-    data, starts = stream_of(tmp_path)
-    records = {int(a): data[a:b].tobytes() for a, b in pairwise(starts)}
-    made = list(
-        reads.plan(data, starts, buffer_size=size, files=3, cut_records=cut_records, ghosts=ghosts, rng=Random(1))
-    )
-    before = bytes(size)
-    old: dict[int, bytes] = {}
-    position = found = 0
-    for read in made:
-        length = read.stop - read.start
-        assert read.start == position
-        assert read.content == data[read.start : read.stop].tobytes() + before[length:]
-        inside = {start - read.start: record for start, record in records.items() if read.start <= start < read.stop}
-        for place, record in inside.items():
-            # nobody could tell a record from a stale one that equals it
-            assert not record.startswith(before[place : place + len(record)]) or record[15] == 201
-            if record[12:16] == b"\x00\x00\x00\xc9":
-                assert place == 0 or (position not in records and min(inside) == place)
-        found += length in old and any(read.content[length:])
-        if read.ends_file:
-            assert (read.stop in records) != cut_records
-            assert not cut_records or length == size
-        old = {p: r for p, r in old.items() if p >= length} | {p: r for p, r in inside.items() if p + len(r) <= length}
-        before, position = read.content, read.stop
-    assert position == len(data)
-    assert sum(read.ends_file for read in made) == 2
-    assert found > (10 if ghosts else 0)
 
 
 def test_lines_of_reads_show_the_buffer_as_far_as_it_was_ever_filled(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from cdcwb_synth import gbase8s_values, text
 from cdcwb_synth.catalogue import EVERYTHING
-from cdcwb_synth.values import Column, Type, Value, pool
+from cdcwb_synth.gbase8s import encoder, fixed_size, spelled
+from cdcwb_synth.values import Column, Type, Value, formatter, pool
 
 
 def decimal(precision: int | None, scale: int | None, keyword: str = "") -> Column:
@@ -103,10 +103,10 @@ VECTORS: list[tuple[Column, Value, str, str | None]] = [
 def test_values_have_the_bytes_and_the_text_of_the_fact_sheet(
     column: Column, value: Value, data: str, written: str | None
 ) -> None:
-    assert gbase8s_values.encoder(column, "utf-8", 2)(value).hex() == data
-    assert text.formatter(column)(value) == written
+    assert encoder(column, "utf-8", 2)(value).hex() == data
+    assert formatter(column)(value) == written
     if not column.is_variable:
-        assert gbase8s_values.fixed_size(column) == len(data) // 2
+        assert fixed_size(column) == len(data) // 2
 
 
 @pytest.mark.parametrize(
@@ -118,59 +118,54 @@ def test_values_have_the_bytes_and_the_text_of_the_fact_sheet(
 )  # fmt: skip
 def test_varchar_has_a_prefix_of_the_chosen_width(width: int, value: str | None, data: str) -> None:
     column = Column("c", Type.VARCHAR, length=20)
-    assert gbase8s_values.encoder(column, "utf-8", width)(value).hex() == data
-    assert text.formatter(column)(value) == value
+    assert encoder(column, "utf-8", width)(value).hex() == data
+    assert formatter(column)(value) == value
 
 
 def test_text_is_written_in_the_chosen_charset() -> None:
     column = Column("c", Type.CHAR, length=6)
-    assert gbase8s_values.encoder(column, "gb18030", 2)("张三").hex() == "d5c5c8fd2020"
+    assert encoder(column, "gb18030", 2)("张三").hex() == "d5c5c8fd2020"
 
 
 def test_a_large_object_is_a_prefix_and_its_locator() -> None:
     column = Column("c", Type.LOB)
-    assert (
-        gbase8s_values.encoder(column, "utf-8", 2)(bytes(71) + b"\x07")
-        == bytes.fromhex("00000048") + bytes(71) + b"\x07"
-    )
-    assert gbase8s_values.encoder(column, "utf-8", 2)(None) == bytes(76)
+    assert encoder(column, "utf-8", 2)(bytes(71) + b"\x07") == bytes.fromhex("00000048") + bytes(71) + b"\x07"
+    assert encoder(column, "utf-8", 2)(None) == bytes(76)
 
 
 @pytest.mark.parametrize(
-    ("column", "spelled", "declared"),
+    ("column", "words", "size"),
     [
-        (Column("c", Type.INTEGER, "serial"), "serial", (4, None, None)),
-        (Column("c", Type.CHAR, "nchar", length=7), "nchar(7)", (7, None, None)),
-        (Column("c", Type.VARCHAR, length=20, reserve=0), "varchar(20,0)", (20, None, None)),
-        (Column("c", Type.VARCHAR, length=20), "varchar(20)", (20, None, None)),
-        (decimal(12, 2), "decimal(12,2)", (7, 12, 2)),
-        (decimal(8, None), "decimal(8)", (6, 8, None)),
-        (decimal(None, None), "decimal", (10, 16, None)),
-        (decimal(None, None, "money"), "money", (9, 16, 2)),
-        (decimal(32, 15), "decimal(32,15)", (17, 32, 15)),
-        (moment("year", "fraction", 5), "datetime year to fraction(5)", (11, None, None)),
-        (interval("day", "second", lead=3), "interval day(3) to second", (6, None, None)),
-        (Column("c", Type.LOB, "clob"), "clob", (76, None, None)),
+        (Column("c", Type.INTEGER, "serial"), "serial", 4),
+        (Column("c", Type.CHAR, "nchar", length=7), "nchar(7)", 7),
+        (Column("c", Type.VARCHAR, length=20, reserve=0), "varchar(20,0)", 20),
+        (Column("c", Type.VARCHAR, length=20), "varchar(20)", 20),
+        (decimal(12, 2), "decimal(12,2)", 7),
+        (decimal(8, None), "decimal(8)", 6),
+        (decimal(None, None), "decimal", 10),
+        (decimal(None, None, "money"), "money", 9),
+        (decimal(32, 15), "decimal(32,15)", 17),
+        (moment("year", "fraction", 5), "datetime year to fraction(5)", 11),
+        (interval("day", "second", lead=3), "interval day(3) to second", 6),
+        (Column("c", Type.LOB, "clob"), "clob", 76),
     ],
 )
-def test_types_are_spelled_and_measured_as_in_the_schema_text(
-    column: Column, spelled: str, declared: tuple[int, int | None, int | None]
-) -> None:
-    assert gbase8s_values.spelled(column) == spelled
-    assert gbase8s_values.declared(column) == declared
+def test_types_are_spelled_and_measured_as_in_the_schema_text(column: Column, words: str, size: int) -> None:
+    assert spelled(column) == words
+    assert column.is_variable or fixed_size(column) == size
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "gb18030", "gbk", "iso8859-1", "ascii"])
 @pytest.mark.parametrize("column", EVERYTHING, ids=lambda column: column.name)
 def test_every_drawn_value_can_be_written(column: Column, charset: str) -> None:
     edges, values = pool(column, Random(1), 300, charset, 0.05)
-    write, as_text = gbase8s_values.encoder(column, charset, 2), text.formatter(column)
+    write, as_text = encoder(column, charset, 2), formatter(column)
     if column.holds != "key":
         assert set(map(repr, edges)) <= set(map(repr, values))
         assert (None in edges) == column.nullable
     for value in values:
         data = write(value)
-        size = gbase8s_values.fixed_size(column) if not column.is_variable else len(data)
+        size = fixed_size(column) if not column.is_variable else len(data)
         assert len(data) == size
         assert len(data) <= column.length + 3 or not column.is_variable
         # no value may look like NULL, or the truth could not be read from the bytes

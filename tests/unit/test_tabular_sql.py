@@ -17,8 +17,8 @@ from cdcwb.formats.tabular.sql import (
     value_places,
 )
 from cdcwb.formats.tabular.sql_values import column, value_of
-from cdcwb_synth.mutate import mutate
 from tests.event_logs import as_sql, rows
+from tests.mutate import mutate
 
 
 def array(data: bytes) -> Any:

@@ -51,7 +51,7 @@ class Sheet:
         self._file.write(f'{_HEAD}<worksheet xmlns="{_MAIN}"><sheetData>'.encode())
         self._count = 0
 
-    def add(self, cells: Sequence[tuple[str | None, bool]]) -> int:
+    def put(self, cells: Sequence[tuple[str | None, bool]]) -> tuple[int, int]:
         """Writes a row of at most 26 cells, each a text (None: an empty cell) and whether it is a number; returns the
         number of the row, from 0."""
         self._count += 1
@@ -67,7 +67,7 @@ class Sheet:
                 parts.append(f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{shown}</t></is></c>')
         parts.append("</row>")
         self._file.write("".join(parts).encode())
-        return self._count - 1
+        return self._count - 1, 1
 
     def close(self) -> None:
         """Complete the workbook."""

@@ -1,1 +1,0 @@
-"""Debezium's messages of a workload, and the truth about them."""

@@ -1,0 +1,645 @@
+"""A workload as triggers log it for the Identity Manager driver: rows in the order of commits, damaged as logs are, in
+the files of a capture (``docs/formats/idm-event-log.md``), and what the tables hold at the end."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from json.encoder import encode_basestring
+from random import Random
+from typing import Any, Final
+
+import pyarrow as pa
+
+from cdcwb_synth import words
+from cdcwb_synth.catalogue import TableVersion
+from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
+from cdcwb_synth.model import ChangeSource, OffsetUnit, Operation, SynthError
+from cdcwb_synth.options import Options, option, same
+from cdcwb_synth.sheet import MOST_ROWS, Sheet
+from cdcwb_synth.truth import NOWHERE, Capture, Place, Version, blank_columns
+from cdcwb_synth.values import Column, Type, formatter, microseconds
+from cdcwb_synth.workload import Change, Committed, Row, Schema
+
+__all__ = ["COLUMNS", "EventLogEncoder", "EventLogOptions", "parsed"]
+
+COLUMNS: Final = (
+    "record_id", "table_key", "status", "event_type", "event_time", "perpetrator", "table_name", "column_name",
+    "old_value", "new_value",
+)  # fmt: skip
+"""The columns in the order of versions 3.5 and later."""
+
+_NAME: Final = "eventlog"
+_DRIVER: Final = "IDM_DRIVER"
+_USERS: Final = ("SHOP_APP", "WEB", "BATCH", "RUNA", "shop app")
+_PROCESSED: Final = ("S", "S", "S", "S", "W", "E", "F")
+_ODD: Final = ("X", "n", "P", "N ", "s", "")
+_RECORDS: Final = 20_000  # of a change, at most: two for each of a thousand columns, and gaps
+_NO_USER: Final = 0.1  # share of the statements without a perpetrator
+_GAPS: Final = 0.02  # share of the rows with a gap in record_id before them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLogOptions(Options):
+    """What happens, what is logged of it, and what holds the rows."""
+
+    all_types: bool = same("all_types", default=False)
+    schema_changes: int = same("schema_changes", default=0)
+    rows_before: int = option(20, "rows that every table has before anything is logged", 0, 1_000_000)
+    special_keys: float = option(0.05, "share of the keys with characters that need quotes", 0, 1)
+    special_values: float = option(0.05, "share of the texts with characters that XML and CSV write in a way", 0, 1)
+    spelling_share: float = option(0.01, "share of the statements that spell a key in another way", 0, 1)
+    loopback_share: float = option(0.05, "share of the statements that the driver itself ran", 0, 1)
+    processed_share: float = option(0.05, "share of the statements that were processed: status S, W, E or F", 0, 1)
+    odd_status_share: float = option(0.01, "share of the rows with another status, such as X or n", 0, 1)
+    future_share: float = option(0.02, "share of the statements whose event_time is in the future", 0, 1)
+    damaged_share: float = option(0.01, "share of the rows that break a rule", 0, 1)
+    interleaved_share: float = option(0.02, "share of the statements whose rows mix with those of the next", 0, 1)
+    container: str = option("csv", "what holds the rows", of=("csv", "sql", "jsonl", "parquet", "xlsx"))
+    header: bool = option(True, "csv, sql and xlsx: columns are named")
+    null_text: str = option("", "csv: what stands for NULL, without quotes")
+    shuffle: int = option(0, "rows are in no order within blocks of so many; 0: in that of record_id", 0, 10**9)
+    files: int = option(1, "files that hold the rows", 1, 10_000)
+
+    def contradictions(self) -> list[str]:
+        """What is wrong with values that are each allowed, a sentence each."""
+        problems = Options.contradictions(self)
+        if self.processed_share + self.future_share + self.loopback_share > 1:
+            problems.append("processed_share, future_share and loopback_share add up to more than 1")
+        if not self.header and self.container in ("jsonl", "parquet"):
+            problems.append(f"container {self.container} always names its columns, so header is true")
+        if self.compression != "none" and self.container == "xlsx":
+            problems.append("container xlsx is compressed already, so compression is none")
+        if self.null_text and self.container != "csv":
+            problems.append(f"container {self.container} has a NULL of its own, so null_text is empty")
+        if set(self.null_text) & set('",;\t\r\n'):
+            problems.append("null_text holds no quote, delimiter or line end")
+        return problems
+
+
+class LogRow(dict[str, str | None]):
+    """A row: its columns as text (None: NULL), and ``time``, what event_time says in microseconds since 1970 (None:
+    nothing). ``place`` is known when it is written."""
+
+    def __init__(
+        self, event_type: int, table_name: str, table_key: str, column_name: str | None = None,
+        old_value: str | None = None, new_value: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            record_id=None, table_key=table_key, status="N", event_type=str(event_type), event_time=None,
+            perpetrator=None, table_name=table_name, column_name=column_name, old_value=old_value, new_value=new_value,
+        )  # fmt: skip
+        self.time: int | None = None
+        self.place = NOWHERE
+
+    @property
+    def number(self) -> int | None:
+        """The number that record_id says: whole and above 0, else None."""
+        text = self["record_id"] or ""
+        return int(text) or None if _DIGITS.fullmatch(text) else None
+
+    @property
+    def kind(self) -> int | None:
+        """The number that event_type says: 1 to 8, else None."""
+        text = self["event_type"]
+        return int(text) if text in tuple("12345678") else None
+
+
+_DIGITS: Final = re.compile("[0-9]+")
+
+
+# --- table_key (§2) ---------------------------------------------------------------------------------------------------
+
+_SPECIAL: Final = frozenset(",;'+\"=\\<>")
+_BARE: Final = r"""[^,;'+"=\\<>]+"""
+_PAIR: Final = re.compile(rf"""({_BARE})=(?:"((?:[^"\\]|\\["\\])*)"|({_BARE}))(\+|\Z)""")
+
+
+def _written(pairs: Sequence[tuple[str, str]]) -> str:
+    """The text of a key, from its columns and their values; those with special characters are in quotes."""
+    return "+".join(
+        f"{name}={value}" if value and _SPECIAL.isdisjoint(value)
+        else name + '="' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        for name, value in pairs
+    )  # fmt: skip
+
+
+@lru_cache(65_536)
+def parsed(text: str) -> dict[str, str] | None:
+    """The columns and values of a key; None if it is not one."""
+    found: dict[str, str] = {}
+    pair = _PAIR.match(text)
+    while pair is not None and pair[1] not in found:
+        found[pair[1]] = re.sub(r"\\(.)", r"\1", pair[2], flags=re.DOTALL) if pair[3] is None else pair[3]
+        if not pair[4]:
+            return found
+        pair = _PAIR.match(text, pair.end())
+    return None
+
+
+# --- tables and triggers (§3) -----------------------------------------------------------------------------------------
+
+_BRANCH: Final = "branch"  # the second column of a compound key, which the workload itself knows nothing of
+_PHOTO: Final = "photo"  # a binary column that the first table has besides
+_BRANCHES: Final = ("north", "south", "Brekum", "Überlach", "青石镇", "high street", "7")
+_SPECIAL_BRANCHES: Final = (
+    "east, 2nd floor", "O'Farrel & sons", 'the "old" mill', "C:\\shop", "a=b", "<new>", "1+1; 2", ', ; \' + " = \\ < >',
+)  # fmt: skip
+_SPECIAL_KEYS: Final = ("#, a", "a;#", "O'#", "#+1", '"#"', "x=#", "c:\\#\\", "<#>", ", ; ' + \" = \\ < > #", "é, #")
+_ADDED: Final = (
+    " <&>", " \"quoted\" and 'quoted'", "\r\nsecond line", "\ttabbed", "]]>", ", ; |", " back\\slash\\", "\n", "&amp;",
+    "  ", "\u00a0\u2028\u0085", " 🙂 𝄞", "\r",
+)  # fmt: skip
+_STYLES: Final = {"field": 0.3, "field_query": 0.2, "row_query": 0.25, "mixed": 0.25}
+_ALONE: Final = ("field", "field_query", "row_query")
+
+Texts = tuple[str | None, ...]
+Statement = list[LogRow]
+"""The rows that triggers write for one changed row of a table: one time, one user."""
+
+
+def _share(*parts: object) -> float:
+    """A number from 0 to 1 that looks like chance and is always the same for the same parts."""
+    return zlib.crc32("/".join(map(str, parts)).encode()) / 2**32
+
+
+def _styles(count: int) -> list[str]:
+    """The styles in which so many tables are logged, as near to their weights as can be."""
+    made: list[str] = []
+    for number in range(1, count + 1):
+        total = sum(_STYLES.values())
+        made.append(max(_STYLES, key=lambda one: _STYLES[one] / total * number - made.count(one)))
+    return made
+
+
+class _Watched:
+    """A version of a table that has triggers: the table with this index in ``style``. ``name`` is what they log as
+    table_name, ``key_names`` the columns of table_key and ``names`` the other columns. The last ordinary table is
+    logged through a view, which names its key pk_…, and another has a key of two columns."""
+
+    def __init__(self, version: TableVersion, index: int, style: str, options: EventLogOptions, seed: int) -> None:
+        table, ordinary = version.table, options.tables
+        is_view = index == ordinary - 1
+        self.version, self.style = version, style
+        self.name = f"view_{table.name}" if is_view else table.name
+        self._is_compound = index < ordinary and (index - 2) % ordinary == 0
+        prefix = "pk_" if is_view else ""
+        self.key_names = tuple(prefix + name for name in ((table.key, _BRANCH) if self._is_compound else (table.key,)))
+        self._key = next(i for i, c in enumerate(version.columns) if c.name == table.key)
+        self._others = [i for i in range(len(version.columns)) if i != self._key]
+        columns = [version.columns[i] for i in self._others]
+        self._writers = [_writer(column, options) for column in columns]
+        self._has_photo = index == 0 and bool(columns)
+        self.names = (*(column.name for column in columns), *([_PHOTO] if self._has_photo else []))
+        self._seed, self._special = seed, options.special_keys
+
+    def key(self, row: Row) -> tuple[str, ...]:
+        """The values of a row's key."""
+        value, label, special = row[self._key], self.version.table.label, self._special
+        number = first = str(value)
+        if special and _share(self._seed, label, number) < special:
+            first = _SPECIAL_KEYS[int(number) % len(_SPECIAL_KEYS)].replace("#", number)
+        if not self._is_compound:
+            return (first,)
+        chance = _share(label, number, self._seed)
+        some = _SPECIAL_BRANCHES if chance < special else _BRANCHES
+        return (first, some[int(chance * 1_000_003) % len(some)])
+
+    def key_text(self, row: Row) -> str:
+        """The key of a row as triggers write it."""
+        return _written([*zip(self.key_names, self.key(row), strict=True)])
+
+    def texts(self, row: Row) -> Texts:
+        """The values of ``names`` as text, None for NULL. The photo comes from the first column that is no key."""
+        made = [write(row[i]) for write, i in zip(self._writers, self._others, strict=True)]
+        if self._has_photo:
+            digest = hashlib.sha256((made[0] or "").encode()).digest()
+            made.append(None if digest[0] < 25 else base64.b64encode(digest[: 1 + digest[1] % 30]).decode())
+        return tuple(made)
+
+
+def _writer(column: Column, options: EventLogOptions) -> Callable[[Any], str | None]:
+    plain = formatter(column)
+    special, is_excel = options.special_values, options.container == "xlsx"
+
+    def text(value: Any) -> str | None:
+        made = plain(value)
+        if made is None or (is_excel and not made):  # as on Oracle, an empty text is NULL
+            return None
+        chance = _share(made) if special else 1.0
+        return made + _ADDED[int(chance * 1_000_003) % len(_ADDED)] if chance < special else made
+
+    def large_object(value: bytes | None) -> str | None:
+        if value is None or column.keyword != "clob":
+            return None if value is None else base64.b64encode(value).decode()
+        return " ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in value[:: 1 + value[-1] % 9])
+
+    if column.type is Type.LOB:
+        return large_object
+    return text if column.type in (Type.CHAR, Type.VARCHAR, Type.LVARCHAR) else plain
+
+
+def _fire(watched: _Watched, before: Row | None, after: Row | None, rng: Random) -> Statement:
+    """The rows that triggers write for a row that was there ``before`` and is there ``after`` (None: was or is not);
+    none where nothing is logged. A row with another key than before is one that goes and one that comes."""
+    if before is not None and (after is None or watched.key(before) != watched.key(after)):
+        gone = LogRow(4, watched.name, watched.key_text(before))
+        return [gone] if after is None else [gone, *_fire(watched, None, after, rng)]
+    if after is None:
+        return []
+    if watched.style != "mixed":
+        return _logged(watched.style, watched, before, after, watched.names, rng)
+    rows: Statement = []
+    for style in rng.sample(_ALONE, rng.choice((1, 2, 2, 3))):
+        some = rng.sample(watched.names, rng.randint(1, len(watched.names)))
+        rows += _logged(style, watched, before, after, some, rng)
+    return rows
+
+
+def _logged(
+    style: str, watched: _Watched, before: Row | None, after: Row, names: Sequence[str], rng: Random
+) -> Statement:
+    """Rows of one style, for the columns that are in ``names``. Types 1 to 3 have values, 5 to 8 are query-back; half
+    of the triggers that log values of inserts log NULL as well."""
+    table, key = watched.name, watched.key_text(after)
+    if style == "row_query":
+        return [LogRow(5 if before is None else 6, table, key)]
+    new = watched.texts(after)
+    old = (None,) * len(new) if before is None else watched.texts(before)
+    cells = [cell for cell in zip(watched.names, old, new, strict=True) if cell[0] in names]
+    if before is not None:
+        changed = [cell for cell in cells if cell[1] != cell[2]]
+        if style == "field_query":
+            return [LogRow(8, table, key, name) for name, _, _ in changed]
+        kind = 3 if rng.random() < 0.25 else 2
+        return [LogRow(kind, table, key, *cell) for cell in (changed or cells)]
+    if style == "field_query":
+        return [LogRow(7, table, key, name) for name, _, _ in cells]
+    known = cells if rng.random() < 0.5 else [cell for cell in cells if cell[2] is not None]
+    return [LogRow(1, table, key, *cell) for cell in (known or cells)]
+
+
+# --- damage (§1.2) ----------------------------------------------------------------------------------------------------
+
+_KINDS: Final = ("record_id", "repeated", "event_type", "table_name", "key", "column", "character", "time")
+_BAD: Final[dict[str, tuple[str | None, ...]]] = {
+    "record_id": ("0", "-17", "12a", "1.5", None),
+    "event_type": ("0", "9", "12", "-1", "x", None),
+    "table_name": (None, ""),
+    "event_time": (None, "soon", "2026-02-30 08:00:00", ""),
+    "table_key": (
+        None, "", "42", "=42", "id=", "id=4,2", 'id="42', 'id="4"2', 'id="4\\2"', "id=42+", "+id=42", "id=a=b",
+        "id=O'Farrel", "id=1+id=2",
+    ),
+}  # fmt: skip
+_CHARACTERS: Final = ("\x01", "\x08", "\x0b", "\x1f", "\ufffe", "\uffff")
+
+
+def _damage(row: LogRow, kinds: Sequence[str], rng: Random, earlier: Sequence[str]) -> None:
+    """Breaks a row in one of the ways of ``kinds``. ``earlier``: record ids of rows before it."""
+    kind = rng.choice(kinds)
+    if (kind == "repeated" and not earlier) or (kind == "column" and row["column_name"] is None):
+        kind = "key"
+    match kind:
+        case "repeated":
+            row["record_id"] = rng.choice(earlier)
+        case "column":
+            row["column_name"] = None
+        case "character":  # that XML cannot hold
+            name = rng.choice([one for one in ("table_key", "old_value", "new_value", "column_name") if row[one]])
+            text = row[name] or ""
+            at = rng.randint(text.find("=") + 1 if name == "table_key" else 0, len(text))
+            row[name] = text[:at] + rng.choice(_CHARACTERS) + text[at:]
+        case _:
+            column = {"key": "table_key", "time": "event_time"}.get(kind, kind)
+            row[column] = rng.choice(_BAD[column])
+            row.time = None if kind == "time" else row.time
+
+
+def _respell(rows: Statement, rng: Random) -> None:
+    """Spells the keys of some rows in another way that the grammar allows."""
+    is_queried = any(row.kind in (5, 6, 7, 8) for row in rows)
+    kind = rng.choice(("capitals", "quotes") if is_queried else ("capitals", "quotes", "blanks"))
+    for row in rows:
+        name, _, value = (row["table_key"] or "").partition("=")
+        if kind == "capitals" or '"' in value or "+" in value:
+            row["table_key"] = f"{name.upper()}={value}"
+        else:
+            row["table_key"] = f'{name}="{value}"' if kind == "quotes" else f"{name}= {value}"
+
+
+# --- containers (§1.5) ------------------------------------------------------------------------------------------------
+
+_NUMBERS: Final = ("record_id", "event_type")
+_WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,14}")
+
+
+def _delimited(values: Sequence[str | None], null: str = "") -> bytes:
+    """A record of delimited text by RFC 4180. What is empty or could be taken for NULL is in quotes."""
+    fields = []
+    for value in values:
+        if value is None:
+            fields.append(null)
+        elif not value or value == null or not {",", '"', "\n", "\r"}.isdisjoint(value):
+            fields.append('"' + value.replace('"', '""') + '"')
+        else:
+            fields.append(value)
+    return (",".join(fields) + "\n").encode()
+
+
+def _is_number(name: str, value: str | None) -> bool:
+    return name in _NUMBERS and value is not None and _WHOLE.fullmatch(value) is not None
+
+
+def _member(name: str, value: str | None) -> str:
+    shown = "null" if value is None else value if _is_number(name, value) else encode_basestring(value)
+    return f'"{name}":{shown}'
+
+
+def _literal(row: LogRow, name: str) -> str:
+    value = row[name]
+    if value is None or _is_number(name, value):
+        return value or "NULL"
+    quoted = "'" + value.replace("'", "''") + "'"
+    return f"TIMESTAMP {quoted}" if name == "event_time" and row.time is not None else quoted
+
+
+class EventLogEncoder:
+    """Writes a workload's history; everything at the end, since what becomes of a row depends on all others."""
+
+    def __init__(self, capture: Capture) -> None:
+        options: EventLogOptions = capture.options
+        self._capture, self._options = capture, options
+        if options.container in ("parquet", "xlsx"):
+            capture.truth.unit = OffsetUnit.ROW
+        self._seed = capture.part.seed if capture.part.is_continued else capture.seed
+        self._rng = Random(f"{capture.seed} idm-event-log")
+        self._styles = _styles(options.tables + options.all_types)
+        self._watched: dict[int, list[_Watched]] = {}  # the versions of each table, by its label
+        self._contents: dict[int, dict[tuple[str, ...], tuple[int, Row]]] = {}  # version and row by key, likewise
+        self._held: Statement = []
+        self._rows: list[LogRow] = []
+        self._ids: list[str] = []
+        self._next = 1 + capture.part.numbers(_RECORDS)
+        self._is_excel = options.container == "xlsx"  # has neither empty texts nor control characters
+        self._kinds = [kind for kind in _KINDS if not (self._is_excel and kind == "character")]
+        self._odd = [status for status in _ODD if status or not self._is_excel]
+
+    @property
+    def records(self) -> int:
+        """Rows that were written."""
+        return len(self._rows)
+
+    def write(self, item: Schema | Change | Committed, done: int) -> None:
+        """Logs what comes next in a history."""
+        match item:
+            case Schema(version):
+                versions = self._watched.setdefault(version.table.label, [])
+                index = list(self._watched).index(version.table.label)
+                if len(versions) < version.number:
+                    versions.append(_Watched(version, index, self._styles[index], self._options, self._seed))
+                    self._contents.setdefault(version.table.label, {})
+            case Committed():
+                for change in item.changes:
+                    self._change(change)
+            case Change():
+                self._change(item)
+
+    def _change(self, change: Change) -> None:
+        label = change.version.table.label
+        watched, contents = self._watched[label][change.version.number - 1], self._contents[label]
+        if change.operation is Operation.TRUNCATE:  # fires no trigger
+            contents.clear()
+            return
+        if change.before is not None:
+            contents.pop(watched.key(change.before), None)
+        if change.after is not None:
+            contents[watched.key(change.after)] = (change.version.number, change.after)
+        if change.operation is Operation.REFRESH:
+            return
+        rows = _fire(watched, change.before, change.after, self._rng)
+        if rows:
+            self._dress(rows, change.at)
+            self._queue(rows)
+
+    def _dress(self, rows: Statement, at: datetime) -> None:
+        """Gives the rows of a statement time, user and status."""
+        rng, options = self._rng, self._options
+        user = None if rng.random() < _NO_USER else rng.choice(_USERS)
+        status = "N"
+        chance = rng.random()
+        if chance < options.processed_share:
+            status = rng.choice(_PROCESSED)
+        elif chance < options.processed_share + options.future_share:
+            at += timedelta(minutes=rng.choice((5, 90, 1440, 20_000, 500_000)), milliseconds=rng.randrange(1000))
+        elif chance < options.processed_share + options.future_share + options.loopback_share:
+            user = _DRIVER if rng.random() < 0.85 else _DRIVER.swapcase()
+        time = at.replace(tzinfo=None).isoformat(" ", "milliseconds")
+        for row in rows:
+            row.time = microseconds(at) // 1000 * 1000
+            row |= {"event_time": time, "perpetrator": user, "status": status}
+            if rng.random() < options.odd_status_share:
+                row["status"] = rng.choice(self._odd)
+        if rng.random() < options.spelling_share:
+            _respell(rows, rng)
+
+    def _queue(self, rows: Statement) -> None:
+        """Logs a statement, mixed with the one before it where they are of other objects."""
+        held, self._held = self._held, rows
+        apart = {row["table_key"] for row in held}.isdisjoint(row["table_key"] for row in rows)
+        if held and apart and self._rng.random() < self._options.interleaved_share:
+            places = sorted(self._rng.sample(range(len(held) + len(rows)), len(held)))
+            mixed = list(rows)
+            for place, row in zip(places, held, strict=True):
+                mixed.insert(place, row)
+            held, self._held = mixed, []
+        self._emit(held)
+
+    def _emit(self, rows: Statement) -> None:
+        """Gives rows their numbers, and breaks some."""
+        rng = self._rng
+        for row in rows:
+            if rng.random() < _GAPS:
+                self._next += rng.choice((1, 1, 2, 19))
+            row["record_id"] = record = str(self._next)
+            self._next += 1
+            if rng.random() < self._options.damaged_share:
+                _damage(row, self._kinds, rng, self._ids[-200:])
+                if self._is_excel:
+                    row |= {name: row[name] or None for name in COLUMNS}
+            else:
+                self._ids.append(record)
+            self._rows.append(row)
+
+    def finish(self) -> None:
+        """Writes everything."""
+        self._emit(self._held)
+        size = self._options.shuffle
+        if size > 1:
+            blocks = [self._rows[start : start + size] for start in range(0, len(self._rows), size)]
+            for block in blocks:
+                self._rng.shuffle(block)
+            self._rows = [row for block in blocks for row in block]
+        count, part = self._options.files, self._capture.part
+        for number in range(count):
+            some = self._rows[len(self._rows) * number // count : len(self._rows) * (number + 1) // count]
+            is_numbered = count > 1 or part.count > 1
+            self._write_file(_NAME + (f"-{part.first_file + number + 1}" if is_numbered else ""), some)
+        versions = self._versions()
+        for group in sorted(_groups(self._rows), key=lambda group: group[-1].place):
+            self._tell(group, versions)
+        if part.count == 1:
+            self._write_snapshot()
+
+    def _write_file(self, stem: str, rows: Statement) -> None:
+        options, container = self._options, self._options.container
+        name = f"{stem}.{container}" + ("" if container == "parquet" else ENDINGS[options.compression])
+        path, number = self._capture.folder / "capture" / name, self._capture.truth.file(name)
+        sink: ByteFile | TableFile | Sheet
+        is_typed = not options.damaged_share
+        if container == "parquet":
+            kinds = {"record_id": pa.int64(), "event_type": pa.int32()} if is_typed else {}
+            schema = pa.schema([(column, kinds.get(column, pa.string())) for column in COLUMNS])
+            sink = TableFile(path, options.compression, schema, kept=65_536)
+        elif container == "xlsx":
+            if len(rows) >= MOST_ROWS:
+                raise SynthError(f"a sheet holds {MOST_ROWS:,} rows, not {len(rows):,}; files is more")
+            sink = Sheet(path, _NAME)
+            if options.header:
+                sink.put([(column, False) for column in COLUMNS])
+        else:
+            sink = ByteFile(path, options.compression)
+            heads = {"csv": _delimited(COLUMNS) if options.header else b"", "sql": b"-- rows of indirect_process\n"}
+            sink.put(heads.get(container, b""))
+        begin = "INSERT INTO indirect_process" + (f" ({', '.join(COLUMNS)})" if options.header else "") + " VALUES "
+        for row in rows:
+            made: Any
+            match container:
+                case "csv":
+                    made = _delimited([*row.values()], options.null_text)
+                case "jsonl":
+                    made = ("{" + ",".join(_member(*item) for item in row.items()) + "}\n").encode()
+                case "sql":
+                    made = f"{begin}({', '.join(_literal(row, column) for column in COLUMNS)});\n".encode()
+                case "xlsx":
+                    made = [(value, _is_number(column, value)) for column, value in row.items()]
+                case _:
+                    made = [int(v or "") if is_typed and column in _NUMBERS else v for column, v in row.items()]
+            row.place = Place(number, *sink.put(made))
+        sink.close()
+
+    def _write_snapshot(self) -> None:
+        """The contents of the tables at the end, in the columns that they have then; NULL is an empty field."""
+        folder = self._capture.folder / "truth" / "snapshot"
+        folder.mkdir()
+        for label, versions in self._watched.items():
+            last = versions[-1]
+            lines = [_delimited([*last.key_names, *last.names])]
+            for key, (number, values) in self._contents[label].items():
+                for watched in versions[number:]:
+                    values = tuple(None if old is None else values[old] for old in watched.version.origin)
+                lines.append(_delimited([*key, *last.texts(values)]))
+            (folder / f"{last.name}.csv").write_bytes(b"".join(lines))
+
+    def _versions(self) -> dict[str, Version]:
+        """The tables as somebody finds out who knows nothing but the rows: the columns of the keys, then the others, as
+        they come. Key columns that differ in case are one."""
+        found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+        versions: dict[str, Version] = {}
+        for row in self._rows:
+            table, column = row["table_name"], row["column_name"]
+            if row.kind is None or not table:
+                continue
+            schema, _, name = table.rpartition(".")
+            version = versions.setdefault(table, Version(f"{table}@1", schema or None, name, [], "inferred"))
+            version.begins(_position(row))
+            keys, others = found.setdefault(table, ({}, {}))
+            known = {name.lower() for name in keys}
+            keys.update((name, None) for name in parsed(row["table_key"] or "") or () if name.lower() not in known)
+            if column is not None and row.kind not in _WHOLE_ROW:
+                others[column] = None
+        for table, (keys, others) in found.items():
+            made = blank_columns([*keys, *(other for other in others if other not in keys)])
+            for one in made:
+                one["key_position"] = one["ordinal"] if one["name"] in keys else None
+            versions[table].columns, versions[table].lineage, versions[table].has_place = made, {}, False
+        for version in versions.values():
+            self._capture.truth.version(version)
+        return versions
+
+    def _tell(self, group: Statement, versions: dict[str, Version]) -> None:
+        """Adds the change that is a group of rows to the truth."""
+        last, kind = group[-1], group[-1].kind or 0
+        table, pairs = last["table_name"], parsed(last["table_key"] or "")
+        named = [row["column_name"] for row in group if row["column_name"] is not None]
+        before, after = (
+            {row["column_name"]: row[of] for row in group if row["column_name"] is not None and row.kind in kinds}
+            for of, kinds in (("old_value", (2, 3)), ("new_value", (1, 2, 3)))
+        )
+        if len(group) == 1 and kind == 4 and pairs is not None:
+            before = {**pairs}
+        is_per_field = group[0].kind not in _WHOLE_ROW and bool(named)
+        self._capture.truth.change(
+            {
+                "record_type": last["event_type"], "operation": _OPERATIONS[kind], "position": _position(last),
+                "changed_at": last.time, "changed_columns": named if is_per_field else None, "key": pairs,
+                "before": before or None, "after": after or None, "headers": dict(last),
+                "change_source": str(ChangeSource.LOG) if is_per_field else None,
+            },
+            [row.place for row in sorted(group, key=lambda row: row.place)],
+            versions[table] if table else None,
+            head=sorted(row.place for row in group).index(last.place),
+        )  # fmt: skip
+
+
+# --- rows as changes (§6.2) -------------------------------------------------------------------------------------------
+
+_OPERATIONS: Final = {
+    1: Operation.INSERT, 5: Operation.INSERT, 7: Operation.INSERT, 4: Operation.DELETE, 2: Operation.UPDATE,
+    3: Operation.UPDATE, 6: Operation.UPDATE, 8: Operation.UPDATE,
+}  # fmt: skip
+_WHOLE_ROW: Final = (4, 5, 6)
+
+
+def _position(row: LogRow) -> str | None:
+    return None if row.number is None else f"{row.number:019d}"
+
+
+def _groups(rows: Sequence[LogRow]) -> Iterator[Statement]:
+    """The rows of each change. Rows for one column that follow each other in the order of record_id, with no other row
+    between, are one change where object, operation, perpetrator and event_time are the same and no column comes
+    twice."""
+    numbered = []
+    for row in rows:
+        if row.number is not None:
+            numbered.append((row.number, row.place, row))
+        elif row.kind is not None:
+            yield [row]
+    group: Statement = []
+    for _, _, row in sorted(numbered, key=lambda one: one[:2]):
+        if group and not _continues(group, row):
+            yield group
+            group = []
+        if row.kind is not None:
+            group.append(row)
+    if group:
+        yield group
+
+
+def _continues(group: Statement, row: LogRow) -> bool:
+    """Is a row of the same change as those before it?"""
+    last = group[-1]
+    same = ("table_name", "table_key", "perpetrator", "event_time")
+    return (
+        None not in (last.kind, row.kind, *(one[name] for one in (last, row) for name in (*same[:2], "column_name")))
+        and not {last.kind, row.kind} & {*_WHOLE_ROW}
+        and _OPERATIONS[last.kind or 0] == _OPERATIONS[row.kind or 0]
+        and all(last[name] == row[name] for name in same)
+        and row["column_name"] not in [one["column_name"] for one in group]
+    )
