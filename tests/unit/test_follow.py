@@ -78,6 +78,30 @@ def expected(folder: Path) -> dict[str, list[str]]:
     return {name: sorted(map(str, small.table(name).to_pylist())) for name in model.TABLES}
 
 
+def test_transactions_of_goldengate_grow_over_steps_and_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = []
+    for number in range(60):
+        place = "BMME"[number % 4]
+        message = {"table": f"SHOP.T{number % 3}", "op_type": "U", "op_ts": f"2026-03-04T05:06:{number:02}Z"}
+        message |= {"pos": f"{number:020}", "xid": f"1.{number // 4}", "txind": place}
+        value = json.dumps({**message, "before": {"ID": 1}, "after": {"ID": number}})
+        rows.append({"topic": "made", "partition": number % 2, "offset": number // 2, "value": value.encode()})
+    columns = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())]
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(columns)), tmp_path / "made.parquet")
+    topic = Topic([tmp_path / "made.parquet"])
+    monkeypatch.setattr(module, "record", topic.record)
+    one = follower(tmp_path / "followed")
+    with one._held():
+        for step in range(1, 10):
+            topic.grow(step / 9)
+            one.step()
+            assert tables(tmp_path / "followed") == expected(tmp_path / "followed")
+    complete = [row for row in tables(tmp_path / "followed")["transactions"] if "'completeness': 'complete'" in row]
+    assert len(complete) == 15
+
+
 def test_every_step_has_the_tables_of_all_messages(topic: Topic, tmp_path: Path) -> None:
     one = follower(tmp_path / "followed")
     with one._held():
