@@ -34,117 +34,103 @@ class TableVersion:
     origin: tuple[int | None, ...] = ()
 
 
-def _integer(name: str, keyword: str = "", **more: object) -> Column:
-    return Column(name, Type.INTEGER, keyword, **more)  # type: ignore[arg-type]
+_USUAL: Final = {
+    "serial": Type.INTEGER, "int": Type.INTEGER, "bigserial": Type.BIGINT, "serial8": Type.INT8, "nchar": Type.CHAR,
+    "nvarchar": Type.VARCHAR, "numeric": Type.DECIMAL, "money": Type.DECIMAL, "real": Type.SMALLFLOAT,
+    "double precision": Type.FLOAT, "clob": Type.LOB,
+}  # fmt: skip
+"""Types by keywords that are not their usual ones."""
+
+_COLUMN: Final = re.compile(
+    r"(?P<name>\w+) (?P<keyword>[a-z]+(?: precision)?\d?)"
+    r"(?: (?P<start>[a-z]+)(?:\((?P<lead>\d)\))? to (?P<end>[a-z]+))?"
+    r"(?:\((?P<size>\d+)(?:,(?P<more>\d+))?\))?(?P<required> not null)?(?: of (?P<holds>\w+))?"
+)
 
 
-def _decimal(name: str, precision: int | None, scale: int | None, keyword: str = "", **more: object) -> Column:
-    return Column(name, Type.DECIMAL, keyword, precision=precision, scale=scale, **more)  # type: ignore[arg-type]
+def _columns(text: str, edges: bool = False) -> tuple[Column, ...]:
+    """Columns as CREATE TABLE has them; ``of``: what their values look like. ``edges``: extreme values come first,
+    except in the key."""
+    made = []
+    for part in text.replace("\n", " ").split(";"):
+        found = _COLUMN.fullmatch(" ".join(part.split()))
+        if found is None:
+            raise ValueError(f"{part!r} is not a column")
+        keyword, size = found["keyword"], int(found["size"] or 0)
+        more = None if found["more"] is None else int(found["more"])
+        kind = _USUAL.get(keyword) or Type(keyword)
+        holds, is_key = found["holds"] or "", found["holds"] == "key"
+        column = Column(
+            found["name"], kind, keyword if keyword in _USUAL else "", holds=holds, edges=edges and not is_key,
+            nullable=not (found["required"] or is_key),
+        )  # fmt: skip
+        match kind:
+            case Type.DECIMAL:
+                column = replace(column, precision=size or None, scale=more)
+            case Type.DATETIME | Type.INTERVAL:
+                lead = int(found["lead"] or 0)
+                column = replace(column, start=found["start"], end=found["end"], fraction=size, lead=lead)
+            case _:
+                column = replace(column, length=size, reserve=more)
+        made.append(column)
+    return tuple(made)
 
 
-def _moment(name: str, start: str, end: str, fraction: int = 0, **more: object) -> Column:
-    return Column(name, Type.DATETIME, start=start, end=end, fraction=fraction, **more)  # type: ignore[arg-type]
+_SHOP: Final = {
+    "customer": _columns("""
+        customer_id serial of key; full_name varchar(60,0) not null of person; since date; rating smallint;
+        is_member boolean; discount decimal(5,2); city nvarchar(40,0) of city"""),
+    "orders": _columns("""
+        order_id bigserial of key; customer_id integer not null; total money(12,2);
+        placed_at datetime year to second not null of now; state char(8) not null of state;
+        note lvarchar(400) of phrase"""),
+    "order_line": _columns("""
+        line_id serial8 of key; order_id bigint not null; goods varchar(80,0) not null of goods; quantity int;
+        price decimal(10,2); place char(6) of code"""),
+    "stock_move": _columns("""
+        move_id serial of key; goods varchar(80,0) not null of goods; quantity int8; weight smallfloat;
+        moved_at datetime year to fraction(5) of now; took interval hour to second; place varchar(12) of code"""),
+    "reading": _columns("""
+        reading_id bigserial of key; station nchar(10) not null of code; celsius float; level decimal(8);
+        at datetime hour to fraction(3) of now"""),
+    "shift": _columns("""
+        shift_id serial of key; person nvarchar(60,0) of person; starts datetime hour to minute;
+        length interval hour(3) to minute; notice interval year to month; day date; place char(6) of code;
+        paid boolean"""),
+    "document": _columns("""
+        document_id serial of key; scan blob; plain clob; month datetime year to month;
+        title varchar(120,0) of phrase"""),
+}
 
-
-def _interval(name: str, start: str, end: str, fraction: int = 0, lead: int = 0, **more: object) -> Column:
-    return Column(name, Type.INTERVAL, start=start, end=end, fraction=fraction, lead=lead, **more)  # type: ignore[arg-type]
-
-
-def _char(name: str, length: int, keyword: str = "", **more: object) -> Column:
-    return Column(name, Type.CHAR, keyword, length=length, **more)  # type: ignore[arg-type]
-
-
-def _varchar(name: str, length: int, reserve: int | None = 0, keyword: str = "", **more: object) -> Column:
-    return Column(name, Type.VARCHAR, keyword, length=length, reserve=reserve, **more)  # type: ignore[arg-type]
-
-
-def _key(name: str, kind: Type = Type.INTEGER, keyword: str = "serial") -> Column:
-    return Column(name, kind, keyword, nullable=False, holds="key")
-
-
-_SHOP: Final[tuple[tuple[str, tuple[Column, ...]], ...]] = (
-    ("customer", (
-        _key("customer_id"), _varchar("full_name", 60, nullable=False, holds="person"), Column("since", Type.DATE),
-        Column("rating", Type.SMALLINT), Column("is_member", Type.BOOLEAN), _decimal("discount", 5, 2),
-        _varchar("city", 40, keyword="nvarchar", holds="city"),
-    )),
-    ("orders", (
-        _key("order_id", Type.BIGINT, "bigserial"), _integer("customer_id", nullable=False),
-        _decimal("total", 12, 2, "money"),
-        _moment("placed_at", "year", "second", nullable=False, holds="now"),
-        _char("state", 8, nullable=False, holds="state"),
-        Column("note", Type.LVARCHAR, length=400, holds="phrase"),
-    )),
-    ("order_line", (
-        _key("line_id", Type.INT8, "serial8"), Column("order_id", Type.BIGINT, nullable=False),
-        _varchar("goods", 80, nullable=False, holds="goods"), _integer("quantity", "int"), _decimal("price", 10, 2),
-        _char("place", 6, holds="code"),
-    )),
-    ("stock_move", (
-        _key("move_id"), _varchar("goods", 80, nullable=False, holds="goods"), Column("quantity", Type.INT8),
-        Column("weight", Type.SMALLFLOAT), _moment("moved_at", "year", "fraction", 5, holds="now"),
-        _interval("took", "hour", "second"), _varchar("place", 12, None, holds="code"),
-    )),
-    ("reading", (
-        _key("reading_id", Type.BIGINT, "bigserial"), _char("station", 10, "nchar", nullable=False, holds="code"),
-        Column("celsius", Type.FLOAT), _decimal("level", 8, None), _moment("at", "hour", "fraction", 3, holds="now"),
-    )),
-    ("shift", (
-        _key("shift_id"), _varchar("person", 60, keyword="nvarchar", holds="person"),
-        _moment("starts", "hour", "minute"),
-        _interval("length", "hour", "minute", lead=3), _interval("notice", "year", "month"), Column("day", Type.DATE),
-        _char("place", 6, holds="code"), Column("paid", Type.BOOLEAN),
-    )),
-    ("document", (
-        _key("document_id"), Column("scan", Type.LOB), Column("plain", Type.LOB, "clob"),
-        _moment("month", "year", "month"),
-        _varchar("title", 120, holds="phrase"),
-    )),
-)  # fmt: skip
-
-EVERYTHING: Final[tuple[Column, ...]] = (
-    _key("id"), *(replace(column, edges=True) for column in (
-        Column("c_smallint", Type.SMALLINT), _integer("c_integer"), _integer("c_int", "int"),
-        Column("c_bigint", Type.BIGINT), Column("c_bigserial", Type.BIGINT, "bigserial", nullable=False),
-        Column("c_int8", Type.INT8), Column("c_serial8", Type.INT8, "serial8", nullable=False),
-        Column("c_date", Type.DATE), Column("c_float", Type.FLOAT), Column("c_double", Type.FLOAT, "double precision"),
-        Column("c_smallfloat", Type.SMALLFLOAT), Column("c_real", Type.SMALLFLOAT, "real"),
-        Column("c_boolean", Type.BOOLEAN),
-        _char("c_char", 10), _char("c_char1", 1), _char("c_nchar", 12, "nchar"),
-        _varchar("c_varchar", 20), _varchar("c_varchar255", 255, None), _varchar("c_nvarchar", 30, 10, "nvarchar"),
-        Column("c_lvarchar", Type.LVARCHAR, length=600),
-        _decimal("c_decimal_5_2", 5, 2), _decimal("c_decimal_4_3", 4, 3), _decimal("c_decimal_7_7", 7, 7),
-        _decimal("c_decimal_10_0", 10, 0), _decimal("c_decimal_32_16", 32, 16), _decimal("c_decimal_32_15", 32, 15),
-        _decimal("c_floating", None, None), _decimal("c_floating_4", 4, None), _decimal("c_floating_32", 32, None),
-        _decimal("c_numeric", 10, 6, "numeric"), _decimal("c_money", 10, 2, "money"),
-        _decimal("c_money_16", None, None, "money"),
-        _moment("c_year", "year", "year"), _moment("c_year_month", "year", "month"),
-        _moment("c_year_day", "year", "day"),
-        _moment("c_year_hour", "year", "hour"), _moment("c_year_minute", "year", "minute"),
-        _moment("c_year_second", "year", "second"), _moment("c_year_fraction1", "year", "fraction", 1),
-        _moment("c_year_fraction3", "year", "fraction", 3), _moment("c_year_fraction5", "year", "fraction", 5),
-        _moment("c_month_day", "month", "day"), _moment("c_month_fraction2", "month", "fraction", 2),
-        _moment("c_day_minute", "day", "minute"), _moment("c_hour_second", "hour", "second"),
-        _moment("c_hour_fraction5", "hour", "fraction", 5), _moment("c_hour_fraction4", "hour", "fraction", 4),
-        _moment("c_minute_fraction5", "minute", "fraction", 5), _moment("c_second", "second", "second"),
-        _moment("c_second_fraction3", "second", "fraction", 3), _moment("c_fraction5", "fraction", "fraction", 5),
-        _interval("i_year_month", "year", "month"), _interval("i_year9", "year", "year", lead=9),
-        _interval("i_month3", "month", "month", lead=3), _interval("i_day3_second", "day", "second", lead=3),
-        _interval("i_day_fraction1", "day", "fraction", 1), _interval("i_hour_second", "hour", "second"),
-        _interval("i_hour4_minute", "hour", "minute", lead=4),
-        _interval("i_minute5_fraction5", "minute", "fraction", 5, 5),
-        _interval("i_second9_fraction3", "second", "fraction", 3, 9), _interval("i_day9", "day", "day", lead=9),
-        Column("l_blob", Type.LOB), Column("l_clob", Type.LOB, "clob"),
-    )),
-)  # fmt: skip
+EVERYTHING: Final = _columns(
+    """
+    id serial of key; c_smallint smallint; c_integer integer; c_int int; c_bigint bigint;
+    c_bigserial bigserial not null; c_int8 int8; c_serial8 serial8 not null; c_date date; c_float float;
+    c_double double precision; c_smallfloat smallfloat; c_real real; c_boolean boolean; c_char char(10);
+    c_char1 char(1); c_nchar nchar(12); c_varchar varchar(20,0); c_varchar255 varchar(255); c_nvarchar nvarchar(30,10);
+    c_lvarchar lvarchar(600); c_decimal_5_2 decimal(5,2); c_decimal_4_3 decimal(4,3); c_decimal_7_7 decimal(7,7);
+    c_decimal_10_0 decimal(10,0); c_decimal_32_16 decimal(32,16); c_decimal_32_15 decimal(32,15); c_floating decimal;
+    c_floating_4 decimal(4); c_floating_32 decimal(32); c_numeric numeric(10,6); c_money money(10,2); c_money_16 money;
+    c_year datetime year to year; c_year_month datetime year to month; c_year_day datetime year to day;
+    c_year_hour datetime year to hour; c_year_minute datetime year to minute; c_year_second datetime year to second;
+    c_year_fraction1 datetime year to fraction(1); c_year_fraction3 datetime year to fraction(3);
+    c_year_fraction5 datetime year to fraction(5); c_month_day datetime month to day;
+    c_month_fraction2 datetime month to fraction(2); c_day_minute datetime day to minute;
+    c_hour_second datetime hour to second; c_hour_fraction5 datetime hour to fraction(5);
+    c_hour_fraction4 datetime hour to fraction(4); c_minute_fraction5 datetime minute to fraction(5);
+    c_second datetime second to second; c_second_fraction3 datetime second to fraction(3);
+    c_fraction5 datetime fraction to fraction(5); i_year_month interval year to month; i_year9 interval year(9) to year;
+    i_month3 interval month(3) to month; i_day3_second interval day(3) to second;
+    i_day_fraction1 interval day to fraction(1); i_hour_second interval hour to second;
+    i_hour4_minute interval hour(4) to minute; i_minute5_fraction5 interval minute(5) to fraction(5);
+    i_second9_fraction3 interval second(9) to fraction(3); i_day9 interval day(9) to day; l_blob blob; l_clob clob""",
+    edges=True,
+)
 """Every column type with many of its sizes and qualifiers, extreme values first."""
 
-_FILLERS: Final = (
-    _integer("n"), _varchar("t", 40, holds="goods"), _decimal("d", 12, 2), Column("b", Type.BIGINT),
-    _char("c", 12, holds="code"),
-    Column("f", Type.FLOAT), Column("day", Type.DATE), _moment("at", "year", "fraction", 5), Column("s", Type.SMALLINT),
-    _varchar("v", 20, keyword="nvarchar", holds="city"),
-)  # fmt: skip
+_FILLERS: Final = _columns("""
+    n integer; t varchar(40,0) of goods; d decimal(12,2); b bigint; c char(12) of code; f float; day date;
+    at datetime year to fraction(5); s smallint; v nvarchar(20,0) of city""")
 
 
 def tables(count: int, columns: int, everything: bool) -> list[TableVersion]:
@@ -155,7 +141,7 @@ def tables(count: int, columns: int, everything: bool) -> list[TableVersion]:
     """
     made = []
     for index in range(count):
-        name, design = _SHOP[index % len(_SHOP)]
+        name, design = list(_SHOP.items())[index % len(_SHOP)]
         copy = index // len(_SHOP)
         if columns:
             more = max(0, columns - len(design))

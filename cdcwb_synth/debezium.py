@@ -18,7 +18,7 @@ from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.kafka import AvroSchema, Container, Message, Registry
 from cdcwb_synth.model import Completeness, Operation
 from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.truth import Capture, Place, Transaction, Version, blank_columns
+from cdcwb_synth.truth import EncoderContext, Place, Transaction, Version, blank_columns
 from cdcwb_synth.values import Column, Type, formatter, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -302,7 +302,7 @@ class _Entry(NamedTuple):
 class _Log:
     """Gives each change its place. ``transaction`` is the current one, as cdcwb names it."""
 
-    def __init__(self, connector: str, capture: Capture) -> None:
+    def __init__(self, connector: str, capture: EncoderContext) -> None:
         self._connector = connector
         self._at = 24_000_000 + capture.part.numbers(200)
         self._ordinal = capture.part.first_change + capture.part.number  # each transaction has a change
@@ -399,7 +399,7 @@ class DebeziumEncoder:
     """Writes a workload's history: ``capture/``, and ``registry/`` where messages are in Avro. ``records``: messages
     that were written so far."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         options: DebeziumOptions = capture.options
         self._capture, self._options, self._truth, self._part = capture, options, capture.truth, capture.part
         self._log = _Log(options.connector, capture)

@@ -24,10 +24,9 @@ from cdcwb_synth.files import ByteFile
 from cdcwb_synth.gbase8s_files import write_files
 from cdcwb_synth.model import Completeness, Operation, Outcome
 from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.truth import Capture, Image, Place, Transaction, Version, blank_columns
+from cdcwb_synth.truth import EncoderContext, Image, Place, Transaction, Version, blank_columns
 from cdcwb_synth.values import UNITS, Column, Memo, Type, formatter
-from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, Step
-from cdcwb_synth.workload import Transaction as Source
+from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, SourceTransaction, Step
 
 __all__ = ["GBase8sEncoder", "GBase8sOptions", "LogPositions", "encoder", "fixed_size", "spelled"]
 
@@ -336,7 +335,7 @@ class _Open:
 class GBase8sEncoder:
     """Writes everything that happens. ``records``: records that were written so far."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         options: GBase8sOptions = capture.options
         self._capture, self._options, self._truth, self._part = capture, options, capture.truth, capture.part
         self._rng = Random(f"{capture.seed} gbase8s")
@@ -346,7 +345,9 @@ class GBase8sEncoder:
         self._savepoints: dict[tuple[int, int], int] = {}  # (ordinal, number): sequence number
         self._labels: dict[str, str] = {}
         self._waiting: deque[tuple[dict[str, Any], list[int], int, Transaction]] = deque()  # changes
-        self._half: tuple[Source, Callable[[], None]] | None = None  # second half of an update, still to be written
+        self._half: tuple[SourceTransaction, Callable[[], None]] | None = (
+            None  # second half of an update, still to be written
+        )
         self._stream = ByteFile(capture.folder / "stream", "none")
         self._starts = array("q")
         self._owners = array("i")  # index into the truth's transactions, -1: none
@@ -408,7 +409,7 @@ class GBase8sEncoder:
         self._owners.append(owner)
         return len(self._starts) - 1
 
-    def _open_at(self, source: Source, position: int) -> _Open:
+    def _open_at(self, source: SourceTransaction, position: int) -> _Open:
         """An open transaction; it is known from its first record on."""
         one = self._open.get(source.ordinal)
         if one is None:
@@ -480,7 +481,9 @@ class GBase8sEncoder:
         else:
             put(*second)
 
-    def _row(self, source: Source, table: _Table, number: int, row: Row | None) -> tuple[int, dict[str, str | None]]:
+    def _row(
+        self, source: SourceTransaction, table: _Table, number: int, row: Row | None
+    ) -> tuple[int, dict[str, str | None]]:
         """Writes a row record (§2), or a TRUNCATE, which has no row; returns its number and its headers."""
         payload, sizes = (b"", []) if row is None else table.payload(row)
         header = _HEADERS[number].size if row is None else _ROW.size + table.words.size

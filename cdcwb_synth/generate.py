@@ -24,12 +24,12 @@ from cdcwb_synth.parts import Part, Run, write_parts
 from cdcwb_synth.qlik.change_table import ChangeTableEncoder, ChangeTableOptions
 from cdcwb_synth.qlik.kafka import KafkaEncoder, KafkaOptions
 from cdcwb_synth.sqlserver_ct import SqlServerCtEncoder, SqlServerCtOptions
-from cdcwb_synth.truth import Capture, Truth, natural_key
+from cdcwb_synth.truth import EncoderContext, Truth, natural_key
 from cdcwb_synth.workload import Workload
 
 __all__ = ["FORMATS", "FORMAT_OPTIONS", "PART_CHANGES", "generate"]
 
-_GENERATORS: Final[dict[str, tuple[type[Options], Callable[[Capture], Any]]]] = {
+_GENERATORS: Final[dict[str, tuple[type[Options], Callable[[EncoderContext], Any]]]] = {
     "gbase8s": (GBase8sOptions, GBase8sEncoder),
     "qlik-kafka": (KafkaOptions, KafkaEncoder),
     "qlik-change-table": (ChangeTableOptions, ChangeTableEncoder),
@@ -158,7 +158,7 @@ def _write(format: str, part: Part, options: Any, folder: Path, on_progress: Pro
         loaded = getattr(options, "refresh_rows", 0) or getattr(options, "rows_before", 0)
         workload = Workload(options, part.changes, part.own_seed, loaded=loaded, part=part)
         with closing(Truth(format, folder / "truth")) as truth:
-            encoder = _GENERATORS[format][1](Capture(options, part.own_seed, part.changes, folder, part, truth))
+            encoder = _GENERATORS[format][1](EncoderContext(options, part.own_seed, part.changes, folder, part, truth))
             story = workload.events() if format == "gbase8s" else workload.history()
             for number, item in enumerate(story):
                 encoder.write(item, workload.done)

@@ -23,7 +23,7 @@ from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
 from cdcwb_synth.model import ChangeSource, OffsetUnit, Operation, SynthError
 from cdcwb_synth.options import Options, option, same
 from cdcwb_synth.sheet import MOST_ROWS, Sheet
-from cdcwb_synth.truth import NOWHERE, Capture, Place, Version, blank_columns
+from cdcwb_synth.truth import NOWHERE, EncoderContext, Place, Version, blank_columns
 from cdcwb_synth.values import Column, Type, formatter, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
@@ -373,7 +373,7 @@ def _literal(row: LogRow, name: str) -> str:
 class EventLogEncoder:
     """Writes a workload's history; everything at the end, since what becomes of a row depends on all others."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         options: EventLogOptions = capture.options
         self._capture, self._options = capture, options
         if options.container in ("parquet", "xlsx"):

@@ -16,7 +16,7 @@ from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.files import ENDINGS, ByteFile
 from cdcwb_synth.model import Completeness, Operation
 from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.truth import Capture, Place, Transaction, Version, blank_columns
+from cdcwb_synth.truth import EncoderContext, Place, Transaction, Version, blank_columns
 from cdcwb_synth.values import Column, Type, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -49,7 +49,7 @@ class CanalOptions(Options):
 class _Encoder:
     """Writes a history. ``records``: messages that were written so far."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         self._truth, self._part = capture.truth, capture.part
         name = f"{self._truth.format}{self._part.suffix}.txt{ENDINGS[capture.options.compression]}"
         self._file = ByteFile(capture.folder / "capture" / name, capture.options.compression)

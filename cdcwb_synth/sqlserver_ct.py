@@ -18,7 +18,7 @@ from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
 from cdcwb_synth.model import ChangeSource, OffsetUnit, Operation
 from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.truth import Capture, Place, Transaction, Version, blank_columns
+from cdcwb_synth.truth import EncoderContext, Place, Transaction, Version, blank_columns
 from cdcwb_synth.values import EPOCH, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -57,7 +57,7 @@ class _Instance:
 class SqlServerCtEncoder:
     """Writes a workload's history. ``records``: rows that were written so far."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         self._capture, self._options, self._truth = capture, capture.options, capture.truth
         self._is_text = self._options.container == "csv"
         if not self._is_text:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cdcwb_synth.parts import Part
 
 __all__ = [
-    "NOWHERE", "Capture", "Image", "Place", "Transaction", "Truth", "Version", "blank_columns", "differing",
+    "NOWHERE", "EncoderContext", "Image", "Place", "Transaction", "Truth", "Version", "blank_columns", "differing",
     "natural_key",
 ]  # fmt: skip
 
@@ -317,7 +317,7 @@ def _transaction_row(one: Transaction) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Capture:
+class EncoderContext:
     """What an encoder writes: a part of a capture, or all of it, under ``folder``/capture. ``options`` are those of
     its format, ``seed`` and ``changes`` those of the part."""
 

@@ -21,7 +21,7 @@ from cdcwb_synth.options import Options, listed
 from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.values import Column, Value, pool
 
-__all__ = ["Change", "Committed", "Event", "Notice", "Row", "Schema", "Step", "Transaction", "Workload"]
+__all__ = ["Change", "Committed", "Event", "Notice", "Row", "Schema", "SourceTransaction", "Step", "Workload"]
 
 _LIVE_ROWS: Final = 5000  # of every table; more are left alone, as most rows of a database are
 _POOL: Final = 1500  # values to draw from, for every column
@@ -35,7 +35,7 @@ Row = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Transaction:
+class SourceTransaction:
     """A transaction: ``ordinal`` counts from 0 in begin order, ``number`` is the id its source gives it (and gives
     again later), ``user`` who runs it. ``captured_begin`` is false where it began before the capture."""
 
@@ -63,7 +63,7 @@ class Change:
     before: Row | None
     after: Row | None
     at: datetime
-    transaction: Transaction | None = None
+    transaction: SourceTransaction | None = None
     is_reversed: bool = False
 
 
@@ -73,7 +73,7 @@ class Step:
     from 0) or ``undo`` (all changes since the savepoint ``number``, which stays)."""
 
     what: str
-    transaction: Transaction
+    transaction: SourceTransaction
     at: datetime
     number: int = 0
 
@@ -104,7 +104,7 @@ class _LiveRow:
 
     values: Row
     version: int
-    owner: Transaction | None = None  # the open transaction that has touched it
+    owner: SourceTransaction | None = None  # the open transaction that has touched it
     slot: int = -1  # its index among the live rows, -1: not among them
 
 
@@ -170,7 +170,7 @@ class _Table:
 class _Open:
     """An open transaction: what is left to do, and how to take back what was done."""
 
-    def __init__(self, facts: Transaction, size: int, uses_savepoints: bool) -> None:
+    def __init__(self, facts: SourceTransaction, size: int, uses_savepoints: bool) -> None:
         self.facts = facts
         self.left = max(size, 4) if uses_savepoints else size
         self.uses_savepoints = uses_savepoints
@@ -255,18 +255,18 @@ class Workload:
             match event:
                 case Schema() | Change(transaction=None):
                     yield event
-                case Change(transaction=Transaction(ordinal)):
+                case Change(transaction=SourceTransaction(ordinal)):
                     active[ordinal][0].append(event)
-                case Step("begin", Transaction(ordinal)):
+                case Step("begin", SourceTransaction(ordinal)):
                     active[ordinal] = [], {}
-                case Step("savepoint", Transaction(ordinal), _, number):
+                case Step("savepoint", SourceTransaction(ordinal), _, number):
                     active[ordinal][1][number] = len(active[ordinal][0])
-                case Step("undo", Transaction(ordinal), _, number):
+                case Step("undo", SourceTransaction(ordinal), _, number):
                     changes, savepoints = active[ordinal]
                     del changes[savepoints[number] :]
-                case Step("rollback", Transaction(ordinal)):
+                case Step("rollback", SourceTransaction(ordinal)):
                     del active[ordinal]
-                case Step("commit", Transaction(ordinal), at):
+                case Step("commit", SourceTransaction(ordinal), at):
                     yield Committed(ordinal, at, active.pop(ordinal)[0])
 
     def events(self) -> Iterator[Event]:
@@ -376,7 +376,7 @@ class Workload:
             number = self._next_id
             self._next_id += 1
         is_captured = self._ordinal >= self._missing_begins
-        facts = Transaction(self._ordinal, number, 2001 + int(rng.random() * 12), is_captured)
+        facts = SourceTransaction(self._ordinal, number, 2001 + int(rng.random() * 12), is_captured)
         self._ordinal += 1
         size = 1 + int(rng.expovariate(1 / max(0.001, self.options.transaction_size - 1)))
         if rng.random() < 0.002:
@@ -445,7 +445,7 @@ class Workload:
             state.remove(row)
         return Change(operation, state.version, before, after, self.now, one.facts, is_reversed)
 
-    def _pick(self, state: _Table, transaction: Transaction) -> _LiveRow | None:
+    def _pick(self, state: _Table, transaction: SourceTransaction) -> _LiveRow | None:
         rows, random = state.rows, self._rng.random
         for _ in range(8 if rows else 0):
             row = rows[int(random() * len(rows))]

@@ -27,7 +27,7 @@ from cdcwb_synth.goldengate.trail import (
     transaction_token,
 )
 from cdcwb_synth.model import ChangeSource, Completeness, Operation, Outcome
-from cdcwb_synth.truth import Capture, Transaction, Version, blank_columns
+from cdcwb_synth.truth import EncoderContext, Transaction, Version, blank_columns
 from cdcwb_synth.values import Column, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -37,7 +37,7 @@ __all__ = ["GoldenGateEncoder"]
 class GoldenGateEncoder:
     """Writes a workload's history."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         options: GoldenGateOptions = capture.options
         self._options, self._truth = options, capture.truth
         if not options.is_text:

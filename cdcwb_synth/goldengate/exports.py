@@ -16,7 +16,7 @@ from cdcwb_synth.goldengate.logdump import Output
 from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.goldengate.trail import Image, Record, Step
 from cdcwb_synth.model import ChangeSource, Completeness, Operation
-from cdcwb_synth.truth import NOWHERE, Capture, Place, Transaction, Version, blank_columns, differing
+from cdcwb_synth.truth import NOWHERE, EncoderContext, Place, Transaction, Version, blank_columns, differing
 from cdcwb_synth.values import EPOCH, Type
 
 __all__ = ["Exports"]
@@ -31,7 +31,7 @@ _CONTROLS: Final = {ord("\n"): "&#10;", ord("\t"): "&#9;"}
 class Exports:
     """Hears of a trail and, when a transaction is in it, writes what a handler makes of it."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         options: GoldenGateOptions = capture.options
         self._options, self._truth, self._suffix = options, capture.truth, capture.part.suffix
         self._output = Output(capture)

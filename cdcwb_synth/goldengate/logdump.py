@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from cdcwb_synth.files import ENDINGS, ByteFile
 from cdcwb_synth.goldengate.columns import TYPES, Layout
 from cdcwb_synth.goldengate.options import GoldenGateOptions
-from cdcwb_synth.goldengate.trail import Part, Record, Token, header_bytes, token_bytes, user_bytes
-from cdcwb_synth.truth import Capture, Place, Version, blank_columns
+from cdcwb_synth.goldengate.trail import BodyPart, Record, Token, header_bytes, token_bytes, user_bytes
+from cdcwb_synth.truth import EncoderContext, Place, Version, blank_columns
 from cdcwb_synth.values import EPOCH
 
 __all__ = ["Output", "Prints", "RawFiles", "record_headers"]
@@ -50,7 +50,7 @@ _BANNER: Final = (
 class Output:
     """The files of a capture, one after another; ``number`` is that of the current one, -1 before the first."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         self._capture = capture
         self._file: ByteFile | None = None
         self.number = -1
@@ -96,7 +96,7 @@ def record_headers(one: Record, options: GoldenGateOptions, time: str, path: str
 class RawFiles:
     """Hears of a trail and writes its files."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         self._order, self._output = capture.options.order, Output(capture)
         self.records = 0
 
@@ -138,7 +138,7 @@ class Prints:
     """Hears of a trail and prints it, into one file or one for each of the trail's. Between records are prompts and
     what somebody wrote beside them. The text is bytes; characters beyond ASCII are UTF-8."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         options: GoldenGateOptions = capture.options
         self._capture, self._options, self._shown = capture, options, options.shown
         self._output = Output(capture)
@@ -305,7 +305,7 @@ class Prints:
             if "data" in self._shown:
                 self._hex(one.body[start:stop], lines)
 
-    def _half(self, part: Part, lines: list[str]) -> None:
+    def _half(self, part: BodyPart, lines: list[str]) -> None:
         if part.kind == "after":
             lines += ("", f"After Image           Len {part.number:5d} (x{part.number:08x})")
             return

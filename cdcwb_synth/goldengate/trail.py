@@ -16,9 +16,26 @@ from cdcwb_synth.values import Column, microseconds
 from cdcwb_synth.workload import Change
 
 __all__ = [
-    "ABEND", "RESTART", "Image", "Listener", "Part", "Record", "Step", "Token", "Trail", "change_step", "commit_token",
-    "header_bytes", "restart", "row_token", "statement", "statement_items", "statement_record", "token_bytes",
-    "transaction_token", "user_bytes",
+    "ABEND",
+    "RESTART",
+    "BodyPart",
+    "Image",
+    "Listener",
+    "Record",
+    "Step",
+    "Token",
+    "Trail",
+    "change_step",
+    "commit_token",
+    "header_bytes",
+    "restart",
+    "row_token",
+    "statement",
+    "statement_items",
+    "statement_record",
+    "token_bytes",
+    "transaction_token",
+    "user_bytes",
 ]  # fmt: skip
 
 _JULIAN_EPOCH: Final = 210_866_760_000_000_000  # 1970-01-01 in microseconds of the Julian calendar
@@ -48,7 +65,7 @@ class Token(NamedTuple):
     text: str
 
 
-class Part(NamedTuple):
+class BodyPart(NamedTuple):
     """A line about a part of a body: ``kind`` is ``column``, ``key``, ``fragment``, or the head of an image: ``keyed``,
     ``before`` or ``after``. ``number`` is a column's index or an image's length, ``other`` another number that it has;
     ``start`` and ``stop`` are the bytes of the body that are printed below it."""
@@ -74,7 +91,7 @@ class Record:
     at: int
     image: str = "A"
     body: bytes = b""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[BodyPart] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     user_tokens: list[tuple[str, str]] = field(default_factory=list)
     undo: bool = False
@@ -170,7 +187,7 @@ class _Body:
 
     def __init__(self) -> None:
         self.data = b""
-        self.parts: list[Part] = []
+        self.parts: list[BodyPart] = []
 
     def columns(self, row: list[Cell], places: list[int], names: tuple[str, ...], kind: str = "column") -> Image:
         """Adds columns; returns them."""
@@ -178,7 +195,7 @@ class _Body:
         for at in places:
             pieces.append(row[at].entry)
             stop = start + len(row[at].entry)
-            self.parts.append(Part(kind, at, start + 4, stop))
+            self.parts.append(BodyPart(kind, at, start + 4, stop))
             start = stop
         self.data += b"".join(pieces)
         return {names[at]: row[at].text for at in places}
@@ -233,10 +250,10 @@ def _update(
         kept, width = (kept, options.unified_prefix) if is_unified else (keys, 2)
         length = sum(len(old[i].entry) for i in kept)
         body.data = length.to_bytes(width, options.order)
-        body.parts.append(Part("before" if is_unified else "keyed", width + length, other=length))
+        body.parts.append(BodyPart("before" if is_unified else "keyed", width + length, other=length))
         step.before = body.columns(old, kept, layout.names, "column" if is_unified else "key")
         start = len(body.data)
-        body.parts.append(Part("after", sum(len(new[i].entry) for i in sent), start, start))
+        body.parts.append(BodyPart("after", sum(len(new[i].entry) for i in sent), start, start))
         step.after = body.columns(new, sent, layout.names)
         io = (_UNIFIED_PK if is_keyed else _UNIFIED) if is_unified else _PKUPDATE
         step.records.append(_record(io, step, at, "A", body))
@@ -274,7 +291,7 @@ def _append_lob(step: Step, index: int, held: bytes | None) -> None:
     head = step.records[step.head]
     pieces = [(held or b"")[at : at + _FRAGMENT] for at in range(0, len(held or b""), _FRAGMENT)]
     for number, piece in enumerate(pieces, 1):
-        one = Record(_LOB, head.layout, head.at, "A", piece, [Part("fragment", index, other=number)])
+        one = Record(_LOB, head.layout, head.at, "A", piece, [BodyPart("fragment", index, other=number)])
         one.continued, one.count = number < len(pieces), len(pieces)
         step.records.append(one)
 

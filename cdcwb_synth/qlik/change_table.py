@@ -27,7 +27,7 @@ from cdcwb_synth.qlik.columns import (
     log_position,
     transaction_id,
 )
-from cdcwb_synth.truth import Capture, Place, Transaction, Version, blank_columns, natural_key
+from cdcwb_synth.truth import EncoderContext, Place, Transaction, Version, blank_columns, natural_key
 from cdcwb_synth.values import EPOCH, Column, Type, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -190,7 +190,7 @@ class _Folder:
     counted; others are named by the time of their first row. ``sides`` gets the text of the first ``.dfm`` of each
     table version, and what orders it among the others."""
 
-    def __init__(self, capture: Capture, name: str, rows: _Rows, sides: _Sides, is_load: bool = False) -> None:
+    def __init__(self, capture: EncoderContext, name: str, rows: _Rows, sides: _Sides, is_load: bool = False) -> None:
         self._capture, self._options, self._name = capture, capture.options, name
         self._rows, self._sides, self._is_load = rows, sides, is_load
         self._path = capture.folder / "capture" / name
@@ -289,7 +289,7 @@ class ChangeTableEncoder:
     """Writes a workload's history. ``records``: rows that were written so far, before images and control rows among
     them."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         options: ChangeTableOptions = capture.options
         self._capture, self._options, self._truth = capture, options, capture.truth
         if options.container == "parquet":

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -78,21 +79,17 @@ class Described:
     def cells(self, form: str, csv: Callable[[str], str] = str) -> Memo:
         """How its values are written and what they are as text, for ``json``, ``csv``, ``parquet``, ``avro`` (with
         logical types) or ``avro text``. ``csv`` quotes a text."""
-        typed, plain, text = _typed(self), _plain(self), _typed_text(self)
-        if form == "json":
-            if self.type in _NUMBERS:
-                return Memo(lambda value: (msgspec.Raw(plain(value).encode()), plain(value)))
-            return Memo(lambda value: (plain(value), plain(value)))
-        if form == "csv":
-            quote = csv if self.type in ("STRING", "CLOB") else str
-            return Memo(lambda value: (quote(plain(value)), plain(value)))
+        typed, plain, text, avro = _writing(self)
+        if form == "json" and self.type in _NUMBERS:
+            return Memo(lambda value: (msgspec.Raw(plain(value).encode()), plain(value)))
+        if form == "csv" and self.type in ("STRING", "CLOB"):
+            return Memo(lambda value: (csv(plain(value)), plain(value)))
+        is_text = form == "avro text" and self.type in ("DATE", "TIME", "DATETIME", "NUMERIC")
+        if form in ("json", "csv") or is_text or (form == "parquet" and self.type == "TIME"):
+            return Memo(lambda value: (plain(value),) * 2)
         if form == "parquet":
-            value_of, text = (plain, plain) if self.type == "TIME" else (typed, text)
-            return Memo(lambda value: (value_of(value), text(typed(value) if value_of is typed else value)))
-        if self.type in ("DATE", "TIME", "DATETIME", "NUMERIC") and form == "avro text":
-            return Memo(lambda value: (plain(value), plain(value)))
-        encode = _avro(self)
-        return Memo(lambda value: (encode(typed(value)), text(typed(value))))
+            return Memo(lambda value: (typed(value), text(typed(value))))
+        return Memo(lambda value: (avro(typed(value)), text(typed(value))))
 
 
 def _kind(column: Column) -> str:
@@ -123,23 +120,63 @@ def _kind(column: Column) -> str:
             return "STRING"
 
 
-def _typed(column: Described) -> Callable[[Any], Any]:
-    """The function that gives a value (never None) in the type that Replicate has for it: int, float, bool, Decimal,
-    date, datetime, time, bytes (BLOB) or str."""
+class _Writing(NamedTuple):
+    """How values (never None) of a column are written. ``typed`` gives the type that Replicate has for it: int, float,
+    bool, Decimal, date, datetime, time, bytes (BLOB) or str; ``plain`` the text in JSON and in files; ``text`` that of
+    a typed value, with all the digits of its type's unit; ``avro`` what Avro holds for a typed value."""
+
+    typed: Callable[[Any], Any]
+    plain: Callable[[Any], Any]
+    text: Callable[[Any], Any]
+    avro: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _writing(column: Described) -> _Writing:
     source = column.source
+    typed: Callable[[Any], Any] = _same
     match column.type:
-        case "DATE" if source.type is Type.DATETIME:
-            return datetime.date
+        case "DATE":
+            typed = datetime.date if source.type is Type.DATETIME else _same
+            days = date(1970, 1, 1).toordinal()
+            return _Writing(
+                typed, lambda value: typed(value).isoformat(), date.isoformat, lambda value: value.toordinal() - days
+            )
         case "TIME":
-            return lambda value: _cut(value, source).time()
+            return _Writing(
+                lambda value: _cut(value, source).time(), lambda value: _cut(value, source).time().isoformat(),
+                lambda value: value.isoformat("milliseconds"),
+                lambda value: ((value.hour * 60 + value.minute) * 60 + value.second) * 1000,
+            )  # fmt: skip
         case "DATETIME":
-            return lambda value: _cut(value, source)
+            return _Writing(
+                lambda value: _cut(value, source), lambda value: _cut(value, source).isoformat(" ", "microseconds"),
+                lambda value: value.isoformat("T", "microseconds"),
+                lambda value: (value - datetime(1970, 1, 1)) // timedelta(microseconds=1),
+            )  # fmt: skip
+        case "NUMERIC":
+            spelled = formatter(source)
+            return _Writing(_same, spelled, spelled, lambda value: _unscaled(value, column.scale))
+        case "BLOB":
+            return _Writing(_same, lambda value: value.hex().upper(), bytes.hex, _same)
+        case "BOOLEAN":
+            spelled = {True: "true", False: "false"}.__getitem__
+            return _Writing(_same, spelled, spelled, _same)
+        case "REAL4":  # the shortest text that reads back as the same number of single precision
+            shortest = partial(np.format_float_scientific, unique=True)
+            return _Writing(_same, repr, lambda value: repr(float(shortest(np.float32(value)))), _same)
+        case "REAL8":
+            return _Writing(_same, repr, repr, _same)
         case "CLOB":  # a text, made up from where the object is
-            return lambda value: "; ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in value[:3])
+            typed = lambda value: "; ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in value[:3])  # noqa: E731
         case "STRING" if source.type not in (Type.VARCHAR, Type.LVARCHAR):
-            return formatter(source)
-        case _:
-            return lambda value: value
+            typed = formatter(source)
+        case "INT2" | "INT4" | "INT8":
+            return _Writing(_same, str, str, _same)
+    return _Writing(typed, typed, str, _same)
 
 
 def _cut(value: datetime, source: Column) -> datetime:
@@ -149,48 +186,6 @@ def _cut(value: datetime, source: Column) -> datetime:
         return value.replace(microsecond=value.microsecond // unit * unit)
     zeros: dict[str, Any] = dict.fromkeys(_FIELDS[_FIELDS.index(source.end) + 1 :], 0)
     return value.replace(**zeros)
-
-
-def _plain(column: Described) -> Callable[[Any], str]:
-    """The function that writes a value (never None) as text, the same in JSON and in files."""
-    typed = _typed(column)
-    match column.type:
-        case "DATE" | "TIME":
-            return lambda value: str(typed(value).isoformat())
-        case "DATETIME":
-            return lambda value: str(typed(value).isoformat(" ", "microseconds"))
-        case "NUMERIC":
-            spelled = formatter(column.source)
-            return lambda value: str(spelled(value))
-        case "BLOB":
-            return lambda value: str(value.hex().upper())
-        case "BOOLEAN":
-            return {True: "true", False: "false"}.__getitem__
-        case "REAL4" | "REAL8":
-            return repr
-        case "STRING" | "CLOB":
-            return typed
-        case _:
-            return str
-
-
-def _typed_text(column: Described) -> Callable[[Any], str]:
-    """The function that writes a typed value as text; it has all the digits of its type's unit."""
-    match column.type:
-        case "REAL4":  # the shortest text that reads back as the same number of single precision
-            return lambda value: repr(float(np.format_float_scientific(np.float32(value), unique=True)))
-        case "DATE":
-            return date.isoformat
-        case "TIME":
-            return lambda value: str(value.isoformat("milliseconds"))
-        case "DATETIME":
-            return lambda value: str(value.isoformat("T", "microseconds"))
-        case "BLOB":
-            return bytes.hex
-        case "REAL8" | "BOOLEAN" | "NUMERIC":
-            return _plain(column)
-        case _:
-            return str
 
 
 def avro_type(column: Described, logical: bool) -> Any:
@@ -206,21 +201,6 @@ def avro_type(column: Described, logical: bool) -> Any:
             "DATETIME": {"type": "long", "logicalType": "timestamp-micros"}, "NUMERIC": decimal,
         }  # fmt: skip
     return kinds.get(column.type, "string")
-
-
-def _avro(column: Described) -> Callable[[Any], Any]:
-    """The function that gives what Avro holds for a typed value."""
-    match column.type:
-        case "DATE":
-            return lambda value: value.toordinal() - date(1970, 1, 1).toordinal()
-        case "TIME":
-            return lambda value: ((value.hour * 60 + value.minute) * 60 + value.second) * 1000
-        case "DATETIME":
-            return lambda value: (value - datetime(1970, 1, 1)) // timedelta(microseconds=1)
-        case "NUMERIC":
-            return lambda value: _unscaled(value, column.scale)
-        case _:
-            return lambda value: value
 
 
 def _unscaled(value: Decimal, scale: int) -> bytes:

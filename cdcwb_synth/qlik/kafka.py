@@ -30,7 +30,7 @@ from cdcwb_synth.qlik.columns import (
     log_position,
     transaction_id,
 )
-from cdcwb_synth.truth import Capture, Place, Transaction, Version, blank_columns
+from cdcwb_synth.truth import EncoderContext, Place, Transaction, Version, blank_columns
 from cdcwb_synth.values import microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -233,7 +233,7 @@ class KafkaEncoder:
     """Writes a workload's history: ``capture/``, and beside it ``metadata/`` and ``registry/`` where the options ask
     for them. ``records``: messages that were written so far."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: EncoderContext) -> None:
         options: KafkaOptions = capture.options
         self._options, self._part, self._truth = options, capture.part, capture.truth
         self._seed = capture.part.seed if capture.part.is_continued else capture.seed
@@ -606,7 +606,7 @@ class _Topics:
     of a capture has partitions of its own."""
 
     def __init__(
-        self, container: Container, capture: Capture, folder: Path, new_file: Callable[[str], int],
+        self, container: Container, capture: EncoderContext, folder: Path, new_file: Callable[[str], int],
         placed: Callable[[Message, Any, Place], None],
     ) -> None:  # fmt: skip
         self._options, self._folder, self._container = capture.options, folder, container

@@ -13,14 +13,14 @@ from cdcwb_synth.catalogue import Table, TableVersion
 from cdcwb_synth.gbase8s import GBase8sEncoder, GBase8sOptions, LogPositions
 from cdcwb_synth.model import Operation
 from cdcwb_synth.parts import WHOLE
-from cdcwb_synth.truth import Capture, Truth
+from cdcwb_synth.truth import EncoderContext, Truth
 from cdcwb_synth.values import Column, Type
-from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, Step, Transaction
+from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, SourceTransaction, Step
 
 # the variable column stands first in the table, and last on the wire
 COLUMNS = (Column("t", Type.VARCHAR, length=12, reserve=0), Column("n", Type.INTEGER))
 VERSION = TableVersion(Table("own", "tab", 77, "n"), 1, COLUMNS)
-ONE = Transaction(0, 39, 2005, True)
+ONE = SourceTransaction(0, 39, 2005, True)
 TIME = datetime(2025, 3, 23, 10, 57, 19, 123456, UTC)
 
 
@@ -30,7 +30,7 @@ def records(folder: Path, events: Sequence[Event], **options: Any) -> list[str]:
         (folder / name).mkdir()
     truth = Truth("gbase8s", folder / "truth")
     chosen = GBase8sOptions.parse({"split_updates": 0.0} | options)
-    encoder = GBase8sEncoder(Capture(chosen, 1, 0, folder, WHOLE, truth))
+    encoder = GBase8sEncoder(EncoderContext(chosen, 1, 0, folder, WHOLE, truth))
     for event in events:
         encoder.write(event, 0)
     encoder.finish()
@@ -44,7 +44,7 @@ def records(folder: Path, events: Sequence[Event], **options: Any) -> list[str]:
 
 
 def change(
-    operation: str, before: Row | None, after: Row | None, of: Transaction = ONE, *, late: bool = False
+    operation: str, before: Row | None, after: Row | None, of: SourceTransaction = ONE, *, late: bool = False
 ) -> Change:
     return Change(Operation(operation), VERSION, before, after, TIME, of, late)
 
@@ -133,7 +133,7 @@ def test_a_fatal_error_says_that_the_session_must_be_closed(tmp_path: Path) -> N
 
 
 def test_the_halves_of_a_split_update_have_one_record_of_another_transaction_between_them(tmp_path: Path) -> None:
-    two = Transaction(1, 40, 2001, True)
+    two = SourceTransaction(1, 40, 2001, True)
     events: list[Event] = [
         SCHEMA,
         BEGIN,
