@@ -164,3 +164,18 @@ def test_changes_of_several_files_without_record_ids(tmp_path: Path) -> None:
     paths[1].write_text(heading + row.format(2, "b") + row.format(3, "a"))
     plan = FORMAT.plan([str(path) for path in paths], {}, run_here)
     assert [int(row["position"]) for row in rows_of(FORMAT.read_changes, plan)] == [1, 3, 4]
+
+
+def test_a_small_log_in_any_order_is_put_in_order_here(tmp_path: Path) -> None:
+    """Record ids that fall far are read in one split; in a log above the size of a split they are Spark's task."""
+    numbers = [300_000, 1, 200_000, 2, 100_000]
+    text = HEADING + "".join(_LINE.format(number, number % 1000 // 3, f"c{number}") for number in numbers)
+    (tmp_path / "log.csv").write_text(text)
+    plan = FORMAT.plan([str(tmp_path / "log.csv")], {}, run_here)
+    assert plan.facts["behind"] == 299_999
+    assert (FORMAT.joins(plan), len(plan.splits)) == (True, 1)
+    changes = rows_of(FORMAT.read_changes, plan)
+    assert [len(row["source_events"]) for row in changes] == [5]
+    assert [int(row["position"]) for row in changes] == [300_000]
+    large = FORMAT.plan([str(tmp_path / "log.csv")], {"split_size": 100}, run_here)
+    assert (FORMAT.joins(large), len(large.splits) > 1) == (False, True)
