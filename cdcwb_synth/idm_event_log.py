@@ -582,6 +582,8 @@ class EventLogEncoder:
             {row["column_name"]: row[of] for row in group if row["column_name"] is not None and row.kind in kinds}
             for of, kinds in (("old_value", (2, 3)), ("new_value", (1, 2, 3)))
         )
+        unknown = [row["column_name"] for row in group if row.kind == 3 and row["old_value"] is None]
+        before = {name: value for name, value in before.items() if name not in unknown}
         if len(group) == 1 and kind == 4 and pairs is not None:
             before = {**pairs}
         is_per_field = group[0].kind not in _WHOLE_ROW and bool(named)

@@ -202,7 +202,6 @@ def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "old binary form"),
         (b"PK\x03\x04 and so on", "zip archive"),
         (b"PAR1 and so on", "Parquet"),

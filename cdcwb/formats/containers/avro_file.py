@@ -141,7 +141,8 @@ class AvroFile:
         at, length = max(start, self.first), self.source.length
         ahead = at
         if not self.is_readable:
-            yield Block(row, 1, 0, length, length, self.problem)
+            if length:
+                yield Block(row, 1, 0, length, length, self.problem)
             return
         while at < stop:
             if at >= ahead:

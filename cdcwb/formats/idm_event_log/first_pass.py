@@ -130,7 +130,7 @@ def _differ(last: int, first: int) -> bool:
     return last != first or not first
 
 
-def splits_of(ranges: Sequence[FileRange], orders: Sequence[Order]) -> list[Sequence[FileRange]]:
+def splits_of(ranges: Sequence[FileRange], orders: Sequence[Order]) -> list[list[FileRange]]:
     """The splits of ranges of records with these record_ids. Where a range cannot be cut, it is read with those before
     it."""
     following = [*accumulate((one.lowest or EVERYTHING for one in reversed(orders)), min)][::-1]
@@ -148,7 +148,7 @@ def splits_of(ranges: Sequence[FileRange], orders: Sequence[Order]) -> list[Sequ
             splits.append([replace(one, start=start, before=one.before + place.records)])
         if order.highest > highest:
             highest, last, holder = order.highest, order.last, len(splits) - 1
-    return [tuple(split) for split in splits]
+    return splits
 
 
 def _can_cut(cut: Cut, highest: int, last: int, after: int) -> bool:
@@ -293,7 +293,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     if behind <= NEAR:
         plan.splits = splits_of(ranges, orders)
     else:  # a small log is put in order in memory, another one by Spark
-        plan.splits = [tuple(ranges)] if plan.facts["bytes"] <= options.split_size else [(one,) for one in ranges]
+        plan.splits = [ranges] if plan.facts["bytes"] <= options.split_size else [[one] for one in ranges]
     plan.splits = _grouped(plan, min(_TOGETHER, options.split_size))
     plan.versions = tables.entries(options.schema)
     plan.problems += [
@@ -306,7 +306,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     return plan
 
 
-def _grouped(plan: Plan, room: int) -> list[Sequence[FileRange]]:
+def _grouped(plan: Plan, room: int) -> list[list[FileRange]]:
     """The splits. Of many files, small ones that follow each other are one split of at most ``room`` bytes: it costs
     more to read a batch than its few rows."""
     if len(plan.files) <= _MANY_FILES:
@@ -322,7 +322,7 @@ def _grouped(plan: Plan, room: int) -> list[Sequence[FileRange]]:
         else:
             left = room - size if is_whole else 0
             groups.append(list(split))
-    return [tuple(group) for group in groups]
+    return groups
 
 
 def plan_beginning(path: str, options: Options) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -77,7 +77,7 @@ class Plan(PlanText):
     (:meth:`in_order`)."""
 
     files: list[LogFile]
-    splits: list[Sequence[FileRange]] = field(default_factory=list)
+    splits: list[list[FileRange]] = field(default_factory=list)
     versions: list[TableEntry] = field(default_factory=list)
     charset: str = "utf-8"
     zone: str = "UTC"
