@@ -90,7 +90,6 @@ def test_problems_do_not_depend_on_where_changes_are_assembled(
     assert rows(capture.decoded(tmp_path / "events").problems.toArrow()) == expected
     monkeypatch.setattr(Live, "in_splits", False)
     assert rows(capture.problems.toArrow()) == expected
-    monkeypatch.setattr(small, "in_splits", lambda *_: capture.format == "idm-event-log")  # it has no other way here
     assert rows(Small(cast(Live, capture._tables)).table("problems")) == expected
 
 

@@ -130,15 +130,19 @@ def _differ(last: int, first: int) -> bool:
     return last != first or not first
 
 
-def splits_of(ranges: Sequence[FileRange], orders: Sequence[Order]) -> list[list[FileRange]]:
+def splits_of(ranges: Sequence[FileRange], orders: Sequence[Order], size: int) -> list[list[FileRange]]:
     """The splits of ranges of records with these record_ids. Where a range cannot be cut, it is read with those before
-    it."""
+    it. It is cut at its begin if it can be, otherwise after ``size`` bytes: what is cut elsewhere is decoded again when
+    files are appended."""
     following = [*accumulate((one.lowest or EVERYTHING for one in reversed(orders)), min)][::-1]
     splits: list[list[FileRange]] = []
     highest = last = holder = 0  # the highest record_id, its statement, and its split
     for one, order, after in zip(ranges, orders, [*following[1:], EVERYTHING], strict=False):
         cuts = [Cut(one.start, 0, 0, 0, order.lowest or EVERYTHING, order.first), *order.cuts]
-        place = next((each for each in cuts if _can_cut(each, highest, last, after)), None)
+        before = sum(part.stop - part.start for split in splits[holder:] for part in split)
+        good = (each for each in cuts if _can_cut(each, highest, last, after))
+        least = one.start + size - before
+        place = next((each for each in good if each.offset == one.start or each.offset >= least), None)
         if place is None or place.offset > one.start:
             splits[holder:] = [[part for split in splits[holder:] for part in split]]
             head = one if place is None else replace(one, stop=place.offset)
@@ -291,7 +295,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
         tables.add(found.tables)
     plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": before, "behind": behind}
     if behind <= NEAR:
-        plan.splits = splits_of(ranges, orders)
+        plan.splits = splits_of(ranges, orders, options.split_size)
     else:  # a small log is put in order in memory, another one by Spark
         plan.splits = [ranges] if plan.facts["bytes"] <= options.split_size else [[one] for one in ranges]
     plan.splits = _grouped(plan, min(_TOGETHER, options.split_size))
