@@ -139,3 +139,10 @@ def test_several_lines_a_message_and_the_option_are_the_same(tmp_path: Path) -> 
         "FF0F",
         "0400",
     ]
+
+
+def test_a_tombstone_may_come_first(tmp_path: Path) -> None:
+    path = tmp_path / "tea.txt"
+    path.write_text("null\n" + "".join(json.dumps(one) + "\n" for one in ROWS))
+    rows = read(path, format="qlik-kafka").to_pylist()
+    assert [row["changed_columns"] for row in rows] == [None, COLUMNS, ["c03"]]

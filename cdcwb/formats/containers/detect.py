@@ -187,7 +187,7 @@ def _in_avro_json(source: Source, found: Container, options: Options) -> Contain
         return found
     evidence = found.evidence
     if options.encoding is None:
-        first = next(batches_of(chunks(found, source, 0, 1), _VALUES), None)
+        first = next(batches_of(chunks(found, source, 0, _HEAD), _VALUES), None)
         if first is None or not is_avro_json(first.value.to_pylist()):
             return found
         evidence += "; records and numbers have the names of their types, as Avro's JSON encoding writes them"
