@@ -18,8 +18,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from cdcwb import model
+from cdcwb.dataset import LocalRows, Rows, SparkRows
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.filtering import Filters, TimeWindow, filtered
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.continued import Stamps, stamps_of
@@ -44,12 +49,13 @@ from cdcwb.saved import (
     write_description,
 )
 from cdcwb.small import Small, is_small, tables_of
-from cdcwb.spark.stored import check_tables
+from cdcwb.spark.stored import Stored, check_tables
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural, size
+from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from cdcwb.index.selection import Selection
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
@@ -66,6 +72,15 @@ __all__ = [
     "register",
     "small_of",
 ]
+
+MOST_ROWS: Final = 20_000_000
+"""The most rows of a saved table that are read in this process; Spark reads more."""
+
+_OF_IMAGES: Final = {
+    "events": frozenset({"key", "before", "after", "raw", "changed_columns", "present_columns", "problems"}),
+    "changes": frozenset({"key", "before", "after", "changed_columns", "present_columns", "change_source"}),
+}
+"""The columns of a table that are null, or lack something, where its images are not decoded."""
 
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # folder of all events, if only some rows or values of them are saved
@@ -103,8 +118,9 @@ def load(
     event log whose columns have other names; the range of ids is resolved now. A DataFrame is a capture of rows:
     ``name`` is its name, and ``order_by`` (columns, separated by commas) the order of the rows, if they have one.
 
-    Files and options are checked before a session is started. A first pass over the files runs in Spark before this
-    returns; the DataFrames are read when they are used.
+    Files and options are checked first. A first pass over the files runs before this returns, for small captures in
+    this process, for others in Spark. A session is started when a DataFrame is asked for, or a question about a capture
+    that is not small; the DataFrames are read when they are used.
 
     Raises CaptureError if the files cannot be read or are not recognised, SourceDownError if a cluster or a database
     does not answer, CaptureError if files cannot be appended to a saved capture, if an option is wrong, or (FAILFAST)
@@ -114,7 +130,7 @@ def load(
         return _open_rows(path, format, options)
     checked = check_capture(path, format, options)
     with _progress():
-        capture = open_checked(checked, spark or _session(checked.packages))
+        capture = open_checked(checked, spark)
     capture.place = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     return capture
 
@@ -235,12 +251,13 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
     return checked
 
 
-def open_checked(checked: Checked, spark: SparkSession) -> Capture:
-    """Opens the capture that :func:`check_capture` checked."""
+def open_checked(checked: Checked, spark: SparkSession | None = None) -> Capture:
+    """Opens the capture that :func:`check_capture` checked. ``spark``: the session to use; None: the running one, or a
+    new one as soon as one is needed."""
     if checked.topics is not None:
-        return _open_topics(checked.topics, spark)
+        return _open_topics(checked.topics, spark or _session(checked.packages))
     if checked.database is not None:
-        return _open_database(checked.database, spark)
+        return _open_database(checked.database, spark or _session(checked.packages))
     live = None if checked.reading is None else _open_files(checked.reading, spark)
     if checked.saved is None:
         assert live is not None
@@ -357,12 +374,19 @@ def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
     return fmt, plan, detected, common.images, common.mode, common.keys, origin, reading.stamps
 
 
-def _open_files(reading: Reading, session: SparkSession) -> Live:
-    """Plans the files in Spark."""
+def _open_files(reading: Reading, session: SparkSession | None) -> Live:
+    """Plans the files: those of a small capture in this process, others in Spark."""
+    if is_small(reading.files):
+        return Live(session, *_planned(reading, _in_turn))
     from cdcwb.spark.jobs import runner
 
+    session = session or _session()
     register(session)
     return Live(session, *_planned(reading, runner(session)))
+
+
+def _in_turn(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    return [function(task) for task in tasks]
 
 
 def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Small | None:
@@ -376,7 +400,7 @@ def small_of(checked: Checked) -> Small | None:
     """:func:`open_small` for a checked capture."""
     if checked.reading is None or checked.saved is not None or not is_small(checked.reading.files):
         return None
-    return tables_of(Planned(*_planned(checked.reading, lambda function, tasks: [function(task) for task in tasks])))
+    return tables_of(Planned(*_planned(checked.reading, _in_turn)))
 
 
 _UNASKED: Final = "and no host is asked that only a file names"
@@ -526,24 +550,6 @@ def _session(packages: Sequence[str] = ()) -> SparkSession:
     return get_spark(packages=packages)
 
 
-class _Filters:
-    """The tables, transactions and times to which a capture is filtered."""
-
-    def __init__(
-        self,
-        tables: frozenset[str] | None,
-        transactions: frozenset[str] | None,
-        time_from: dt.datetime | None,
-        time_to: dt.datetime | None,
-        where: str | Column | None,
-    ) -> None:
-        self.tables = tables
-        self.transactions = transactions
-        self.time_from = time_from
-        self.time_to = time_to
-        self.where = where
-
-
 class Capture:
     """A capture, opened by :func:`load`. Each table is a Spark DataFrame with exactly the columns of
     :mod:`cdcwb.model`: ``events``, ``changes``, ``transactions``, ``table_versions``, ``problems`` and ``detected``.
@@ -551,7 +557,7 @@ class Capture:
     Nothing is cached: a DataFrame that is used twice is read twice.
     """
 
-    def __init__(self, tables: Live | Saved, filters: tuple[_Filters, ...] = ()) -> None:
+    def __init__(self, tables: Live | Saved, filters: tuple[Filters, ...] = ()) -> None:
         self._tables = tables
         self._filters = filters  # applied in order
         self.topics: TopicReading | None = None  # None: not a capture of topics
@@ -610,6 +616,53 @@ class Capture:
     def facts(self) -> dict[str, Any]:
         """The counts of the first pass: bytes, records, open_transactions, highest_commit, restart_position …"""
         return self._tables.facts
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """Some columns of a table (a name of :data:`cdcwb.model.TABLES`), to ask a question of: read in this process if
+        the capture is small, or saved and has at most :data:`MOST_ROWS` rows, else by Spark."""
+        schema = pa.schema([model.TABLES[table].field(name).remove_metadata() for name in columns])
+        with_images = bool(_OF_IMAGES[table].intersection(columns)) if table in _OF_IMAGES else False
+        folder = self.stored_in(table) if table != "events" or self.saved_in or not with_images else None
+        if folder is not None:
+            stored = Stored(folder, table, columns)
+            if len(stored) <= MOST_ROWS:
+                return LocalRows(stored.batches, schema)
+        names = {"events": "headers", "changes": "change_headers"} if not with_images else {}
+        frame: DataFrame = getattr(self, names.get(table, table))
+        return SparkRows(frame.select(*columns), schema)
+
+    def stored_in(self, name: str) -> Path | None:
+        """A folder of Parquet files with exactly the rows of a table: those of a saved capture, or of a small one,
+        which this process writes when they are first asked for (events without images); None if Spark has to compute
+        them."""
+        folder = self._tables.stored_in(name)
+        if folder is None or not self._filters:
+            return folder
+        if any(filters.where is not None for filters in self._filters):
+            return None
+        target = self._scratch / name
+        if not target.exists():
+            whole = self.whole
+            left_out = _OF_IMAGES["events"] if name == "events" else ()
+            rows = whole.rows(name, [column for column in model.TABLES[name].names if column not in left_out])
+            for filters in self._filters:
+                window = None
+                if filters.is_window:
+                    times = whole.rows("transactions", ("transaction_id", "began_at", "ended_at", "outcome"))
+                    located = whole.rows("events", ("file", "offset", "changed_at", "transaction_id"))
+                    window = TimeWindow.of(filters, times, located)
+                rows = filtered(name, rows, filters, window)
+            target.mkdir()
+            with pq.ParquetWriter(target / "part-0.parquet", rows.schema) as writer:
+                for batch in rows.batches():
+                    writer.write_batch(batch)
+        return target
+
+    @cached_property
+    def _scratch(self) -> Path:
+        return scratch(self, "cdcwb-part-")
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
@@ -811,7 +864,7 @@ class Capture:
         from cdcwb.spark.select import check_names
 
         check_condition(where or "")
-        filters = _Filters(
+        filters = Filters(
             _named("tables", tables),
             _named("transactions", transactions),
             _moment("time_from", time_from),
@@ -828,7 +881,7 @@ class Capture:
 
         chosen = self.selection.chosen()
         by_name = {name: chosen[name] for name in ("tables", "transactions", "time_from", "time_to") if name in chosen}
-        filters = [_Filters(None, None, None, None, condition) for condition in conditions(chosen)]
+        filters = [Filters(None, None, None, None, condition) for condition in conditions(chosen)]
         part = self.filter(**by_name) if by_name else self
         return Capture(part._tables, (*part._filters, *filters)) if filters else part
 
@@ -837,7 +890,7 @@ class Capture:
             frame = self._narrowed(frame, filters)
         return frame
 
-    def _narrowed(self, frame: DataFrame, filters: _Filters) -> DataFrame:
+    def _narrowed(self, frame: DataFrame, filters: Filters) -> DataFrame:
         from cdcwb.spark.select import select
 
         is_windowed = filters.time_from is not None or filters.time_to is not None
@@ -934,7 +987,7 @@ class Capture:
     def small(self) -> Small | None:
         """The same tables, computed in this process; None if Spark has to compute them
         (:func:`cdcwb.small.tables_of`)."""
-        return tables_of(self._tables) if self.is_whole and type(self._tables) is Live else None
+        return self._tables.small if self.is_whole and isinstance(self._tables, Live) else None
 
     def decoded(self, path: str | os.PathLike[str]) -> Self:
         """The same capture with its events decoded into a Parquet table at ``path``, from which all its tables are
@@ -953,7 +1006,8 @@ class Capture:
     def with_tables(self, tables: Live) -> Self:
         """The same capture with other tables."""
         again = copy.copy(self)  # keeps filters and the attributes of subclasses
-        vars(again).pop("view", None)
+        for name in ("view", "_scratch"):
+            vars(again).pop(name, None)
         again._tables = tables
         return again
 

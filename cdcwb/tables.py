@@ -19,6 +19,8 @@ from cdcwb.formats.halves import Halving
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import hold
+from cdcwb.small import Small, tables_of
+from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,18 +35,20 @@ BROADCAST_AT_MOST: Final = 1_000_000
 
 
 class _InSession:
-    """What is read in a Spark session: the given one, or if that was stopped, the one that is running instead."""
+    """What is read in a Spark session: the given one (None: the running one, or a new one), or if that was stopped, the
+    one that is running instead."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession | None) -> None:
         self._session = spark
 
     @property
     def spark(self) -> SparkSession:
-        """The session. Raises CaptureError if it was stopped and none is running."""
-        from cdcwb.spark.session import usable
+        """The session, which is started when it is first needed. Raises CaptureError if it was stopped and none is
+        running."""
+        from cdcwb.spark.session import get_spark, usable
         from cdcwb.spark.source import register
 
-        session = usable(self._session)
+        session = get_spark() if self._session is None else usable(self._session)
         if session is not self._session:
             register(session)
             self._session = session
@@ -54,11 +58,39 @@ class _InSession:
 class Live(Planned, _InSession):
     """The tables of a capture that is read from its files."""
 
-    def __init__(self, spark: SparkSession, *planned: Any) -> None:
+    def __init__(self, spark: SparkSession | None, *planned: Any) -> None:
         Planned.__init__(self, *planned)
         _InSession.__init__(self, spark)
-        self.text = self.plan.to_text()
-        self.listing = json.dumps(known(entry["file"] for entry in self.files))
+
+    @cached_property
+    def text(self) -> str:
+        """The plan as text, for the tasks of Spark."""
+        return self.plan.to_text()
+
+    @cached_property
+    def listing(self) -> str:
+        """What is known of the files, for the same."""
+        return json.dumps(known(entry["file"] for entry in self.files))
+
+    @cached_property
+    def small(self) -> Small | None:
+        """The same tables, computed in this process; None if Spark has to compute them
+        (:func:`cdcwb.small.tables_of`)."""
+        return tables_of(self) if type(self) is Live else None
+
+    def stored_in(self, name: str) -> Path | None:
+        """A folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`), written by
+        this process when it is first asked for; None if Spark has to compute them. Events have no images there."""
+        if self.small is None:
+            return None
+        folder = self._scratch / name
+        if not folder.exists():
+            self.small.write_table(name, self._scratch, images=name != "events")
+        return folder
+
+    @cached_property
+    def _scratch(self) -> Path:
+        return scratch(self, "cdcwb-tables-")
 
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.source import source_name
@@ -286,9 +318,10 @@ class LiveRows(Live):
         """The session of the DataFrame. Raises CaptureError if it was stopped, which ends its DataFrames too."""
         from cdcwb.spark.session import STOPPED, usable
 
-        if usable(self._session) is not self._session:
+        session = self.rows.frame.sparkSession
+        if usable(session) is not session:
             raise CaptureError(STOPPED)
-        return self._session
+        return session
 
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.rows import read_rows
@@ -370,7 +403,7 @@ class Continued(Live):
 class Saved(_InSession):
     """The tables of a capture that was saved as Parquet, or in Delta tables. ``delta``: None where it is Parquet."""
 
-    def __init__(self, spark: SparkSession, folder: Path, facts: dict[str, Any]) -> None:
+    def __init__(self, spark: SparkSession | None, folder: Path, facts: dict[str, Any]) -> None:
         super().__init__(spark)
         self.folder = folder
         self.format = get_format(facts["format"])
@@ -381,12 +414,16 @@ class Saved(_InSession):
         if self.delta is not None:
             from cdcwb.spark.session import check_delta
 
-            check_delta(spark)
+            check_delta(self.spark)
         hold(folder, self)
 
     def _read(self, table: str, split: bool = False) -> DataFrame:
         version = None if self.delta is None else self.delta["tables"][table]
         return stored(self.spark, self.folder / table, table, version, split)
+
+    def stored_in(self, name: str) -> Path | None:
+        """The folder of the Parquet files of a table."""
+        return None if self.delta is not None else self.folder / name
 
     def numbered(self) -> DataFrame:
         """The events with the number of the split that each is from."""

@@ -34,6 +34,8 @@ LAYERS = (
     ("tables", "small"),
     ("spark", "xds", "saved"),
     ("planned",),
+    ("filtering",),
+    ("dataset",),
     ("formats",),
     ("model",),
     ("time_axis", "writing"),

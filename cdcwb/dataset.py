@@ -1,0 +1,196 @@
+"""The tables of a capture as rows that a question can be asked of, in this process or in Spark.
+
+A question is written once: as :meth:`Rows.fold` (a result of each batch, and the merge of results), or where rows of
+one key belong together as :meth:`Rows.by_key`. :class:`LocalRows` answers in this process, from Parquet files of a
+saved capture or of a small one; :class:`SparkRows` in the tasks of Spark.
+"""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Batches", "LocalRows", "Rows", "SparkRows", "joined"]
+
+_WAITING: Final = 8  # results are merged as soon as there are so many, to limit memory
+_BATCH: Final = 1 << 16  # rows of a batch whose rows were sorted
+
+T = TypeVar("T")
+Batches = Iterator[pa.RecordBatch]
+
+
+class Rows(ABC):
+    """Some columns of a table, in no particular order.
+
+    Functions are called with batches of :attr:`schema`, in any number, and may run in other processes: they and their
+    results are pickled.
+    """
+
+    schema: pa.Schema
+
+    @abstractmethod
+    def fold(self, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
+        """``merge`` of the results of ``partial`` for all batches, in any order. Results are small; ``merge`` of no
+        results is the result for no rows."""
+
+    @abstractmethod
+    def map(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Rows:
+        """The rows of ``schema`` that a function makes of each batch: more, fewer or as many."""
+
+    @abstractmethod
+    def by_key(
+        self, keys: Sequence[str], order: Sequence[str], function: Callable[[Batches], Batches], schema: pa.Schema
+    ) -> Rows:
+        """The rows of ``schema`` that a function makes of batches in which the rows of one key (columns ``keys``, of
+        text or numbers) follow one another, in ascending order of the columns ``order`` (null first).
+
+        The function gets an iterator over batches and is called once for many keys; rows of one key may begin in one
+        batch and continue in the next, so what it has to remember of a key is its own.
+        """
+
+    @abstractmethod
+    def batches(self) -> Batches:
+        """All rows, batch by batch, in this process."""
+
+    def table(self) -> pa.Table:
+        """All rows, in this process."""
+        return pa.Table.from_batches(self.batches(), self.schema).combine_chunks()
+
+    def where(self, predicate: Callable[[pa.RecordBatch], Any]) -> Rows:
+        """The rows for which a predicate, which gives a mask, holds."""
+        return self.map(_Filtered(predicate), self.schema)
+
+    def first(self, order: Sequence[tuple[str, str]], limit: int) -> pa.Table:
+        """The first rows in an order (columns with ``ascending`` or ``descending``), at most ``limit``; null first."""
+        best = _Best(self.schema, list(order), limit)
+        return self.fold(lambda batch: best([pa.Table.from_batches([batch])]), best)
+
+
+class _Filtered:
+    def __init__(self, predicate: Callable[[pa.RecordBatch], Any]) -> None:
+        self._predicate = predicate
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        mask = self._predicate(batch)
+        return batch.filter(mask if isinstance(mask, pa.Array) else pa.array(mask))
+
+
+class _Best:
+    def __init__(self, schema: pa.Schema, order: list[tuple[str, str]], limit: int) -> None:
+        self._schema, self._order, self._limit = schema, order, limit
+
+    def __call__(self, parts: Sequence[pa.Table]) -> pa.Table:
+        rows = pa.concat_tables(parts) if parts else self._schema.empty_table()
+        return rows.take(pc.sort_indices(rows, sort_keys=self._order, null_placement="at_start")[: self._limit])
+
+
+class LocalRows(Rows):
+    """Rows that this process reads: ``read`` begins to read them anew in each call."""
+
+    def __init__(self, read: Callable[[], Batches], schema: pa.Schema) -> None:
+        self.schema = schema
+        self._read = read
+
+    def fold(self, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
+        """See :class:`Rows`."""
+        return merge(_merged(self._read(), partial, merge))
+
+    def map(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Rows:
+        """See :class:`Rows`."""
+        return LocalRows(lambda: map(function, self._read()), schema)
+
+    def by_key(
+        self, keys: Sequence[str], order: Sequence[str], function: Callable[[Batches], Batches], schema: pa.Schema
+    ) -> Rows:
+        """See :class:`Rows`. All rows are in memory meanwhile."""
+        by = [(name, "ascending") for name in (*keys, *order)]
+
+        def read() -> Batches:
+            rows = self.table()
+            if len(rows):
+                rows = rows.take(pc.sort_indices(rows, sort_keys=by, null_placement="at_start"))
+            yield from function(iter(rows.combine_chunks().to_batches(_BATCH)))
+
+        return LocalRows(read, schema)
+
+    def batches(self) -> Batches:
+        """See :class:`Rows`."""
+        return (batch for batch in self._read() if batch.num_rows)
+
+
+class SparkRows(Rows):
+    """The rows of a DataFrame with the columns of ``schema``."""
+
+    def __init__(self, frame: DataFrame, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.frame = frame
+
+    def fold(self, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
+        """See :class:`Rows`. One job without a shuffle; each task merges the results of its batches."""
+        schema = self.schema
+
+        def answers(batches: Batches) -> Batches:
+            if waiting := _merged(_conform(batches, schema), partial, merge):
+                yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(merge(waiting))]})
+
+        results = self.frame.mapInArrow(answers, "answer binary").toArrow()["answer"].to_pylist()
+        return merge([pickle.loads(answer) for answer in results])
+
+    def map(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Rows:
+        """See :class:`Rows`."""
+        return self._mapped(self.frame, lambda batches: map(function, batches), schema)
+
+    def by_key(
+        self, keys: Sequence[str], order: Sequence[str], function: Callable[[Batches], Batches], schema: pa.Schema
+    ) -> Rows:
+        """See :class:`Rows`. Spark distributes the rows by the hash of their key and sorts them in each partition."""
+        return self._mapped(self.frame.repartition(*keys).sortWithinPartitions(*keys, *order), function, schema)
+
+    def _mapped(self, frame: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> Rows:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        own = self.schema
+
+        def made(batches: Batches) -> Batches:
+            yield from _conform(function(_conform(batches, own)), schema)
+
+        return SparkRows(frame.mapInArrow(made, from_arrow_schema(schema)), schema)
+
+    def batches(self) -> Batches:
+        """See :class:`Rows`. They are collected by one job."""
+        yield from self.frame.toArrow().select(self.schema.names).cast(self.schema).to_batches()
+
+
+def _merged(batches: Batches, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> list[T]:
+    """Results of batches, of which several were merged."""
+    waiting: list[T] = []
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(partial(batch))
+        if len(waiting) == _WAITING:
+            waiting = [merge(waiting)]
+    return waiting
+
+
+def _conform(batches: Batches, schema: pa.Schema) -> Batches:
+    """Batches with exactly the types of a schema, whose arrays begin at offset 0 (Spark requires it with some versions
+    of Arrow)."""
+    for batch in batches:
+        if batch.num_rows:
+            moved = any(column.offset for column in batch.columns)
+            whole = batch.take(pa.array(range(batch.num_rows))) if moved else batch
+            yield whole if whole.schema.equals(schema) else whole.select(schema.names).cast(schema)
+
+
+def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Several batches as one; without any, no rows of ``schema``."""
+    combined = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
+    return combined[0] if combined else pa.RecordBatch.from_pylist([], schema)
