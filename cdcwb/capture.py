@@ -31,15 +31,13 @@ from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, TableRequest, detected_row
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
-from cdcwb.formats.source import folders_of, is_file, is_remote, url_of
+from cdcwb.formats.source import folders_of, is_file, is_remote
 from cdcwb.live import EVERY
 from cdcwb.live.following import Following, Status, options_as_arguments, status_of
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.planned import Origin, Planned, plain
 from cdcwb.saved import (
-    AS_OF,
-    delta_at,
     followed_by,
     hold,
     read_description,
@@ -210,10 +208,7 @@ class Checked:
     def packages(self) -> list[str]:
         """The packages that a Spark session needs to read it, as Maven coordinates."""
         from cdcwb.live.frames import connector
-        from cdcwb.spark.session import delta_package
 
-        if "delta" in self.about:
-            return [delta_package()]
         if self.database is not None:
             return self.database.address.packages(self.database.settings)
         return [] if self.topics is None else [connector()]
@@ -240,13 +235,11 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
         return Checked(_check_files(list_files(path), format, known_options))
     if new_files:
         return _check_continued(saved, places, new_files, format, known_options)
-    as_of: dict[str, Any] = {name: known_options.pop(name) for name in AS_OF if name in known_options}
     if known_options:
         raise OptionError(f"a saved capture takes no reader options, found {', '.join(known_options)}", path=str(saved))
-    checked = Checked(None, saved, read_description(saved, as_of))
+    checked = Checked(None, saved, read_description(saved))
     get_format(checked.about["format"])
-    if "delta" not in checked.about:
-        check_tables(saved)
+    check_tables(saved)
     hold(saved, checked)
     return checked
 
@@ -444,8 +437,7 @@ def _check_continued(
                 "the new files without the saved capture",
                 path=path,
             )
-    if "delta" not in about:
-        check_tables(saved)
+    check_tables(saved)
     reading = _check_files(list_files([*stored["files"], *new_files]), stored["format"], had)
     if reading.format.name != about["format"]:
         raise CaptureError(
@@ -592,10 +584,8 @@ class Capture:
 
     @property
     def saved_in(self) -> Path | None:
-        """The folder of an unfiltered capture saved as Parquet; else None."""
-        tables = self._tables
-        is_parquet = isinstance(tables, Saved) and tables.delta is None
-        return cast(Saved, tables).folder if is_parquet and not self._filters else None
+        """The folder of an unfiltered saved capture; else None."""
+        return self._tables.folder if isinstance(self._tables, Saved) and not self._filters else None
 
     @property
     def origin(self) -> Origin | None:
@@ -910,43 +900,11 @@ class Capture:
 
     # --- saving -------------------------------------------------------------------------------------------------------
 
-    def save(
-        self,
-        directory: str | os.PathLike[str],
-        *,
-        as_: str | None = None,
-        overwrite: bool = False,
-        compact: bool = False,
-    ) -> Path | str:
-        """Writes all tables, with what ``load`` needs to open them, into a new folder; returns its path, or its URL if
-        ``directory`` is one (``s3://bucket/folder``, see docs/remote.md). They are uploaded from a temporary folder.
-
-        ``as_``: ``parquet``, or ``delta``, which needs Delta Lake in the Spark session (:mod:`cdcwb.delta`);
-        None: delta where such a capture is at ``directory`` already, else parquet.
+    def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes all tables as Parquet, with what ``load`` needs to open them, into a new folder; returns its path.
 
         The folder is written atomically. Raises CaptureError if it already exists; with ``overwrite`` a saved capture
-        is replaced, also the one that is read, and only something else is an error. Delta tables that the capture was
-        loaded from, with the new files, are appended to in place, without ``overwrite``: only rows that differ are
-        written, and earlier states can still be loaded. ``compact`` joins their small files."""
-        if as_ not in (None, "parquet", "delta"):
-            raise OptionError(f"as_: expected parquet or delta, found {as_!r}")
-        if is_remote(directory):
-            if as_ == "delta":
-                raise OptionError("as_: Delta tables are saved to local folders only; save as parquet")
-            self._save(directory, overwrite, compact)
-            return url_of(str(directory))
-        target = Path(directory).expanduser().absolute()
-        if as_ == "delta" or (as_ is None and delta_at(target)):
-            from cdcwb.delta import save
-
-            save(self, directory, overwrite, compact)
-            return target
-        self._save(directory, overwrite, compact)
-        return target
-
-    def _save(self, directory: str | os.PathLike[str], overwrite: bool, compact: bool) -> None:
-        if compact:
-            raise OptionError("compact: only a capture saved as delta has files to join; Parquet is written anew")
+        is replaced, also the one that is read, and only something else is an error."""
         with replacing(directory, overwrite) as temporary:
             small = self.small
             if small is None:
@@ -955,12 +913,12 @@ class Capture:
                         frame.write.parquet(str(temporary / name))
                 shutil.rmtree(temporary / _DECODED, ignore_errors=True)
                 if not all((temporary / name / "_SUCCESS").exists() for name in model.TABLES):
-                    folder = "set TMPDIR to" if is_remote(directory) else "name"
-                    advice = f"{folder} a folder that all machines share"
+                    advice = "name a folder that all machines share"
                     raise CaptureError(f"Spark's workers do not write to this machine; {advice}", path=str(directory))
                 write_description(temporary, self.format, self.files, self.facts, self.continuation())
             else:
                 small.write(temporary)
+        return Path(directory).expanduser().absolute()
 
     @property
     def is_whole(self) -> bool:

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import fcntl
 import json
 import os
 import re
 import secrets
-import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from cdcwb.errors import CaptureError, OptionError
+from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths
-from cdcwb.formats.options import as_moment
-from cdcwb.formats.source import fetched, forget, is_file, is_remote, read_text, url_of
-from cdcwb.formats.uploads import delete, names_below, upload
-from cdcwb.model import TABLES
-from cdcwb.writing import exchange, naming, put, remove, try_lock, write_text
+from cdcwb.formats.source import fetched, forget, is_file, is_remote, url_of
+from cdcwb.writing import exchange, naming, put, remove, try_lock
 
 __all__ = [
-    "AS_OF",
-    "DELTA_VERSION",
     "FOLLOWED",
     "GENERATIONS",
-    "OBJECTS",
     "SAVED",
     "STATUS",
     "VERSION",
-    "check_new",
-    "delta_at",
     "followed_by",
     "hold",
     "is_free",
@@ -52,16 +42,6 @@ SAVED: Final = "cdcwb.json"
 VERSION: Final = 3
 """The version that is written into it."""
 
-DELTA_VERSION: Final = 4
-"""What is written into it where the tables are Delta tables (:mod:`cdcwb.delta`)."""
-
-OBJECTS: Final = "objects"
-"""The key in it with the paths of the files of a capture that was saved to a remote folder; other files there are left
-from another save."""
-
-STATES: Final = "states"
-"""The folder with the description of each state of such a capture, by the state's number."""
-
 FOLLOWED: Final = "follow.json"
 """The file by which the folder of a followed topic is recognised; the newest of its saved captures is opened."""
 
@@ -70,16 +50,13 @@ STATUS: Final = "status.json"
 
 GENERATIONS: Final = "generations"
 
-AS_OF: Final = ("versionAsOf", "timestampAsOf")
-"""The options of ``load`` that open an earlier state of a capture in Delta tables, as those of Spark's readers."""
-
 _NEW: Final = ".saving"
 """The end of the name of a folder next to a saved capture that will replace it."""
 
 _OLD: Final = ".replaced"
 """The end of the name of a saved capture that is being replaced."""
 
-_READ: Final = (1, 2, 3, 4)  # versions that can be opened; the first lacks what appending files needs
+_READ: Final = (1, 2, 3)  # versions that can be opened; the first lacks what appending files needs
 _COUNTS: Final = ("records", "messages", "bytes", "groups")  # in facts
 _MOST_BYTES: Final = 1 << 28  # of the description
 _LONGEST_PATH: Final = 4096
@@ -93,7 +70,7 @@ def saved_at(path: Paths) -> Path | None:
     if is_remote(path):
         forget()
         url = url_of(str(path))
-        return _copy_of(url) if is_file(f"{url}/{SAVED}") else None
+        return fetched(url) if is_file(f"{url}/{SAVED}") else None
     if not os.path.lexists(path):
         restore(Path(os.path.realpath(path)))
     if (Path(path) / SAVED).is_file():
@@ -106,28 +83,6 @@ def saved_at(path: Paths) -> Path | None:
     if not isinstance(newest, str) or not re.fullmatch(r"\w+", newest):
         raise CaptureError(f"not the state of a followed topic: generation is {newest!r}", path=str(path))
     return Path(path).absolute() / GENERATIONS / newest
-
-
-def _copy_of(url: str) -> Path:
-    """A copy of a remote saved capture: of the files that its description names, where it does. Another process may
-    replace it meanwhile: then of the new one. Raises CaptureError."""
-    text = ""
-    while True:
-        forget()
-        before, text = text, read_text(f"{url}/{SAVED}")
-        try:
-            names = json.loads(text)[OBJECTS]
-            _check(isinstance(names, list) and all(isinstance(name, str) for name in names), OBJECTS)
-        except (ValueError, LookupError, TypeError, RecursionError):
-            names = None  # read_description raises the error
-        try:
-            copy = fetched(url, None if names is None else [SAVED, *names])
-        except CaptureError:
-            if text == before:  # nobody replaced it
-                raise
-            continue
-        if (copy / SAVED).read_text(encoding="utf-8") == text:
-            return copy
 
 
 def followed_by(folder: Path) -> Path | None:
@@ -178,10 +133,8 @@ def saved_format(path: Paths) -> str | None:
     return None if folder is None else str(read_description(folder)["format"])
 
 
-def read_description(folder: Path, as_of: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The content of :data:`SAVED`; with ``as_of`` (options of :data:`AS_OF`), of an earlier state of a capture in
-    Delta tables. Raises CaptureError if it is not a description, or of an unsupported version, or if there is no such
-    state."""
+def read_description(folder: Path) -> dict[str, Any]:
+    """The content of :data:`SAVED`. Raises CaptureError if it is not a description, or of an unsupported version."""
     facts = _read(folder / SAVED)
     if facts["version"] not in _READ:
         raise CaptureError(f"saved in version {facts['version']}; this one reads version {VERSION}", path=str(folder))
@@ -194,7 +147,7 @@ def read_description(folder: Path, as_of: Mapping[str, Any] | None = None) -> di
     if wrong:
         why = f"not the description of a saved capture ({wrong[0]!r} is missing)"
         raise CaptureError(why, path=str(folder / SAVED))
-    return _earlier(folder, facts, as_of) if as_of else facts
+    return facts
 
 
 def _object(file: Path) -> dict[str, Any]:
@@ -210,8 +163,7 @@ def _object(file: Path) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The content of :data:`SAVED`, or of a file of an earlier state. It may come from anyone: what is read of it is
-    checked."""
+    """The content of :data:`SAVED`. It may come from anyone: what is read of it is checked."""
     facts = _object(file)
     try:
         _check(type(facts.get("version")) is int, "version")
@@ -253,14 +205,6 @@ def _check_facts(facts: dict[str, Any]) -> None:
         splits = stored.get("splits")
         _check(isinstance(splits, list) and all(isinstance(marks, list) for marks in splits), "splits")
         _check(all(isinstance(mark, str) for marks in stored["splits"] for mark in marks), "splits")
-    if "delta" in facts:
-        delta = facts["delta"]
-        _check(isinstance(delta, dict) and _is_number(delta.get("state")), "delta")
-        _check(isinstance(delta.get("saved_at"), str), "saved_at")
-        _check(dt.datetime.fromisoformat(delta["saved_at"]).tzinfo is not None, "saved_at")
-        versions = delta.get("tables")
-        _check(isinstance(versions, dict) and set(versions) == set(TABLES), "delta: tables")
-        _check(all(map(_is_number, delta["tables"].values())), "delta: tables")
 
 
 def _is_number(value: Any) -> bool:
@@ -274,72 +218,31 @@ def _is_path(value: Any) -> bool:
     return ".." not in value.split("/") and not re.search("[\ud800-\udc7f\udd00-\udfff]", value)
 
 
-def _earlier(folder: Path, newest: dict[str, Any], as_of: Mapping[str, Any]) -> dict[str, Any]:
-    if "delta" not in newest:
-        raise OptionError(f"option {next(iter(as_of))}: only a capture saved as delta keeps earlier states")
-    if len(as_of) > 1:
-        raise OptionError(f"expected one of the options {' and '.join(AS_OF)}, found both")
-    states = range(newest["delta"]["state"] + 1)
-    if "versionAsOf" in as_of:
-        version = str(as_of["versionAsOf"])
-        if not version.isdecimal() or int(version) not in states:
-            raise OptionError(f"option versionAsOf: expected a version from 0 to {states[-1]}, found {version!r}")
-        return _read(folder / STATES / f"{int(version)}.json")
-    moment = as_moment("timestampAsOf", as_of["timestampAsOf"])
-    for state in reversed(states):
-        facts = _read(folder / STATES / f"{state}.json")
-        if "delta" not in facts:
-            raise CaptureError("not a state of a capture saved as delta", path=str(folder / STATES / f"{state}.json"))
-        if dt.datetime.fromisoformat(facts["delta"]["saved_at"]) <= moment:
-            return facts
-    first = facts["delta"]["saved_at"]
-    raise OptionError(f"option timestampAsOf: expected a time from {first} on, when it was first saved")
-
-
-def delta_at(folder: Path) -> dict[str, Any] | None:
-    """The description of the capture in Delta tables that is saved in a folder; None if there is none, or one that
-    cannot be opened."""
-    try:
-        facts = read_description(folder)
-    except CaptureError:
-        return None
-    return facts if "delta" in facts else None
-
-
 def write_description(
     folder: Path,
     format: str,
     files: list[dict[str, Any]],
     facts: dict[str, Any],
     continuation: dict[str, Any],
-    delta: dict[str, Any] | None = None,
 ) -> None:
     """Writes :data:`SAVED` into a folder of tables. ``continuation``: what appending files needs
-    (:meth:`cdcwb.planned.Planned.continuation`). ``delta``: the number of this state and the versions of its tables, if
-    these are Delta tables; readers see the old state or the new."""
+    (:meth:`cdcwb.planned.Planned.continuation`)."""
     about = {"version": VERSION, "format": format, "files": files, "facts": facts, "continue": continuation}
-    if delta is None:
-        (folder / SAVED).write_text(json.dumps(about, indent=1), encoding="utf-8")
-        return
-    text = json.dumps(about | {"version": DELTA_VERSION, "delta": delta}, indent=1)
-    (folder / STATES).mkdir(exist_ok=True)
-    for file in (folder / STATES / f"{delta['state']}.json", folder / SAVED):
-        write_text(file, text)
+    (folder / SAVED).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
 @contextmanager
 def replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
-    """A new empty folder. It is renamed to ``directory`` (or uploaded to it, if that is a URL) when the block succeeds,
-    and removed if it fails. Its permissions, and those of all files in it, are those of the umask.
+    """A new empty folder. It is renamed to ``directory`` when the block succeeds, and removed if it fails. Its
+    permissions, and those of all files in it, are those of the umask.
 
     Raises CaptureError if ``directory`` exists and is not empty, before the block and after it; with ``overwrite`` a
     saved capture is replaced, at once where the file system can exchange two folders. What an earlier process left
     next to it is removed.
     """
     if is_remote(directory):
-        with _uploading(str(directory), overwrite) as new:
-            yield new
-        return
+        advice = "save to a local folder and copy it there, or write tables: capture.changes.write.parquet(URL)"
+        raise CaptureError(f"captures are saved to local folders only; {advice}", path=url_of(str(directory)))
     target = Path(os.path.realpath(Path(directory).expanduser()))  # the JVM may have another working directory
     with naming(target):
         restore(target)
@@ -429,40 +332,3 @@ def restore(target: Path) -> None:
                     remove(path)
             finally:
                 os.close(handle)
-
-
-def check_new(url: str, overwrite: bool) -> list[str]:
-    """Raises CaptureError if there is anything at the URL of a remote folder but, with ``overwrite``, a saved capture;
-    returns the paths of its files, relative to the folder."""
-    names = names_below(url_of(url))
-    if names and not (overwrite and SAVED in names):
-        sentence = "already exists; not overwritten. overwrite=True (--overwrite) replaces a saved capture"
-        raise CaptureError(sentence, path=url_of(url))
-    return names
-
-
-@contextmanager
-def _uploading(directory: str, overwrite: bool) -> Iterator[Path]:
-    """A new empty local folder, which is uploaded to a remote one when the block succeeds.
-
-    Files get names that no earlier save used, and the description that names them is uploaded last;
-    only then are the files of the old capture deleted. So readers see the old capture or the new one.
-    """
-    url, old = url_of(directory), check_new(directory, overwrite)
-    mark = secrets.token_hex(4)
-    with tempfile.TemporaryDirectory(prefix="cdcwb-save-") as scratch:
-        new = Path(scratch)
-        yield new
-        about = json.loads((new / SAVED).read_text(encoding="utf-8"))
-        about[OBJECTS] = []
-        for file in sorted(new.rglob("*")):
-            parts = file.relative_to(new).parts
-            if file.is_file() and parts != (SAVED,) and not any(part[0] in "._" for part in parts):
-                about[OBJECTS].append("/".join([*parts[:-1], f"{file.stem}-{mark}{file.suffix}"]))
-                upload(file, f"{url}/{about[OBJECTS][-1]}")
-        (new / SAVED).write_text(json.dumps(about, indent=1), encoding="utf-8")
-        upload(new / SAVED, f"{url}/{SAVED}")
-    for name in old:
-        if name != SAVED:
-            delete(f"{url}/{name}")
-    forget()

@@ -25,7 +25,7 @@ from cdcwb.formats.findings import ELSEWHERE, PROBLEMS, across, find
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import Halving, halved_of
 from cdcwb.formats.requests import problem_rows, select
-from cdcwb.formats.source import info_of, is_file, is_remote, url_of
+from cdcwb.formats.source import info_of, is_file
 from cdcwb.formats.summaries import summarised
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
@@ -104,11 +104,11 @@ class Small:
         schema = model.TABLES[name]
         return pa.Table.from_batches((batch.select(schema.names) for batch in getattr(self, name)()), schema)
 
-    def save(self, directory: str | Path, *, overwrite: bool = False) -> Path | str:
+    def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
         """As :meth:`cdcwb.Capture.save`."""
         with replacing(directory, overwrite) as folder:
             self.write(folder)
-        return url_of(str(directory)) if is_remote(directory) else Path(directory).expanduser().absolute()
+        return Path(directory).expanduser().absolute()
 
     def write(self, folder: Path) -> None:
         """Writes the tables and the description of a saved capture into a folder."""

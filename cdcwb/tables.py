@@ -336,19 +336,19 @@ class LiveRows(Live):
 
 
 class Decoded(Live):
-    """The tables of a capture whose decoded events are in a Parquet table, or in a version of a Delta table."""
+    """The tables of a capture whose decoded events are in a Parquet table."""
 
-    def __init__(self, live: Live, folder: Path, version: int | None = None) -> None:
+    def __init__(self, live: Live, folder: Path) -> None:
         vars(self).update(vars(live))
-        self._place, self._version = folder, version
+        self._place = folder
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        return _only(stored(self.spark, self._place, "events", self._version), columns)
+        return _only(stored(self.spark, self._place, "events"), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
-        return stored(self.spark, self._place, "events", self._version, split=True)
+        return stored(self.spark, self._place, "events", split=True)
 
 
 class Continued(Live):
@@ -391,17 +391,9 @@ class Continued(Live):
         live = Live(self.spark, self.format, self.divided.fresh, [], self.with_images, self.mode, self.keys)
         return live.numbered(mode).withColumn(SPLIT, F.col(SPLIT) + F.lit(self.divided.first_fresh))
 
-    @property
-    def dropped(self) -> list[int] | None:
-        """The numbers of the splits whose saved events are not valid any more; None if the number of a valid one, or a
-        file_index, has changed."""
-        reused = self.divided.kept
-        same = self._files == list(range(len(self._files))) and all(now in (-1, at) for at, now in enumerate(reused))
-        return [at for at, now in enumerate(reused) if now < 0] if same else None
-
 
 class Saved(_InSession):
-    """The tables of a capture that was saved as Parquet, or in Delta tables. ``delta``: None where it is Parquet."""
+    """The tables of a saved capture."""
 
     def __init__(self, spark: SparkSession | None, folder: Path, facts: dict[str, Any]) -> None:
         super().__init__(spark)
@@ -409,21 +401,15 @@ class Saved(_InSession):
         self.format = get_format(facts["format"])
         self.files: list[dict[str, Any]] = facts["files"]
         self.facts: dict[str, Any] = facts["facts"]
-        self.delta: dict[str, Any] | None = facts.get("delta")
         self._about = facts
-        if self.delta is not None:
-            from cdcwb.spark.session import check_delta
-
-            check_delta(self.spark)
         hold(folder, self)
 
     def _read(self, table: str, split: bool = False) -> DataFrame:
-        version = None if self.delta is None else self.delta["tables"][table]
-        return stored(self.spark, self.folder / table, table, version, split)
+        return stored(self.spark, self.folder / table, table, split)
 
     def stored_in(self, name: str) -> Path | None:
         """The folder of the Parquet files of a table."""
-        return None if self.delta is not None else self.folder / name
+        return self.folder / name
 
     def numbered(self) -> DataFrame:
         """The events with the number of the split that each is from."""
@@ -470,17 +456,14 @@ class Saved(_InSession):
         )
 
 
-def stored(spark: SparkSession, folder: Path, table: str, version: int | None = None, split: bool = False) -> DataFrame:
-    """A table in a folder of Parquet files, or a version of a Delta table; events perhaps with the number of the
-    split."""
+def stored(spark: SparkSession, folder: Path, table: str, split: bool = False) -> DataFrame:
+    """A table in a folder of Parquet files; events perhaps with the number of the split."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import IntegerType, StructType
 
     schema = StructType(list(from_arrow_schema(model.TABLES[table]).fields))
     schema = schema.add(SPLIT, IntegerType()) if split else schema
-    if version is None:
-        return spark.read.schema(schema).parquet(str(folder))
-    return spark.read.format("delta").option("versionAsOf", version).load(str(folder)).select(*schema.names)
+    return spark.read.schema(schema).parquet(str(folder))
 
 
 def _only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -27,13 +26,12 @@ from cdcwb.cli.options import (
     strict,
 )
 from cdcwb.errors import OptionError
-from cdcwb.formats.source import is_remote, url_of
+from cdcwb.formats.source import is_remote
 from cdcwb.words import moment, plural, size
 from cdcwb.writing import write_text
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture, Checked, Reading
-    from cdcwb.small import Small
 
 __all__ = [
     "check_images",
@@ -140,59 +138,29 @@ def export(
     "--to",
     "target",
     metavar="DIR",
-    type=Target("a new folder", remote=True),
+    type=Target("a new folder"),
     required=True,
-    help="A new folder, or its URL.",
+    help="A new folder.",
 )
-@click.option(
-    "--as",
-    "kind",
-    type=NearestChoice(("parquet", "delta")),
-    help="parquet (default), or delta: a folder for several people, which is appended to in place.",
-)
-@click.option("--compact", is_flag=True, help="delta: join the small files that earlier appends wrote.")
 @overwriting("a saved capture")
 @format_and_options
 def save(
     paths: tuple[str, ...],
     target: str,
-    kind: str | None,
-    compact: bool,
     overwrite: bool,
     format_name: str,
     pairs: Pairs,
 ) -> None:
     """Save all tables of a capture, in a folder that every command opens as a capture."""
-    from cdcwb.analysis.export import check_ending, check_folder
+    from cdcwb.analysis.export import check_folder
     from cdcwb.capture import small_of
-    from cdcwb.saved import check_new, delta_at
 
-    delta = None if is_remote(target) else delta_at(Path(target))
-    is_delta = kind == "delta" or (kind is None and delta is not None)
-    if compact and not is_delta:
-        raise OptionError("--compact is for --as delta: Parquet is written anew each time")
-    appends = is_delta and delta is not None and Path(target).absolute() in [Path(p).absolute() for p in paths]
-    why = "save writes a folder of tables, export one table to a file"
-    if is_remote(target):
-        if is_delta:
-            raise OptionError("--as delta: Delta tables are saved to local folders only; save as parquet")
-        if wrong := check_ending(Path(url_of(target)), why):
-            raise OptionError(wrong[0])
-        check_new(target, overwrite)
-    else:
-        check_folder(target, why, overwrite or appends)
+    check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
     with working("looking through the files") as step:
         checked = _checked(paths, format_name, pairs)
-        if is_delta:
-            from cdcwb.spark.session import delta_package
-
-            capture: Capture | Small = (shared := _started(checked, step, [delta_package()]))
-            step(f"saving to {target}")
-            shared.save(target, as_="delta", overwrite=overwrite, compact=compact)
-        else:
-            capture = small_of(checked) or _started(checked, step)
-            step(f"saving to {target}")
-            capture.save(target, overwrite=overwrite)
+        capture = small_of(checked) or _started(checked, step)
+        step(f"saving to {target}")
+        capture.save(target, overwrite=overwrite)
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
 
 
@@ -225,13 +193,13 @@ def _checked(paths: tuple[str, ...], format_name: str, pairs: Pairs) -> Checked:
     return check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
 
 
-def _started(checked: Checked, step: Step, packages: Sequence[str] = ()) -> Capture:
-    """The capture, with a Spark session that has these packages and those that reading it needs."""
+def _started(checked: Checked, step: Step) -> Capture:
+    """The capture, with a Spark session that has the packages that reading it needs."""
     from cdcwb.capture import open_checked
     from cdcwb.spark.session import get_spark
 
     step("starting Spark")
-    spark = get_spark(packages=list(dict.fromkeys([*checked.packages, *packages])))
+    spark = get_spark(packages=checked.packages)
     with suppress(AttributeError):  # a remote session has no context
         spark.sparkContext.setLogLevel("OFF")
     step("looking through the files")

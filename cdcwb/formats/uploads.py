@@ -19,7 +19,7 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError
 from cdcwb.formats.source import exists, file_system, forget, refused, url_of
 
-__all__ = ["delete", "delivered_to", "names_below", "upload"]
+__all__ = ["delivered_to", "upload"]
 
 _PIECE: Final = 8 << 20
 _WITH_FOLDERS: Final = ("hdfs://", "viewfs://")  # where files are seen before they are complete, and folders are made
@@ -43,32 +43,6 @@ def upload(file: Path, url: str) -> None:
         raise refused(url, error, "written") from None
     if found != (size := file.stat().st_size):
         raise CaptureError(f"cannot be written: expected {size:,} bytes, found {found}", path=url)
-
-
-def delete(url: str) -> None:
-    """Deletes a remote file. Raises CaptureError."""
-    system, path = file_system(url)
-    try:
-        system.delete_file(path)
-    except FileNotFoundError:
-        return
-    except (OSError, pa.ArrowException) as error:
-        raise refused(url, error, "deleted") from None
-
-
-def names_below(url: str) -> list[str]:
-    """The paths of all files below a remote folder, relative to it; of a file, its own name. Empty if there is nothing.
-    Raises CaptureError."""
-    from pyarrow import fs
-
-    system, path = file_system(url)
-    try:
-        if system.get_file_info(path).type == fs.FileType.File:
-            return [path.rpartition("/")[2]]
-        below = system.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
-    except (OSError, pa.ArrowException) as error:
-        raise refused(url, error) from None
-    return sorted(one.path.removeprefix(path).lstrip("/") for one in below if one.type == fs.FileType.File)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index
 from cdcwb.index.store import Store
 from cdcwb.model import CHANGES, PROBLEMS, TABLES
-from cdcwb.saved import SAVED, delta_at, followed_by, hold, read_description, saved_at
+from cdcwb.saved import SAVED, followed_by, hold, read_description, saved_at
 from cdcwb.small import Small
 from cdcwb.spark.stored import Stored
 
@@ -173,8 +173,6 @@ def open_source(
         return _of_rows(path, format, home, options)
     options = without_login(options)
     if (saved := saved_at(path)) is not None:
-        if delta_at(saved) is not None:  # Delta Lake decides which of its files are valid
-            return _of_rows(path, format, home, options)
         return _of_saved(saved, home, options)
     return _of_files(path, format, home, options)
 

@@ -31,22 +31,9 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["STOPPED", "check_delta", "delta_package", "driver_memory", "get_spark", "running_session", "usable"]
+__all__ = ["STOPPED", "driver_memory", "get_spark", "running_session", "usable"]
 
 STOPPED: Final = "the Spark session of this capture was stopped: load the capture again"
-
-_DELTA: Final = "io.delta:delta-spark_2.13"
-_DELTA_FOR: Final = {"4.0": "4.0.1"}
-"""The version of Delta Lake for each version of Spark that it works with."""
-
-_DELTA_SETTINGS: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
-"""The settings that a session with Delta Lake needs from its start."""
-
-_DELTA_TASKS: Final = "spark.databricks.delta.snapshotPartitions"
-"""The number of tasks that read the log of a table; Delta's default is 50."""
 
 _RUNTIME: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -143,27 +130,6 @@ def _is_stopped(context: SparkContext) -> bool:
         ) from None
 
 
-def delta_package() -> str:
-    """The Maven coordinates of Delta Lake for the installed PySpark. Raises MissingDependencyError if none is known."""
-    import pyspark
-
-    spark = ".".join(pyspark.__version__.split(".")[:2])
-    if spark not in _DELTA_FOR:
-        known = ", ".join(_DELTA_FOR)
-        raise MissingDependencyError(f"no Delta Lake is known for PySpark {spark}: install PySpark {known}")
-    return f"{_DELTA}:{_DELTA_FOR[spark]}"
-
-
-def check_delta(spark: SparkSession) -> None:
-    """Raises MissingDependencyError for a session without Delta Lake."""
-    if any(value not in (spark.conf.get(name, None) or "") for name, value in _DELTA_SETTINGS.items()):
-        settings = {"spark.jars.packages": delta_package(), **_DELTA_SETTINGS}
-        raise MissingDependencyError(
-            "this Spark session has no Delta Lake: start it with these settings",
-            advice=tuple(f"{name}={value}" for name, value in settings.items()),
-        )
-
-
 def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.logger import PySparkLogger
@@ -193,8 +159,6 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     own = _own_settings(configured["spark.master"])
     if packages and not _names_packages(environ.get("PYSPARK_SUBMIT_ARGS", "")):
         own["spark.jars.packages"] = ",".join(packages)
-        if any(package.startswith(_DELTA) for package in packages):
-            own |= {**_DELTA_SETTINGS, _DELTA_TASKS: str(machine.cores())}
     conf = SparkConf(loadDefaults=False).setAll(list({**own, **configured}.items()))
     # a stopped session leaves its JVM running
     gateway = None if SparkContext._gateway else _start_jvm(conf, resolves="spark.jars.packages" in own)

@@ -29,7 +29,6 @@ LEFT_OUT: Final = {
     "open --port": "starts JupyterLab",
     "open --ip": "starts JupyterLab",
     "open --allow-root": "starts JupyterLab",
-    "save --compact": "the design withdraws saving as Delta",
     "summary --where": "the design replaces its language",
     "export --where": "the design replaces its language",
     "history --where": "the design replaces its language",
@@ -101,7 +100,7 @@ COMMANDS: Final = (
     ),
     Command("xds data/gbase8s --to customers.xml --infer-keys", spark=True),
     Command("xds data/debezium --to documents --batch-size 50 --overwrite", first=(_DOCUMENTS,), spark=True),
-    Command("save data/debezium --to saved --as parquet --format debezium -o unavailable=none"),
+    Command("save data/debezium --to saved --format debezium -o unavailable=none"),
     Command("save data/idm-event-log --to saved --overwrite", first=(_SAVE,)),
     Command(
         "save yesterday data/gbase8s --to today", first=("save data/gbase8s/stream-1.bin --to yesterday",), spark=True

@@ -129,8 +129,6 @@ MUST_BE_REFUSED: dict[str, Callable[[Json], Any]] = {
     "options that are a list": lambda about: changed(about, ("continue", "options"), []),
     "a marked split that is a number": lambda about: changed(about, ("continue", "splits", 0), 5),
     "a file to continue that leads up": lambda about: changed(about, ("continue", "files", 0), "../../etc/passwd"),
-    "delta without tables": lambda about: {**about, "delta": {"state": 0, "saved_at": "2026-01-01T00:00:00+00:00"}},
-    "delta without a time": lambda about: {**about, "delta": {"state": 0, "tables": dict.fromkeys(TABLES, 0)}},
 }
 
 TEXTS = {

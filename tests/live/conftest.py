@@ -51,15 +51,15 @@ def database(server: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session that cdcwb starts for topics, databases and Delta tables."""
+    """The session that cdcwb starts for topics and databases."""
     from cdcwb.live.frames import connector
     from cdcwb.live.jdbc import Address
-    from cdcwb.spark.session import delta_package, get_spark
+    from cdcwb.spark.session import get_spark
 
     drivers = [one for name in SERVERS for one in Address.parse(f"jdbc:{name}://host/db").packages({})]
     with (jars() / ".resolving").open("w") as held:  # Ivy's cache is not made for two processes at a time
         fcntl.flock(held, fcntl.LOCK_EX)
-        session = get_spark("cdcwb-tests", packages=[connector(), delta_package(), *drivers])
+        session = get_spark("cdcwb-tests", packages=[connector(), *drivers])
     session.conf.set("spark.sql.shuffle.partitions", "4")
     session.conf.set("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than running over so little
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

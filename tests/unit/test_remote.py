@@ -20,10 +20,10 @@ from cdcwb import saved
 from cdcwb.capture import check_capture, open_small
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import FORMATS, source, uploads
+from cdcwb.formats import FORMATS, source
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files, open_source
-from cdcwb.formats.uploads import delivered_to, names_below
+from cdcwb.formats.uploads import delivered_to
 from cdcwb.xds.snapshot import read_table
 from tests.containers import encoded
 from tests.kafka import AFTER, BEFORE, STOCK, avro_record, enveloped, framed, metadata, record
@@ -338,100 +338,37 @@ def bucket(server: Server, tmp_path: Path) -> str:
     return f"s3://{name}"
 
 
-def stored(folder: Path) -> dict[str, pa.Table]:
-    """The tables of a saved capture."""
-    return {name: pq.read_table(folder / name) for name in TABLES}
-
-
-def test_a_capture_is_saved_to_an_object_store_with_its_description_last(
-    server: Server, bucket: str, tmp_path: Path
-) -> None:
+def test_a_saved_capture_that_was_copied_there_is_opened_from_a_copy(server: Server, tmp_path: Path) -> None:
     capture = open_small(str(DATA / "gbase8s"))
     assert capture is not None
-    since = len(server.requests())
-    assert capture.save(f"{bucket}/shop/") == f"{bucket}/shop"
-    written = [one.path for one in server.requests(since) if one.method in ("PUT", "POST")]
-    assert written[-1].endswith(f"/shop/{saved.SAVED}")
-    copy = saved.saved_at(f"{bucket}/shop")
+    local = capture.save(tmp_path / "archive" / "shop")
+    upload(server, "archive", tmp_path / "archive")
+    copy = saved.saved_at("s3://archive/shop")
     assert copy is not None
-    assert stored(copy) == stored(Path(capture.save(tmp_path / "saved")))
-    assert check_capture(f"{bucket}/shop").saved is not None
+    for table in TABLES:
+        assert pq.read_table(copy / table) == pq.read_table(local / table)
+    assert saved.saved_format("s3://archive/shop") == "gbase8s"
+    assert check_capture("s3://archive/shop").saved is not None
+    again = tmp_path / "copy"
+    shutil.copytree(source.fetched("s3://archive/shop"), again)
+    assert check_capture(again).saved is not None
 
 
-def test_what_is_there_is_replaced_only_if_it_is_a_saved_capture_and_only_on_demand(
-    bucket: str, tmp_path: Path
-) -> None:
-    first, second = (open_small(str(DATA / name)) for name in ("gbase8s", "goldengate"))
-    assert first is not None
-    assert second is not None
-    first.save(f"{bucket}/shop")
-    before = names_below(f"{bucket}/shop")
-    with pytest.raises(CaptureError, match="already exists; not overwritten"):
-        second.save(f"{bucket}/shop")
-    assert names_below(f"{bucket}/shop") == before
-    second.save(f"{bucket}/shop", overwrite=True)
-    after = names_below(f"{bucket}/shop")
-    assert not {*before} & {*after} - {saved.SAVED}
-    copy = saved.saved_at(f"{bucket}/shop")
-    assert copy is not None
-    assert stored(copy) == stored(Path(second.save(tmp_path / "saved")))
-    other = tmp_path / "file.txt"
-    other.write_text("mine")
-    uploads.upload(other, f"{bucket}/other/file.txt")
-    with pytest.raises(CaptureError, match="already exists; not overwritten"):
-        second.save(f"{bucket}/other", overwrite=True)
-
-
-def test_readers_see_the_old_capture_until_the_new_one_is_complete(
-    bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = (open_small(str(DATA / name)) for name in ("gbase8s", "goldengate"))
-    assert first is not None
-    assert second is not None
-    first.save(f"{bucket}/shop")
-    formats: list[str | None] = []
-
-    def slow(file: Path, url: str) -> None:
-        uploads.upload(file, url)
-        formats.append(saved.saved_format(f"{bucket}/shop"))
-
-    monkeypatch.setattr(saved, "upload", slow)
-    second.save(f"{bucket}/shop", overwrite=True)
-    assert formats == ["gbase8s"] * (len(formats) - 1) + ["goldengate"]
-    assert len(formats) > len(TABLES)
-
-
-def test_a_save_that_fails_leaves_the_old_capture(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = (open_small(str(DATA / name)) for name in ("gbase8s", "goldengate"))
-    assert first is not None
-    assert second is not None
-    first.save(f"{bucket}/shop")
-    before = saved.saved_at(f"{bucket}/shop")
-
-    def broken(file: Path, url: str) -> None:
-        if url.endswith(f"/{saved.SAVED}"):
-            raise CaptureError("cannot be written (connection lost)", path=url)
-        uploads.upload(file, url)
-
-    monkeypatch.setattr(saved, "upload", broken)
-    with pytest.raises(CaptureError, match="connection lost"):
-        second.save(f"{bucket}/shop", overwrite=True)
-    after = saved.saved_at(f"{bucket}/shop")
-    assert before is not None
-    assert after is not None
-    assert saved.saved_format(f"{bucket}/shop") == "gbase8s"
-    assert stored(after) == stored(before)
-    monkeypatch.undo()
-
-
-def test_a_copy_of_a_remote_saved_capture_is_a_saved_capture(bucket: str, tmp_path: Path) -> None:
+def test_a_capture_is_saved_to_a_local_folder_only(bucket: str) -> None:
     capture = open_small(str(DATA / "gbase8s"))
     assert capture is not None
-    capture.save(f"{bucket}/shop")
-    copy = tmp_path / "copy"
-    shutil.copytree(source.fetched(f"{bucket}/shop"), copy)
-    assert saved.saved_format(copy) == "gbase8s"
-    assert check_capture(copy).saved is not None
+    sentence = r"captures are saved to local folders only; save .* copy it there, or write tables: capture\.changes"
+    with pytest.raises(CaptureError, match=sentence):
+        capture.save(f"{bucket}/shop")
+
+
+def files_of(url: str) -> list[str]:
+    """The names of the files below a remote folder."""
+    source.forget()
+    try:
+        return [file.removeprefix(f"{url}/") for file in source.files_below(url)]
+    except CaptureError:
+        return []
 
 
 def test_files_are_uploaded_after_the_work_and_the_index_last(server: Server, bucket: str) -> None:
@@ -440,7 +377,7 @@ def test_files_are_uploaded_after_the_work_and_the_index_last(server: Server, bu
         for name in ("index.html", "masks.html", "sub/z.json"):
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(name)
-        assert not names_below(f"{bucket}/reports")
+        assert not files_of(f"{bucket}/reports")
     written = [one.path.rpartition("/reports/")[2] for one in server.requests(since) if one.method in ("PUT", "POST")]
     assert [name for at, name in enumerate(written) if name not in written[:at]] == [
         *("masks.html", "sub/z.json", "index.html")
@@ -448,33 +385,26 @@ def test_files_are_uploaded_after_the_work_and_the_index_last(server: Server, bu
     with delivered_to(f"{bucket}/one/page.html") as page:
         page.write_text("page")
         page.with_suffix(".json").write_text("{}")
-    assert names_below(f"{bucket}/one") == ["page.html", "page.json"]
+    assert files_of(f"{bucket}/one") == ["page.html", "page.json"]
     assert source.read_text(f"{bucket}/one/page.html") == "page"
     stopping = delivered_to(f"{bucket}/none/page.html")
     stopping.__enter__().write_text("page")
     assert not stopping.__exit__(KeyError, KeyError(), None)
-    assert not names_below(f"{bucket}/none")
+    assert not files_of(f"{bucket}/none")
 
 
-def test_a_target_that_cannot_be_written_is_a_sentence(server: Server, tmp_path: Path) -> None:
-    capture = open_small(str(DATA / "gbase8s"))
-    assert capture is not None
-    with pytest.raises(CaptureError, match=r"^s3://no-such-bucket/shop/.*: cannot be written \("):
-        capture.save("s3://no-such-bucket/shop")
+def test_a_target_that_cannot_be_written_is_a_sentence(server: Server) -> None:
+    page = delivered_to("s3://no-such-bucket/page.html")
+    page.__enter__().write_text("page")
+    with pytest.raises(CaptureError, match=r"^s3://no-such-bucket/page\.html: cannot be written \("):
+        page.__exit__(None, None, None)
     with pytest.raises(CaptureError, match="the URL has credentials"):
-        capture.save("s3://key:word@bucket/shop")
+        delivered_to("s3://key:word@bucket/page.html").__enter__()
 
 
-def test_the_commands_save_to_urls_and_refuse_what_is_local_only(
-    bucket: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["save", str(DATA / "gbase8s"), "--to", f"{bucket}/shop"]) == 0
-    assert f"{bucket}/shop: a saved gbase8s capture" in capsys.readouterr().out
+def test_the_commands_refuse_what_is_local_only(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["save", str(DATA / "gbase8s"), "--to", f"{bucket}/shop"]) == 2
-    assert "already exists; not overwritten" in capsys.readouterr().err
-    assert main(["save", str(DATA / "gbase8s"), "--to", f"{bucket}/shop", "--overwrite"]) == 0
-    assert main(["save", str(DATA / "gbase8s"), "--to", f"{bucket}/two", "--as", "delta"]) == 2
-    assert "Delta tables are saved to local folders only" in capsys.readouterr().err
+    assert "results are written to this machine; name a local path and copy them" in capsys.readouterr().err
     assert main(["export", str(DATA / "gbase8s"), "--view", "changes", "--to", f"{bucket}/changes.xls"]) == 2
     assert "expected a file that ends in .jsonl" in capsys.readouterr().err
-    assert names_below(f"{bucket}/two") == []
+    assert files_of(bucket) == []
