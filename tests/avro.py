@@ -10,7 +10,6 @@ import pyarrow as pa
 from cdcwb.errors import MalformedRecordError, TruncatedRecordError
 from cdcwb.formats.containers.avro import Decoder, record_ends
 from cdcwb.formats.containers.avro_schema import TOP, Node, Schema
-from cdcwb.formats.containers.avro_tree import SMALL
 from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
@@ -20,7 +19,7 @@ __all__ = ["decode_one"]
 def decode_one(schema: Schema, value: bytes) -> tuple[Any, int]:
     """The first value in some bytes as Python objects, and its number of bytes. Raises TruncatedRecordError if the
     bytes end too early, else MalformedRecordError."""
-    with interpreted() if len(value) <= SMALL else contextlib.nullcontext():
+    with interpreted() if len(value) <= 1 << 16 else contextlib.nullcontext():
         edges, trouble = record_ends(schema, value, 1)
         found = Decoder(schema).decode(pa.array([value[: int(edges[-1])] if trouble is None else value], pa.binary()))
     trouble = next(iter(found.troubles(0)), None)

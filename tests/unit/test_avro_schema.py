@@ -162,7 +162,7 @@ def test_types_one_level_too_deep() -> None:
     ],
 )
 def test_each_type_has_its_arrow_type(kind: Any, arrow: pa.DataType) -> None:
-    assert parsed(record("Top", ("f", kind))).arrow == pa.struct([("f", arrow)])
+    assert parsed(record("Top", ("f", kind))).root.arrow == pa.struct([("f", arrow)])
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,8 @@ def test_a_thousand_columns_in_both_images() -> None:
 
 
 def test_the_text_may_be_a_bare_name_or_have_a_byte_order_mark() -> None:
-    assert parse_schema(" long\n").arrow == parse_schema('\ufeff"long"').arrow == pa.struct([("value", pa.int64())])
+    assert (
+        parse_schema(" long\n").root.arrow
+        == parse_schema('\ufeff"long"').root.arrow
+        == pa.struct([("value", pa.int64())])
+    )

@@ -17,9 +17,8 @@ import pytest
 from cdcwb.errors import MalformedRecordError, OptionError, TruncatedRecordError
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import parse_schema
-from cdcwb.formats.containers.avro_tree import anatomy
+from cdcwb.formats.containers.avro_tree import MOST_BLANK, MOST_NESTED, anatomy
 from cdcwb.formats.containers.avro_values import to_text
-from cdcwb.formats.containers.avro_walk import MOST_BLANK, MOST_NESTED
 from cdcwb.formats.dissector import Field
 from cdcwb.model import Problem
 from tests.avro import decode_one
@@ -301,7 +300,7 @@ def test_a_schema_need_not_be_a_record() -> None:
     found = Decoder(schema).decode(pa.array([b"\x02x", b"\x00", b"\x04x"]))
     assert found.column.to_pylist() == [{"value": "x"}, {"value": ""}, None]
     assert schema.fields == ("value",)
-    assert schema.arrow == pa.struct([("value", pa.string())])
+    assert schema.root.arrow == pa.struct([("value", pa.string())])
     assert decode_one(schema, b"\x02xyz") == ("x", 2)
     tree = anatomy(schema, b"\x02x")
     assert (tree.name, tree.children[0].value) == ("value", "x")
@@ -315,7 +314,7 @@ def test_a_schema_need_not_be_a_record() -> None:
 def test_no_values_give_an_empty_column() -> None:
     schema = parse_schema(json.dumps(PAIR))
     found = Decoder(schema).decode(pa.array([], pa.binary()))
-    assert found.column.type == schema.arrow
+    assert found.column.type == schema.root.arrow
     assert (len(found.column), len(found.ok)) == (0, 0)
 
 
@@ -355,7 +354,7 @@ def test_wanted_fields_are_named_with_or_without_dots() -> None:
     for names, expected in wanted.items():
         found = Decoder(schema, names).decode(values)
         assert found.column.to_pylist() == [expected]
-        assert found.column.type == Decoder(schema, names).type
+        assert found.column.type == Decoder(schema, names).root.arrow
     for name, said in {
         "dat": "no field 'dat'. Did you mean 'data'?",
         "data.c": "no field 'data.c'",

@@ -218,7 +218,7 @@ def test_names_that_break_avros_rules_are_read(tmp_path: Path) -> None:
     schema = json.loads(json.dumps(ENVELOPE).replace("MessageEnvelope", "chips-qa.1.Message-Envelope"))
     data = container(ENVELOPE, [envelope(3)]).replace(b'"MessageEnvelope"', b'"Message-nvelope"')
     assert [row.value for row in rows(put(tmp_path, data))] == [encoded(ENVELOPE, envelope(3))]
-    assert parse_schema(json.dumps(schema)).arrow.field("message").type == pa.binary()
+    assert parse_schema(json.dumps(schema)).root.arrow.field("message").type == pa.binary()
 
 
 NESTED: Any = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}

@@ -1,7 +1,7 @@
 """Avro values without a container as Arrow columns.
 
-One compiled loop (:mod:`cdcwb.formats.containers.avro_walk`) gives the numbers and spans of each leaf, from which
-:class:`Decoder` makes columns. What is wrong with a value is found by walking over it once more
+One compiled loop walks over every value along the program of its schema, which gives the numbers and spans of each
+leaf, from which :class:`Decoder` makes columns. What is wrong with a value is found by reading it once more
 (:mod:`cdcwb.formats.containers.avro_tree`).
 """
 
@@ -9,23 +9,185 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import content_of
-from cdcwb.formats.containers.avro_schema import NESTED, SPANNED, Node, Schema, restricted
-from cdcwb.formats.containers.avro_tree import Replay, Trouble
+from cdcwb.formats.arrays import Bools, Bytes, Ints, content_of
+from cdcwb.formats.containers.avro_schema import (
+    CALL,
+    COUNT,
+    FIXED,
+    JUMP,
+    NESTED,
+    NEXT,
+    NUMBER,
+    RUN,
+    SPANNED,
+    UNION,
+    WORD,
+    Node,
+    Schema,
+    restricted,
+)  # fmt: skip
+from cdcwb.formats.containers.avro_tree import LONGEST, MOST_BLANK, MOST_NESTED, Reader, Trouble, read_value
 from cdcwb.formats.containers.avro_values import bitmap, leaf_array
-from cdcwb.formats.containers.avro_walk import BEGIN, Bytes, Ints, Slots, walk
+from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = ["Decoded", "Decoder", "record_ends"]
 
-Bools = npt.NDArray[np.bool_]
+Int: TypeAlias = Any
+"""A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
+
 Spans = npt.NDArray[np.int32]
+
+# --- the loop ---------------------------------------------------------------------------------------------------------
+
+_HIGHEST: Final = (1 << 63) - 1
+
+
+@kernel
+def _number(data: Bytes, at: Int, stop: Int) -> tuple[Int, Int]:
+    """The varint at an offset, zigzag-decoded, and the offset after it; -1 if it is none."""
+    bits = np.int64(0)
+    for place in range(LONGEST):
+        if at + place >= stop:
+            return bits, -1
+        byte = np.int64(data[at + place])
+        if place == LONGEST - 1 and 1 < byte < 128:
+            return bits, -1
+        bits |= (byte & 127) << (7 * place)
+        if byte < 128:
+            return ((bits >> 1) & _HIGHEST) ^ -(bits & 1), at + place + 1
+    return bits, -1
+
+
+@kernel
+def _word(data: Bytes, at: Int, size: Int) -> Int:
+    """The little-endian number in at most eight bytes."""
+    number = np.int64(0)
+    for place in range(size):
+        number |= np.int64(data[at + place]) << (8 * place)
+    return number
+
+
+@kernel
+def _unscaled(data: Bytes, start: Int, end: Int) -> Int:
+    """The big-endian number in two's complement in at most eight bytes; of none or more bytes 0."""
+    number = np.int64(0)
+    if 0 < end - start <= 8:
+        number = -(np.int64(data[start]) >> 7)
+        for place in range(start, end):
+            number = (number << 8) | np.int64(data[place])
+    return number
+
+
+@kernel
+def _walk(
+    data: Bytes, starts: Ints, stops: Ints, is_chained: Int, code: Ints, numbers: Ints, members: Bytes, spans: Spans,
+    ok: Bools, frames: Ints,
+) -> None:  # fmt: skip
+    """Walks over values ``[starts, stops)`` that are ``ok``, or over values that follow each other (``is_chained``),
+    whose starts it writes; what is no value, or has bytes after it, is not ``ok``.
+
+    ``numbers``, ``members`` of unions and ``spans`` get what is read for a slot and a value. ``frames`` are the levels:
+    the CALL, the items left in the block, the start of the nested value, the start of the item.
+    """
+    for row in range(len(stops)):
+        if not ok[row]:
+            continue
+        at: Int = starts[row]
+        stop: Int = stops[row]
+        here, top, blank, is_good = 0, 1, MOST_BLANK, False
+        number: Int = np.int64(0)
+        while True:
+            operation = code[here, 0]
+            if operation == JUMP:
+                here = code[here, 1]
+                continue
+            slot = code[here, 3]
+            if operation <= COUNT:
+                if at < stop and data[at] < 128:
+                    bits = np.int64(data[at])
+                    number, at = (bits >> 1) ^ -(bits & 1), at + 1
+                else:
+                    number, at = _number(data, at, stop)
+                    if at < 0:
+                        break
+            after = here + 1
+            if operation == UNION:
+                if number < 0 or number >= code[here, 1]:
+                    break
+                after = code[here + 1 + number, 1]
+                if slot >= 0:
+                    members[slot + row] = number
+            elif operation == NUMBER:
+                if code[here, 2] >= 0:
+                    numbers[code[here, 2] + row] = number
+            elif operation in (RUN, FIXED, WORD):
+                first = at
+                size = number if operation == RUN else code[here, 1]
+                if size < 0 or size > stop - at:
+                    break
+                at += size
+                if operation == WORD:
+                    if code[here, 2] >= 0:
+                        numbers[code[here, 2] + row] = _word(data, first, size)
+                else:
+                    if slot >= 0:
+                        spans[slot + row, 0] = first
+                        spans[slot + row, 1] = at
+                    if code[here, 2] >= 0:
+                        numbers[code[here, 2] + row] = _unscaled(data, first, at)
+            elif operation == COUNT:
+                if number < 0:
+                    _, at = _number(data, at, stop)
+                    if at < 0:
+                        break
+                frames[top - 1, 1] = ~number if number < 0 else number - 1
+                frames[top - 1, 3] = at
+                if number == 0:
+                    after = code[here, 1]
+            elif operation == CALL:
+                if top == MOST_NESTED:
+                    break
+                frames[top, 0] = here
+                frames[top, 2] = at
+                top += 1
+                after = code[here, 1]
+            elif operation == NEXT:
+                if at == frames[top - 1, 3]:
+                    blank -= 1
+                    if blank < 0:
+                        break
+                after = code[here, 1]
+                if frames[top - 1, 1]:
+                    frames[top - 1, 1] -= 1
+                    frames[top - 1, 3] = at
+                    after += 1
+            else:  # RETURN
+                top -= 1
+                if top == 0:
+                    is_good = is_chained or at == stop
+                    break
+                here = frames[top, 0]
+                if code[here, 3] >= 0:
+                    spans[code[here, 3] + row, 0] = frames[top, 2]
+                    spans[code[here, 3] + row, 1] = at
+                after = here + 1
+            here = after
+        if is_chained and is_good:
+            starts[row + 1] = at
+        elif not is_good:
+            ok[row] = False
+            if is_chained:
+                break
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
 
 _ROWS: Final = 8192
 """The number of values that are decoded together, so that their numbers and spans fit into the processor's caches."""
@@ -47,15 +209,12 @@ class Decoded:
     _start: Ints | None = field(repr=False)
 
     def troubles(self, row: int) -> list[Trouble]:
-        """The errors of a value, in order; empty if it is ok."""
-        if self.ok[row]:
-            return []
+        """The errors of a value, in order."""
         return self._decoder.troubles(self._values[row].as_py(), 0 if self._start is None else int(self._start[row]))
 
     def reason(self, row: int) -> str:
         """The first error of a value, as a sentence: expected, actual, and the byte of the value. Empty if it is ok."""
-        troubles = self.troubles(row)
-        return str(troubles[0]) if troubles else ""
+        return "" if self.ok[row] else str(self.troubles(row)[0])
 
 
 class Decoder:
@@ -64,7 +223,7 @@ class Decoder:
     ``fields``: the requested fields of the top record, or of a record in it (``data.salary``); None: all. The others
     are skipped: only the bytes that give their length are checked. ``strict``: a value with an error that does not
     affect the following bytes (a date after the year 9999) makes its row one that is not ok; otherwise the value is
-    null, and :attr:`Decoded.remarks` has its error. Raises OptionError for an unknown field. Can be pickled.
+    null, and :attr:`Decoded.remarks` has its error. Raises OptionError for an unknown field.
     """
 
     def __init__(self, schema: Schema, fields: tuple[str, ...] | None = None, *, strict: bool = True) -> None:
@@ -73,11 +232,6 @@ class Decoder:
         self.strict = strict
         self.root = schema.root if fields is None else restricted(schema.root, fields)
         self.slots = _slots(self.root)
-
-    @property
-    def type(self) -> pa.StructType:
-        """The type of :attr:`Decoded.column`."""
-        return self.root.arrow
 
     def decode(self, values: pa.BinaryArray, start: Ints | None = None) -> Decoded:
         """Decodes values, none of which is null; ``start``: bytes of each to skip first."""
@@ -89,18 +243,15 @@ class Decoder:
         chunks, remarked = [], []
         for first, last in self._stretches(edges):
             low, high = int(edges[first]), int(edges[last])
-            starts, stops = begins[first:last] - low, edges[first + 1 : last + 1] - low
-            columns = _Columns(self, data[low:high], starts, stops)
+            columns = _Columns(self, data[low:high], begins[first:last] - low, edges[first + 1 : last + 1] - low)
             chunks.append(columns.column(self.root, None))
             ok[first:last] = columns.ok
-            remarked += (np.flatnonzero(columns.remarked) + first).tolist()
+            remarked += (np.flatnonzero(columns.remarked & columns.ok) + first).tolist()
         column = pa.concat_arrays(chunks) if len(chunks) != 1 else chunks[0]
         if not ok.all():
             column = column.take(pa.array(np.arange(len(ok)), mask=~ok))
         found = Decoded(column, ok, {}, self, values, start)
-        for row in remarked:
-            if ok[row]:
-                found.remarks[row] = self.troubles(values[row].as_py(), 0 if start is None else int(start[row]))
+        found.remarks.update((row, found.troubles(row)) for row in remarked)
         return found
 
     def _stretches(self, edges: Ints) -> Iterator[tuple[int, int]]:
@@ -117,12 +268,12 @@ class Decoder:
 
     def troubles(self, value: bytes, start: int = 0) -> list[Trouble]:
         """The errors of one value, in order."""
-        replay = Replay(self.schema, value, start)
+        reader = read_value(self.schema, value, start)
         if self.fields is None:
-            return replay.troubles
+            return reader.troubles
         inside = tuple(f"{name}{end}" for name in self.fields for end in (".", "["))
-        stops = replay.troubles[-1:] if replay.is_stopped else []
-        return [one for one in replay.troubles if f"{one.path}.".startswith(inside) or one in stops]
+        stops = reader.troubles[-1:] if reader.is_stopped else []
+        return [one for one in reader.troubles if f"{one.path}.".startswith(inside) or one in stops]
 
 
 def _slots(root: Node) -> tuple[Ints, Ints, Ints]:
@@ -147,9 +298,7 @@ class _Columns:
 
     def __init__(self, decoder: Decoder, data: Bytes, starts: Ints, stops: Ints) -> None:
         self.decoder, self.data, self.count = decoder, data, len(stops)
-        self.remarked = np.zeros(self.count, dtype=np.bool_)
-        faults = np.zeros((self.count, 5), dtype=np.int64)
-        faults[starts > stops, 0] = BEGIN
+        self.ok, self.remarked = starts <= stops, np.zeros(self.count, dtype=np.bool_)
         self.code, cells = decoder.schema.code.copy(), self.count + 1
         for column, slots in zip((2, 3, 3), decoder.slots, strict=True):
             self.code[slots, column] = np.arange(len(slots)) * cells
@@ -157,10 +306,10 @@ class _Columns:
         self.numbers = np.zeros(numbers, dtype=np.int64)
         self.members = np.zeros(members, dtype=np.uint8)
         self.spans = np.zeros((spans, 2), dtype=np.int32)
-        found = Slots(self.code, self.numbers, self.members, self.spans.reshape(-1))
-        walk(decoder.schema, data, np.minimum(starts, stops), stops, slots=found, faults=faults)
+        _walk(
+            read_only(data), starts, stops, False, self.code, self.numbers, self.members, self.spans, self.ok, _levels()
+        )
         self.spans[self.count :: cells] = len(data)
-        self.ok = faults[:, 0] == 0
 
     def column(self, node: Node, present: Bools | None) -> pa.Array:
         """The values of a type; null for those that are not ``present``."""
@@ -199,14 +348,17 @@ class _Columns:
         """Arrays, maps, and records inside themselves, one by one."""
         values: list[Any] = [None] * self.count
         for row in np.flatnonzero(self.ok if present is None else self.ok & present).tolist():
-            value = self.data[spans[row, 0] : spans[row, 1]].tobytes()
-            replay = Replay(self.decoder.schema, value, node=node)
-            values[row] = replay.value
-            if replay.is_damaged or (replay.troubles and self.decoder.strict):
+            reader = Reader(self.data[spans[row, 0] : spans[row, 1]].tobytes())
+            values[row] = reader.read(node)
+            if reader.is_damaged or (reader.troubles and self.decoder.strict):
                 self.ok[row], values[row] = False, None
-            elif replay.troubles:
+            elif reader.troubles:
                 self.remarked[row] = True
         return pa.array(values, node.arrow)
+
+
+def _levels() -> Ints:
+    return np.empty((MOST_NESTED, 4), dtype=np.int64)
 
 
 # --- records --------------------------------------------------------------------------------------------------------
@@ -215,11 +367,11 @@ class _Columns:
 def record_ends(schema: Schema, data: bytes, count: int) -> tuple[Ints, Trouble | None]:
     """The start of the first of ``count`` records that follow each other, and the end of each, up to the first that has
     none, with the error of that one. Of values, only what gives their length is checked."""
-    edges = np.zeros(count + 1, dtype=np.int64)
+    edges, ok = np.zeros(count + 1, dtype=np.int64), np.ones(count, dtype=np.bool_)
     stops = np.full(count, len(data), dtype=np.int64)
-    faults, _ = walk(schema, np.frombuffer(data, np.uint8), edges, stops, is_chained=True)
-    bad = np.flatnonzero(faults[:, 0])
+    nothing = np.empty(0, np.int64), np.empty(0, np.uint8), np.empty((0, 2), np.int32)
+    _walk(read_only(np.frombuffer(data, np.uint8)), edges, stops, True, schema.code, *nothing, ok, _levels())
+    bad = np.flatnonzero(~ok)
     if not len(bad):
         return edges, None
-    troubles = Replay(schema, data[int(edges[bad[0]]) :]).troubles
-    return edges[: bad[0] + 1], troubles[-1]
+    return edges[: bad[0] + 1], read_value(schema, data[int(edges[bad[0]]) :]).troubles[-1]

@@ -27,10 +27,10 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import slices
 from cdcwb.formats.containers.avro import Decoder, record_ends
 from cdcwb.formats.containers.avro_schema import TOP, Schema, parse_schema
+from cdcwb.formats.containers.avro_tree import Reader
 from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns
 from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Ints, Messages
 from cdcwb.formats.files import Source
-from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
 __all__ = ["MAGIC", "AvroFile", "read_avro", "topic_columns"]
@@ -105,13 +105,11 @@ class AvroFile:
         size = 1 << 14
         while True:
             head = self.read(len(MAGIC), len(MAGIC) + size).tobytes()
-            with interpreted():
-                edges, trouble = record_ends(_HEADER, head, 1)
-                found = Decoder(_HEADER).decode(pa.array([head[: edges[-1]] if trouble is None else head], pa.binary()))
-            trouble = next(iter(found.troubles(0)), None)
+            reader = Reader(head)
+            header = reader.read(_HEADER.root)
+            trouble = next(iter(reader.troubles), None)
             if trouble is None:
-                header = found.column[0].as_py()
-                self.sync, self.first = header["sync"], len(MAGIC) + int(edges[-1])
+                self.sync, self.first = header["sync"], len(MAGIC) + reader.at
                 return dict(header["meta"])
             is_cut_off = trouble.code == Problem.TRUNCATED
             if not is_cut_off or not len(head) == size < _LONGEST_HEADER:

@@ -38,8 +38,8 @@ from cdcwb.formats.options import nearest
 from cdcwb.words import plural, unique_names
 
 __all__ = [
-    "CALL", "COUNT", "FIXED", "JUMP", "MEMBER", "NESTED", "NEXT", "NUMBER", "RETURN", "RUN", "SPANNED",
-    "TOP", "UNION", "WORD", "Node", "Schema", "parse_schema", "restricted",
+    "CALL", "COUNT", "FIXED", "JUMP", "MEMBER", "NESTED", "NEXT", "NUMBER", "RETURN", "RUN", "SPANNED", "TOP", "UNION",
+    "WORD", "Node", "Schema", "operation_of", "parse_schema", "restricted",
 ]  # fmt: skip
 
 NESTED: Final = ("array", "map", "recursive")
@@ -99,7 +99,6 @@ class Node:
     symbols: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     inner: list[Node] = field(default_factory=list)
-    weight: int = 1
     pc: int = -1
     given: Mapping[str, Any] = field(default_factory=dict)
 
@@ -147,18 +146,18 @@ class _Parser:
         if isinstance(given, str):
             return self._reference(given, space, path)
         if isinstance(given, list):
-            return _sized(_union([self.type(one, space, path, depth + 1) for one in given]))
+            return _union([self.type(one, space, path, depth + 1) for one in given])
         if not isinstance(given, Mapping) or "type" not in given:
             raise _wrong(path, "a type", given)
         kind = given["type"]
         if kind == "array":
             items = self.type(given.get("items"), space, f"{path}[]", depth + 1)
-            return _sized(Node(kind, pa.list_(items.arrow), inner=[items], given=given))
+            return Node(kind, pa.list_(items.arrow), inner=[items], given=given)
         if kind == "map":
             values = self.type(given.get("values"), space, f"{path}{{}}", depth + 1)
             arrow = pa.map_(pa.string(), values.arrow)
             entry = Node("entry", pa.struct([arrow.key_field, arrow.item_field]), inner=[_KEY, values])
-            return _sized(Node(kind, arrow, inner=[_sized(entry)], given=given))
+            return Node(kind, arrow, inner=[entry], given=given)
         if kind in ("record", "error", "enum", "fixed"):
             return self._defined(given, space, path, depth)
         if isinstance(kind, str) and kind in _ARROW:
@@ -214,7 +213,7 @@ class _Parser:
             record.inner.append(self.type(one.get("type"), space, inner, depth + 1))
         self._open.remove(id(record))
         record.arrow = _struct(record)
-        return _sized(record)
+        return record
 
     def _with_logical(self, node: Node, most: int) -> Node:
         """The node with its logical type, if that fits its type; otherwise it is ignored, as Avro's specification
@@ -246,13 +245,6 @@ def _struct(record: Node) -> pa.StructType:
     return pa.struct([(name, inner.arrow) for name, inner in zip(record.names, record.inner, strict=True)])
 
 
-def _sized(node: Node) -> Node:
-    node.weight = 1 + sum(inner.weight for inner in node.inner)
-    if node.weight > _MOST_TYPES:
-        raise _wrong("", f"at most {_MOST_TYPES} types, all names written out", "more")
-    return node
-
-
 def _is_whole(value: Any, least: int, most: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -274,16 +266,21 @@ _READ: Final = {"string": (RUN, 0), "bytes": (RUN, 0), "fixed": (FIXED, 0), "boo
 _READ["double"] = WORD, 8
 
 
+def operation_of(leaf: Node) -> tuple[int, int]:
+    """What reads a leaf, and its fixed number of bytes if it has one."""
+    operation, size = _READ.get(leaf.kind, (NUMBER, 0))
+    return operation, leaf.size or size
+
+
 class _Program:
-    """The instructions of a schema: operation, argument, slot of the number, slot of the span or member. ``nodes`` are
-    their types."""
+    """The instructions of a schema: operation, argument, slot of the number, slot of the span or member."""
 
     def __init__(self, root: Node) -> None:
         self.code: list[list[int]] = []
-        self.nodes: list[Node | None] = []
         self._calls: list[Node] = []
+        self._types = 0
         self.root = self._emit(root)
-        self._add(RETURN, None)
+        self._add(RETURN)
         bodies: dict[int, Node] = {}
         for node in self._calls:  # grows
             inner = node.inner[0]
@@ -293,29 +290,31 @@ class _Program:
                 continue
             self.code[node.pc][1] = begin = len(self.code)
             if node.kind != "recursive":
-                self._add(COUNT, node)
+                self._add(COUNT)
             node.inner = [self._emit(inner)]
             if node.kind == "recursive":
                 bodies[id(inner)] = node.inner[0]
             else:
-                self._add(NEXT, node, begin)
+                self._add(NEXT, begin)
                 self.code[begin][1] = len(self.code)
-            self._add(RETURN, None)
+            self._add(RETURN)
 
-    def _add(self, operation: int, node: Node | None, argument: int = 0) -> int:
+    def _add(self, operation: int, argument: int = 0) -> int:
         self.code.append([operation, argument, -1, -1])
-        self.nodes.append(node)
         return len(self.code) - 1
 
     def _emit(self, given: Node) -> Node:
         """The instructions of a type at this place of the schema; gives the type with its place."""
+        self._types += 1
+        if self._types > _MOST_TYPES:
+            raise _wrong("", f"at most {_MOST_TYPES} types, all names written out", "more")
         node = copy(given)
         node.inner, node.pc = list(given.inner), len(self.code)
         if node.kind in ("record", "entry"):
             node.inner = [self._emit(one) for one in given.inner]
         elif node.kind == "union":
-            self._add(UNION, node, len(node.inner))
-            entries = [self._add(JUMP, None) for _ in node.inner]
+            self._add(UNION, len(node.inner))
+            entries = [self._add(JUMP) for _ in node.inner]
             ends = []
             for number, entry in enumerate(entries):
                 self.code[entry][1] = len(self.code)
@@ -323,15 +322,14 @@ class _Program:
                 if len(self.code) == self.code[entry][1]:  # null
                     ends.append(entry)
                 elif entry != entries[-1]:
-                    ends.append(self._add(JUMP, None))
+                    ends.append(self._add(JUMP))
             for at in ends:
                 self.code[at][1] = len(self.code)
         elif node.kind in NESTED:
-            self._add(CALL, node)
+            self._add(CALL)
             self._calls.append(node)
         elif node.kind != "null":
-            operation, size = _READ.get(node.kind, (NUMBER, 0))
-            self._add(operation, node, node.size or size)
+            self._add(*operation_of(node))
         return node
 
 
@@ -341,35 +339,18 @@ class _Program:
 @dataclass(frozen=True, eq=False)
 class Schema:
     """A schema from :func:`parse_schema`. A schema that is not a record is read as a record with the only field
-    ``value``, which has the same bytes; ``is_record`` is False then. ``is_logical``: whether logical types count.
-    ``root`` is the tree of types; ``code`` and ``nodes`` are its program. Can be pickled, and equals another with the
-    same text."""
+    ``value``, which has the same bytes; ``is_record`` is False then. ``root`` is the tree of types, ``code`` its
+    program."""
 
     text: str
-    is_logical: bool
     is_record: bool
     root: Node = field(repr=False)
     code: npt.NDArray[np.int64] = field(repr=False)
-    nodes: list[Node | None] = field(repr=False)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the top record's fields, in the order of the bytes."""
         return self.root.names
-
-    @property
-    def arrow(self) -> pa.StructType:
-        """The type of a complete value."""
-        return self.root.arrow
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and (self.text, self.is_logical) == (other.text, other.is_logical)
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return parse_schema, (self.text, self.is_logical)
 
 
 @lru_cache(maxsize=256)
@@ -389,11 +370,9 @@ def parse_schema(text: str, logical: bool = True) -> Schema:
         raise CaptureError(f"the Avro schema cannot be read: expected JSON, found {found}") from error
     is_record = root.kind == "record"
     if not is_record:
-        root = Node("record", pa.null(), name="top", names=(TOP,), inner=[root])
-        root.arrow = _struct(root)
+        root = Node("record", pa.struct([(TOP, root.arrow)]), name="top", names=(TOP,), inner=[root])
     program = _Program(root)
-    code = np.array(program.code, dtype=np.int64)
-    return Schema(text, logical, is_record, program.root, code, program.nodes)
+    return Schema(text, is_record, program.root, np.array(program.code, dtype=np.int64))
 
 
 # --- selection --------------------------------------------------------------------------------------------------------

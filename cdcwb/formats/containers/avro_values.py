@@ -17,6 +17,7 @@ record, array, map     JSON without blanks, every value in it a text or null
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from decimal import Decimal
 from functools import cache
 from itertools import pairwise
@@ -31,15 +32,13 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays import SMALL, content_of, hex_digits, small_numbers
+from cdcwb.formats.arrays import SMALL, Bools, Bytes, Ints, content_of, hex_digits, small_numbers
 from cdcwb.formats.containers.avro_schema import MEMBER, SPANNED, Node
-from cdcwb.formats.containers.avro_walk import Bytes, Ints
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
-__all__ = ["bitmap", "finding_of", "float_text", "leaf_array", "to_text"]
+__all__ = ["bitmap", "finding_of", "float_text", "leaf_array", "leaf_text", "leaf_value", "to_text"]
 
-Bools = npt.NDArray[np.bool_]
 Spans = npt.NDArray[np.int32]
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -308,6 +307,35 @@ def _hex(array: pa.Array) -> pa.StringArray:
     digits = hex_digits(np.frombuffer(data, dtype=np.uint8, count=int(ends[-1])))
     buffers = [validity, pa.py_buffer(ends * 2), pa.py_buffer(digits)]
     return pa.Array.from_buffers(pa.string(), len(array), buffers, array.null_count)
+
+
+# --- one value --------------------------------------------------------------------------------------------------------
+
+
+def leaf_value(node: Node, raw: bytes, number: int) -> Any:
+    """A leaf as Arrow takes it, from its bytes or its number."""
+    if node.logical == "decimal":
+        value = Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E-{node.scale}")
+        return f"{value:f}" if node.arrow == pa.string() else value
+    if node.kind in ("float", "double"):
+        return struct.unpack("<f" if node.kind == "float" else "<d", raw)[0]
+    if node.kind == "boolean":
+        return bool(number)
+    if node.kind == "enum":
+        return node.symbols[number]
+    return raw.decode() if node.kind == "string" else raw if node.kind in ("bytes", "fixed") else number
+
+
+def leaf_text(node: Node, raw: bytes, number: int) -> str:
+    """A leaf as its text."""
+    value = leaf_value(node, raw, number)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return float_text(value, single=node.kind == "float")
+    if node.logical is None and not isinstance(value, bool):
+        return value.hex() if isinstance(value, bytes) else str(value)
+    return str(to_text(pa.array([value], node.arrow))[0])
 
 
 # --- several values in one text ---------------------------------------------------------------------------------------
