@@ -21,7 +21,7 @@ IN_TWO := --numprocesses 2 --dist loadfile
 ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
-.PHONY: help env report test face smoke test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
+.PHONY: help env report test face smoke test-full test-oldest test-live test-cluster lint lab bench bench-live bench-remote \
   bench-scale bench-alternatives clean java browser live s3 stores
 
 help: ## print this list
@@ -85,10 +85,6 @@ lab: env java ## open JupyterLab with the notebooks at hand
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(firstword $(wildcard notebooks/00_*.ipynb) notebooks)
 
 # RATE is in messages a second.
-demo-live: env java ## start a Kafka broker, write messages to it, and open JupyterLab on the running topic; Ctrl-C ends it
-	@scripts/live_jars.sh $(LIVE_JARS)
-	@CDCWB_LIVE_JARS=$(LIVE_JARS) $(BIN)/python -m scripts.demo_live $(or $(RATE),50)
-
 bench: env java ## measure the speed of the decoders and of the whole way
 	$(BIN)/python -m benchmarks
 

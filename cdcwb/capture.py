@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import json
 import os
 import re
 import shutil
@@ -32,18 +31,13 @@ from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, T
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
 from cdcwb.formats.source import folders_of, is_file, is_remote
-from cdcwb.live import EVERY
-from cdcwb.live.following import Following, Status, options_as_arguments, status_of
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.planned import Origin, Planned, plain
 from cdcwb.saved import (
-    followed_by,
-    hold,
     read_description,
     replacing,
     saved_among,
-    saved_at,
     write_description,
 )
 from cdcwb.small import Small, is_small, tables_of
@@ -240,7 +234,6 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
     checked = Checked(None, saved, read_description(saved))
     get_format(checked.about["format"])
     check_tables(saved)
-    hold(saved, checked)
     return checked
 
 
@@ -741,60 +734,6 @@ class Capture:
     def selection(self) -> Selection:
         """The selection that all its views follow (:class:`cdcwb.index.selection.Selection`)."""
         return self.view.bench.selection
-
-    # --- followed topics ----------------------------------------------------------------------------------------------
-
-    def follow(self, to: str | os.PathLike[str], *, every: float = EVERY) -> Following:
-        """Follows the topics of this capture from its beginning into the folder ``to``: a separate process
-        captures new messages and adds them to a saved capture there, every ``every`` seconds
-        (:mod:`cdcwb.live.follow`). ``cdcwb.load(to)`` opens it at any time, and :meth:`refresh` brings it up to date.
-        An existing folder of the same topics is continued.
-
-        Raises OptionError for a capture that is not one of topics, or that is filtered.
-        """
-        if self.topics is None or self._filters:
-            raise OptionError("only a capture of topics can be followed, without a filter: cdcwb.load('kafka://…')")
-        reading = self.topics
-        starts: dict[str, dict[str, int]] = {}
-        for messages in reading.ranges:
-            starts.setdefault(messages.topic, {})[str(messages.partition)] = messages.start
-        start = "earliest" if reading.points[0] == "earliest" else json.dumps(starts)
-        arguments = [reading.topics.url, "--from", start, "--every", str(every)]
-        arguments += options_as_arguments(reading.given, reading.options)
-        return Following(Path(to).expanduser().absolute(), arguments, reading.settings)
-
-    @property
-    def following(self) -> Status | None:
-        """The progress of following, if this is the saved capture of a followed topic; else None."""
-        folder = self.saved_in and followed_by(self.saved_in)
-        return status_of(folder) if folder else None
-
-    def refresh(self) -> bool:
-        """Adds the messages that were captured from a followed topic since the capture was opened; returns whether
-        there were any. Tables and open views show them; the selection does not change."""
-        views = self.__dict__.get("view")
-        with nullcontext() if views is None else views.bench.lock:
-            newest = self._newest()
-            if newest is None:
-                return False
-            self._tables = Saved(self._tables.spark, newest, read_description(newest))
-            self.__dict__.pop("description", None)
-            if views is not None:
-                views.bench.renew()
-        return True
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether messages were captured from a followed topic since the capture was opened or refreshed."""
-        return self._newest() is not None
-
-    def _newest(self) -> Path | None:
-        """The folder of the newest tables of a followed topic; None if these are the newest."""
-        if not isinstance(self._tables, Saved):
-            return None
-        folder = followed_by(self._tables.folder)
-        newest = None if folder is None else saved_at(folder)
-        return None if newest == self._tables.folder else newest
 
     # --- row history and replay ---------------------------------------------------------------------------------------
 

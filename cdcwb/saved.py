@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import secrets
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,14 +17,8 @@ from cdcwb.formats.source import fetched, forget, is_file, is_remote, url_of
 from cdcwb.writing import exchange, naming, put, remove, try_lock
 
 __all__ = [
-    "FOLLOWED",
-    "GENERATIONS",
     "SAVED",
-    "STATUS",
     "VERSION",
-    "followed_by",
-    "hold",
-    "is_free",
     "read_description",
     "replacing",
     "restore",
@@ -42,14 +34,6 @@ SAVED: Final = "cdcwb.json"
 VERSION: Final = 3
 """The version that is written into it."""
 
-FOLLOWED: Final = "follow.json"
-"""The file by which the folder of a followed topic is recognised; the newest of its saved captures is opened."""
-
-STATUS: Final = "status.json"
-"""The file in the same folder that has the progress of following."""
-
-GENERATIONS: Final = "generations"
-
 _NEW: Final = ".saving"
 """The end of the name of a folder next to a saved capture that will replace it."""
 
@@ -63,8 +47,7 @@ _LONGEST_PATH: Final = 4096
 
 
 def saved_at(path: Paths) -> Path | None:
-    """The folder of a saved capture; None if ``path`` is not one. For a remote capture this is a temporary copy; for
-    the folder of a followed topic, its newest capture. Raises CaptureError if that has none yet."""
+    """The folder of a saved capture; None if ``path`` is not one. For a remote capture this is a temporary copy."""
     if not isinstance(path, (str, os.PathLike)):
         return None
     if is_remote(path):
@@ -75,43 +58,7 @@ def saved_at(path: Paths) -> Path | None:
         restore(Path(os.path.realpath(path)))
     if (Path(path) / SAVED).is_file():
         return Path(path).absolute()
-    if not (Path(path) / FOLLOWED).is_file():
-        return None
-    newest = _object(Path(path) / FOLLOWED).get("generation")
-    if newest is None:
-        raise CaptureError("no message has arrived yet of the topic that is followed into this folder", path=str(path))
-    if not isinstance(newest, str) or not re.fullmatch(r"\w+", newest):
-        raise CaptureError(f"not the state of a followed topic: generation is {newest!r}", path=str(path))
-    return Path(path).absolute() / GENERATIONS / newest
-
-
-def followed_by(folder: Path) -> Path | None:
-    """The folder of the followed topic to which a saved capture belongs; None if it belongs to none."""
-    above = folder.parent.parent
-    return above if folder.parent.name == GENERATIONS and (above / FOLLOWED).is_file() else None
-
-
-def hold(folder: Path, reader: object) -> None:
-    """Locks a saved capture of a followed topic, so that it is not removed while ``reader`` exists. Does nothing for
-    other captures, and on file systems without locks."""
-    if followed_by(folder) is None:
-        return
-    file = (folder / SAVED).open("rb")
-    weakref.finalize(reader, file.close)
-    with suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-
-
-def is_free(folder: Path) -> bool:
-    """Whether no process holds the capture (:func:`hold`)."""
-    try:
-        with (folder / SAVED).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
+    return None
 
 
 def saved_among(path: Paths) -> tuple[Path | None, list[Any]]:

@@ -18,7 +18,6 @@ from cdcwb.formats.dissector import OF_CHANGES, Assembling, Joining, Pairing, Pl
 from cdcwb.formats.halves import Halving
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
-from cdcwb.saved import hold
 from cdcwb.small import Small, tables_of
 from cdcwb.writing import scratch
 
@@ -402,7 +401,6 @@ class Saved(_InSession):
         self.files: list[dict[str, Any]] = facts["files"]
         self.facts: dict[str, Any] = facts["facts"]
         self._about = facts
-        hold(folder, self)
 
     def _read(self, table: str, split: bool = False) -> DataFrame:
         return stored(self.spark, self.folder / table, table, split)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.files import partition_of
 from cdcwb.writing import locked, naming, written
 
 __all__ = ["FILTERS", "MARKS", "Filters", "Marks", "marks_of"]
@@ -48,11 +47,11 @@ class Marks:
             rows = _read(self.path, "marks")
             if not all(isinstance(row.get("file"), str) and isinstance(row.get("offset"), int) for row in rows):
                 raise CaptureError("a bookmark has no file and offset", path=str(self.path))
-            self._marks = {_key((row["file"], row["offset"])): row for row in rows}
+            self._marks = {(row["file"], row["offset"]): row for row in rows}
 
     def note(self, location: Place) -> str | None:
         """The note on a record: empty for a bookmark without text, None without a bookmark."""
-        mark = self._marks.get(_key(location))
+        mark = self._marks.get(location)
         return None if mark is None else str(mark.get("note", ""))
 
     def set(self, location: Place, note: str, about: dict[str, Any]) -> None:
@@ -62,14 +61,14 @@ class Marks:
         facts |= {"file": location[0], "offset": location[1], "note": note, "marked_at": now}
         with _held(self.path):
             self._load()  # another process may have written
-            self._marks[_key(location)] = facts
+            self._marks[location] = facts
             self._keep()
 
     def remove(self, location: Place) -> None:
         """Removes a bookmark if it exists."""
         with _held(self.path):
             self._load()
-            self._marks.pop(_key(location), None)
+            self._marks.pop(location, None)
             self._keep()
 
     def rows(self) -> list[dict[str, Any]]:
@@ -117,11 +116,6 @@ class Filters:
     def _keep(self) -> None:
         if self.path is not None:
             _write(self.path, "filters", self.rows())
-
-
-def _key(location: Place) -> Place:
-    """A key of a location that does not change when files of a partition are concatenated."""
-    return partition_of(location[0]), location[1]
 
 
 def _read(path: Path, name: str) -> list[dict[str, Any]]:

@@ -18,7 +18,6 @@ from cdcwb.cli import read as life
 from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
 from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, of_source, sentence
-from cdcwb.cli.live import follow
 from cdcwb.cli.open import open_capture
 from cdcwb.cli.pack import pack
 from cdcwb.errors import SourceDownError
@@ -77,7 +76,6 @@ def cli() -> None:
 for _command in (
     look.identify,
     live.capture,
-    follow,
     open_capture,
     look.inspect,
     read.summary,

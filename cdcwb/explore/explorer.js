@@ -257,7 +257,6 @@ class Panes {
   hear(message) {
     if (message.chosen !== undefined) return this.ask("chosen");
     if (message.changed) return this.ask("page");
-    if (message.renewed) return this.ask("open");
     this.waiting.delete(message.id);
     if (message.about) {
       this.about = message.about;

@@ -139,17 +139,6 @@ class Explorer:
         """See :func:`cdcwb.index.source.open_source`."""
         return cls(open_source(path, format, folder, **options))
 
-    def renewed(self, source: Source) -> Explorer:
-        """The explorer of the same capture after records were added: the current record, the filter and the selection
-        are preserved."""
-        self.cancel()
-        explorer = Explorer(source)
-        explorer.selection, explorer.follows, explorer._changes = self.selection, self.follows, self._changes
-        explorer._before = self._before
-        explorer.chosen = explorer.index.found_again(self.index.place(self.chosen)) or 0 if self.index.records else 0
-        explorer.apply(self.filter, remember=False)
-        return explorer
-
     # --- records of the list ------------------------------------------------------------------------------------------
 
     @property

@@ -22,7 +22,6 @@ from cdcwb.explore.filters import ALIASES
 from cdcwb.explore.follow import half_of
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.files import holding
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Numbers, Texts, Times
 from cdcwb.index.places import Index
@@ -85,7 +84,7 @@ class Records:
     def _read(self, row: int) -> Record:
         """The record with a number. If it cannot be read, the record has the reason."""
         entry = self._index.file_of(row)
-        path = Path(holding(str(entry["file"]), self._index.number("offset", row)))
+        path = Path(str(entry["file"]))
         try:
             if path.is_file():
                 return self._dissected(row, path)

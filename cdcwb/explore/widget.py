@@ -17,7 +17,6 @@ from cdcwb.explore.model import CHOICES, Explorer
 from cdcwb.explore.records import places
 from cdcwb.explore.terms import chosen_in, completions
 from cdcwb.explore.views import COPIES
-from cdcwb.index.source import Source
 from cdcwb.words import count, moment, plural, visible, zone_name
 
 __all__ = ["ExplorerWidget"]
@@ -60,12 +59,6 @@ class ExplorerWidget(anywidget.AnyWidget):
             self.explorer.choose(record)
             self.explorer.follow_row()
         self.send({"chosen": record})
-
-    def renew(self, source: Source) -> None:
-        """Notifies the page that records were added to the capture."""
-        with self._lock:
-            self.explorer = self.explorer.renewed(source)
-        self.send({"renewed": True})
 
     def follow(self) -> None:
         """Notifies the page that the selection changed."""

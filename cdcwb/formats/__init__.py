@@ -24,7 +24,7 @@ from cdcwb.formats.dissector import (
     formats_named,
     get_format,
 )
-from cdcwb.formats.files import holding, list_files, open_source
+from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, inflate_limit_of, parse_keys
 from cdcwb.formats.source import allow_inflation, info_of, is_file
@@ -267,7 +267,7 @@ def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **o
     """Dissects the record at ``offset`` of the decompressed file; no JVM is started. Raises CaptureError if the file is
     shorter or is not recognised.
     """
-    files, options = list_files(holding(os.fspath(path), offset)), _named(options)
+    files, options = list_files(path), _named(options)
     if len(files) != 1:
         raise UnknownFormatError(f"expected one file, found {len(files)}", path=os.fspath(path))
     with _quickly(files):

@@ -15,7 +15,7 @@ import re
 import stat
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Protocol, Self
@@ -49,14 +49,10 @@ __all__ = [
     "BinarySource",
     "Source",
     "compression_of",
-    "extent_of",
-    "holding",
     "in_file",
     "list_files",
     "natural_key",
     "open_source",
-    "partition_of",
-    "segment_name",
     "too_large",
     "unpack",
 ]
@@ -170,45 +166,6 @@ def _nearest(path: Path) -> str:
     except OSError:
         return ""
     return f"; did you mean {near[0]}?" if near and near[0] != path.name else ""
-
-
-# --- files of one partition of a topic --------------------------------------------------------------------------------
-
-
-_NAME: Final = re.compile(r"(\d{20})(?:-(\d{20}))?\.parquet")
-
-
-def segment_name(first: int, last: int | None = None) -> str:
-    """The name of a file with the messages from ``first`` on, or to ``last``."""
-    return f"{first:020}.parquet" if last is None else f"{first:020}-{last:020}.parquet"
-
-
-def extent_of(path: str) -> tuple[int, int] | None:
-    """The first and the last offset of a file, twice the first if its name has only that. None: another name."""
-    found = _NAME.fullmatch(re.split(r"[/\\]", path)[-1])
-    return None if found is None else (int(found[1]), int(found[2] or found[1]))
-
-
-def partition_of(path: str) -> str:
-    """The common key of files of one partition: their folder. Any other file is its own key."""
-    return path if extent_of(path) is None else re.split(r"[/\\][^/\\]*$", path)[0]
-
-
-def holding(path: str, offset: int, known: Iterable[str] | None = None) -> str:
-    """The file, among the ``known`` ones or in its folder, with the message at this offset of the partition of
-    ``path``; ``path`` itself if it exists, or no file has it."""
-    if known is None:
-        if Path(path).exists() or extent_of(path) is None:
-            return path
-        known = map(str, Path(path).parent.glob("*.parquet"))
-    mine: dict[int, str] = {}
-    for one in known:
-        if one == path:
-            return path
-        if (extent := extent_of(one)) is not None and partition_of(one) == partition_of(path):
-            mine[extent[0]] = one
-    first = max((first for first in mine if first <= offset), default=None)
-    return path if first is None else mine[first]
 
 
 # --- compressed files -------------------------------------------------------------------------------------------------

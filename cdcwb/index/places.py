@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.files import holding
 from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times
 from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, Kind
@@ -299,9 +298,8 @@ class Index:
         return {wanted[number]: int(rows[row]) for number, row in zip(places, at, strict=True)}
 
     def found_again(self, location: tuple[str, int]) -> int | None:
-        """The record at a location (:meth:`place`) of this capture or of an earlier state of it, since following a
-        topic concatenates files of a partition. None if there is none."""
-        path = holding(*location, known=self._file_indices)
+        """The record at a location (:meth:`place`) of this capture; None if there is none."""
+        path = location[0]
         if path not in self._file_indices:
             return None
         row = int(self.exactly(np.array([self._file_indices[path]]), np.array([location[1]]))[0])

@@ -29,7 +29,7 @@ from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index
 from cdcwb.index.store import Store
 from cdcwb.model import CHANGES, PROBLEMS, TABLES
-from cdcwb.saved import SAVED, followed_by, hold, read_description, saved_at
+from cdcwb.saved import SAVED, read_description, saved_at
 from cdcwb.small import Small
 from cdcwb.spark.stored import Stored
 
@@ -182,19 +182,16 @@ def _of_saved(path: Path, home: Path | None, options: Mapping[str, Any]) -> Sour
 
     facts = read_description(path)
     events = sorted((path / "events").glob("*.parquet"))
-    # those of a followed topic and of a copy of a remote capture would be left in the cache with every new state
-    passes = followed_by(path) is not None or is_copy(path)
-    store = Store(None if passes else ["saved", *map(_stamp, [path / SAVED, *sorted(path.glob("*/*.parquet"))])])
+    # that of a copy of a remote capture would be left in the cache with every new state
+    store = Store(None if is_copy(path) else ["saved", *map(_stamp, [path / SAVED, *sorted(path.glob("*/*.parquet"))])])
     index = open_index(store)
     if index is None:
         with _of_tables(path):
             about = {"format": facts["format"], "files": facts["files"]}
             about["options"] = _overridden(facts["format"], _table(path, "detected"))
             index = build_index(store, events, about, _table(path, "problems"), _table(path, "table_versions"))
-    notes = home or followed_by(path) or path  # a followed topic keeps the notes of its capture
-    source = Source(index, notes, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
-    hold(path, source)
-    return source
+    notes = home or path
+    return Source(index, notes, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +21,13 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.kafka_rows import PARTITION
-from cdcwb.formats.files import segment_name
 from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.live.consumer import MESSAGES, as_batch, fetch
 from cdcwb.live.kafka import Client, Point, Range, Topics, connected, partitions, ranges
 from cdcwb.words import count
 from cdcwb.writing import naming
 
-__all__ = ["PART", "Progress", "Recorded", "join_files", "locked", "record"]
+__all__ = ["PART", "Progress", "Recorded", "locked", "record"]
 
 _BUFFERED: Final = 32 << 20  # bytes of messages in memory, of all partitions together
 _GROUP: Final = 32 << 20  # approximate bytes of a row group of merged files
@@ -188,32 +187,6 @@ def _end_of(path: Path, cluster: str) -> int:
     return end
 
 
-def join_files(paths: Sequence[Path]) -> Path:
-    """Merges consecutive files of a partition into a new file in their folder, and returns it; the old files stay. Its
-    name has the first and the last offset."""
-    with ExitStack() as opened:
-        files = [opened.enter_context(pq.ParquetFile(path)) for path in paths]
-        last = int(files[-1].read_row_group(files[-1].num_row_groups - 1, ["offset"])["offset"][-1].as_py())
-        target = paths[0].with_name(segment_name(int(paths[0].name[:20]), last))
-        part = target.with_name(f".{target.name}{PART}")
-        schema = files[0].schema_arrow.remove_metadata()
-        with pq.ParquetWriter(part, schema, compression="zstd") as writer:
-            waiting: list[pa.Table] = []
-            for file in files:
-                for group in range(file.num_row_groups):
-                    waiting.append(file.read_row_group(group).replace_schema_metadata(None))
-                    if sum(table.nbytes for table in waiting) > _GROUP:
-                        writer.write_table(pa.concat_tables(waiting).combine_chunks())
-                        waiting = []
-            if waiting:
-                writer.write_table(pa.concat_tables(waiting).combine_chunks())
-            writer.add_key_value_metadata({PARTITION: (files[-1].metadata.metadata or {})[PARTITION]})
-    with part.open("rb") as written:
-        os.fsync(written.fileno())
-    part.replace(target)
-    return target
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -250,7 +223,7 @@ class _Writer:
             return
         if self._writer is None:
             self._folder.mkdir(exist_ok=True)
-            self._path = self._folder / segment_name(self._waiting[0].offset())
+            self._path = self._folder / f"{self._waiting[0].offset():020}.parquet"
             self._writer = pq.ParquetWriter(self._folder / f".{self._path.name}{PART}", MESSAGES, compression="zstd")
         self._writer.write_batch(as_batch(self._waiting))
         self._written += self.held

@@ -89,7 +89,7 @@ class PageOf:
         """The page of the notebook for the current selection, cached for the next call."""
         assert self._kind is not None
         session = self._bench.capture.spark
-        asked = (session, parameters, self._bench.selection.values(), self._bench.edition)
+        asked = (session, parameters, self._bench.selection.values())
         if self._made is None or self._made[0] != asked:
             self._made = asked, self._kind.of(self._bench.capture, **parameters)
         return self._made[1]

@@ -59,8 +59,7 @@ class Bench:
     """The index of a capture, its selection, and the widgets that follow it.
 
     ``name`` is the capture's name on a page of the browser; ``host`` is the widget that opens an explorer if there is
-    none. ``edition`` increases when the capture is renewed (:meth:`renew`), ``keeps_up`` states whether its pages renew
-    automatically, ``took_ms`` is the duration of the last renewal.
+    none.
 
     The index is built on first use. Widgets receive messages in several threads: ``lock`` is held during a step.
     """
@@ -73,9 +72,6 @@ class Bench:
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
         self.host: Follower | None = None
-        self.edition = 0
-        self.keeps_up = False
-        self.took_ms = 0.0
         self._narrowed: tuple[dict[str, Any], Selected] | None = None
         self.selection.observe(lambda _step: self._tell(), "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")
@@ -142,20 +138,6 @@ class Bench:
             f"these, and positions and ids are not looked for. Select a time with at most {count(ONE_BY_ONE)} changes "
             "to see them one by one."
         )
-
-    def renew(self) -> None:
-        """Records were added at the end of the capture: all its views show them."""
-        began = monotonic()
-        with self.lock:
-            for name in ("source", "everything", "overview"):
-                vars(self).pop(name, None)
-            self._narrowed = None
-            self.edition += 1
-            for explorer in list(self.explorers):
-                explorer.renew(self.source)
-            for follower in list(self.followers):
-                follower.follow()
-        self.took_ms = (monotonic() - began) * 1000
 
     def prepare(self) -> None:
         """Builds the index in the running cell if it is missing, with progress and a button that cancels it."""

@@ -38,7 +38,6 @@ def card(capture: Capture) -> str:
     for row in tables:
         for name, number in row["operations"]:
             operations[name] = operations.get(name, 0) + number
-    following = capture.following
     held = [entry["size"] for entry in capture.files]
     known = all(entry is not None for entry in held)
     codes: dict[str, int] = {}
@@ -59,14 +58,11 @@ def card(capture: Capture) -> str:
         facts = overview(transactions, np.arange(len(transactions)))
         figures.append(("transactions", count(len(transactions)), headline("transactions", facts)))
     figures.append(("problems", count(index.problems), ", ".join(f"{code} {count(n)}" for code, n in worst)))
-    if following is not None:
-        figures.insert(0, ("followed topic", following.distance, str(following)))
     views = ["capture.view.capture()"]
     views += ["capture.view.transactions()"] if len(transactions) else []
     views += ["capture.view.masks()"] if any(changes.sets) else []
     views += ["capture.view.problems()"] if index.problems else []
     views += ["capture.view.event_log()"] if capture.format == "idm-event-log" else ["capture.view.drift()"]
     views += ["capture.view.explore()"]
-    views += ["capture.refresh()"] if following is not None else []
     links = " · ".join(f"<code>{escape(view)}</code>" for view in views)
     return f'{show.look()}{show.cards_html(figures)}<div class="cdcwb-box"><p>To look at next: {links}</p></div>'

@@ -131,41 +131,18 @@ class Controls {
     this.python = make("code", { class: "python" });
     this.count = make("b", { class: "count", role: "status" });
     this.binned = make("p", { class: "binned" });
-    this.told = make("span", { role: "status" });
-    this.fresh = make("button", { type: "button", class: "fresh", onclick: () => this.look({ new: true }) });
-    this.keepsUp = make("input", { type: "checkbox", onchange: () => this.look({ on: this.keepsUp.checked }) });
-    this.following = make("div", { class: "row following", hidden: true }, this.told, this.fresh,
-      make("label", {}, this.keepsUp, " show new messages as they come"));
     [this.undo, this.redo, this.reset] = [button("Undo", "undo"), button("Redo", "redo"), button("Reset", "reset")];
     this.node = make("div", { class: "cdcwb-box cdcwb-controls", role: "group", "aria-label": "selection", "data-lm-suppress-shortcuts": "true" },
       make("div", { class: "row" }, this.fields, this.text),
       make("div", { class: "row" }, this.count, this.time, this.withoutLabel, make("span", { class: "gap" }), this.undo, this.redo, this.reset, this.name,
         make("button", { type: "button", onclick: () => this.keep() }, "Keep"), this.kept),
-      this.following, this.binned, make("div", { class: "row" }, this.python));
+      this.binned, make("div", { class: "row" }, this.python));
     document.addEventListener("pointerdown", this.outside = (event) => {
       if (!event.composedPath().includes(this.fields)) for (const one of this.fields.children) one.open = false;
     });
   }
 
-  close() { document.removeEventListener("pointerdown", this.outside); clearTimeout(this.typing); clearTimeout(this.looking); }
-
-  /* Polls the progress of a followed topic while the page is visible. */
-  look(about = {}) {
-    clearTimeout(this.looking);
-    if (document.hidden) this.looking = setTimeout(() => this.look(), 1000);
-    else this.page.send("look", about);
-  }
-
-  follow(told) {
-    clearTimeout(this.looking);
-    this.following.hidden = !told;
-    if (!told) return;
-    this.told.textContent = told.sentence;
-    this.fresh.textContent = `Show ${told.fresh}`;
-    this.fresh.hidden = !told.fresh;
-    this.keepsUp.checked = told.keeps_up;
-    this.looking = setTimeout(() => this.look(), told.wait_ms);
-  }
+  close() { document.removeEventListener("pointerdown", this.outside); clearTimeout(this.typing); }
 
   keep() { if (this.name.value.trim()) { this.page.send("keep", { name: this.name.value }); this.name.value = ""; } }
 
@@ -189,7 +166,6 @@ class Controls {
     if (fields.map((field) => field.name).join() !== [...this.fields.children].map((node) => node.dataset.field).join())
       this.fields.replaceChildren(...fields.map((field) => this.field(field)));
     for (const [place, field] of fields.entries()) this.fill(this.fields.children[place], field);
-    this.follow(told.following);
   }
 
   field(field) {

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from cdcwb.charts.theme import INK, limit_time
 from cdcwb.errors import OptionError
-from cdcwb.formats.files import holding
 from cdcwb.index.changes import Changes
 from cdcwb.index.columns import Bools
 from cdcwb.index.selected import TIME
@@ -295,10 +294,7 @@ def records_of(rows: Rows, changes: Changes) -> list[int | None]:
 def _by_place(rows: Rows, changes: Changes) -> list[int | None]:
     numbers = {str(entry["file"]): int(entry["file_index"]) for entry in changes.places.files}
 
-    def index(file: str, offset: Any) -> int | None:
-        return numbers.get(holding(file, offset, numbers) if isinstance(offset, int) else file)
-
-    places = [(index(str(row.get("file")), row.get("offset")), row.get("offset")) for row in rows]
+    places = [(numbers.get(str(row.get("file"))), row.get("offset")) for row in rows]
     return [
         None if file is None or not isinstance(offset, int) else changes.places.at(file, offset)
         for file, offset in places

@@ -25,19 +25,16 @@ from cdcwb.analysis import indexed
 from cdcwb.charts.theme import CONFIG, DARK
 from cdcwb.errors import CaptureError
 from cdcwb.index.selected import TIME
-from cdcwb.live.following import messages_in
 from cdcwb.report import show
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import ROWS, Answer, Panel, State, View
-from cdcwb.words import moment, plural, shown_as, time_on_axis
+from cdcwb.words import moment, shown_as, time_on_axis
 
 __all__ = ["PageWidget", "page"]
 
 _ASSETS: Final = resources.files("cdcwb.views")
 _VALUES: Final = 300  # of a field, in its menu
 _MORE: Final = 40
-_LOOKS_MS: Final = 2_000  # interval between two looks at a followed topic
-_SHARE: Final = 0.25  # maximum share of the time that renewing the page may take
 _BUTTONS: Final = [["select2d", "zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]
 Message = dict[str, Any]
 
@@ -207,21 +204,6 @@ class PageWidget(anywidget.AnyWidget):
             "steps": list(selection.steps),
             "kept": selection.kept,
             "python": repr(selection),
-            "following": self._following(),
-        }
-
-    def _following(self) -> Message | None:
-        """The progress of the followed topic, and when the page asks again; None for other captures."""
-        bench = self.bench
-        status = bench.capture.following
-        if status is None:
-            return None
-        fresh = status.messages - messages_in(bench.capture.facts) if bench.capture.is_behind else 0
-        return {
-            "sentence": f"Followed topic: {status}",
-            "fresh": plural(fresh, "new message") if fresh > 0 else "",
-            "keeps_up": bench.keeps_up,
-            "wait_ms": max(_LOOKS_MS, round(bench.took_ms / _SHARE)),
         }
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -326,15 +308,6 @@ class PageWidget(anywidget.AnyWidget):
         else:
             {"undo": selection.undo, "redo": selection.redo, "reset": selection.reset}[step]()
 
-    def look(self, message: Message) -> None:
-        """The page asks for the progress of the followed topic; ``new``: show the new messages, ``on``: show new
-        messages automatically from now on."""
-        bench = self.bench
-        bench.keeps_up = bool(message.get("on", bench.keeps_up))
-        if not ((message.get("new") or bench.keeps_up) and bench.capture.refresh()):
-            # another state, even if nothing is new: the page asks again when it has the answer
-            self.bar = self.bar | {"following": self._following(), "looks": self.bar.get("looks", 0) + 1}
-
 
 def _times(values: Any) -> tuple[datetime | None, datetime | None]:
     """The ends of a range of times, the earlier first; the later is excluded."""
@@ -353,6 +326,5 @@ _STEPS: Final[dict[str, Callable[[PageWidget, Message], None]]] = {
     "record": PageWidget.record,
     "sort": PageWidget.sort,
     "more": PageWidget.more,
-    "look": PageWidget.look,
     **dict.fromkeys(("set", "toggle", "keep", "use", "time", "undo", "redo", "reset"), PageWidget.change),
 }

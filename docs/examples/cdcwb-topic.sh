@@ -1,12 +1,18 @@
 #!/bin/sh
-# Every ten minutes: what came into the topics is added to what is kept of them, and reported on.
-# Exit code 5: the cluster does not answer. What is kept stays as it was, and the next run catches up.
+# Every ten minutes: the new messages of the topics are captured and appended to a saved capture, which is reported on.
+# Exit code 5: the cluster does not answer. The saved capture stays as it was, and the next run catches up.
 set -eu
 
 topics='kafka://broker:9092/^shop\..*'
-kept=/var/lib/cdcwb/kept/shop
+messages=/var/lib/cdcwb/messages/shop
+saved=/var/lib/cdcwb/saved/shop
 reports=/var/lib/cdcwb/reports/shop
 
-mkdir -p "$(dirname "$kept")"
-cdcwb follow "$topics" --to "$kept" --once
-exec cdcwb report all "$kept" --to "$reports" --fail-if "problems_by_severity.error > 0"
+mkdir -p "$(dirname "$messages")" "$(dirname "$saved")"
+cdcwb capture "$topics" --to "$messages"
+if [ -d "$saved" ]; then
+    cdcwb save "$saved" "$messages" --to "$saved" --overwrite
+else
+    cdcwb save "$messages" --to "$saved"
+fi
+exec cdcwb report all "$saved" --to "$reports" --fail-if "problems_by_severity.error > 0"

@@ -17,7 +17,7 @@ from tests.limits import run
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    cdcwb (.+?)(?: {2,}#.*)?$", TEXT, re.MULTILINE)
-ELSEWHERE = re.compile(r"(report|open|pack|capture|follow) |.*://")
+ELSEWHERE = re.compile(r"(report|open|pack|capture) |.*://")
 PYTHON = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 pytestmark = pytest.mark.spark

@@ -188,19 +188,6 @@ def test_every_command_refuses_a_forged_description(
     is_refused(forged, COMMANDS[command], capsys)
 
 
-def test_the_state_of_a_followed_topic_leads_to_no_other_folder(
-    forged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "topic" / "generations").mkdir(parents=True)
-    for generation in ("../../forged", str(forged), "..", 5, ["x"], {"a": 1}, "", "\0"):
-        (tmp_path / "topic" / "follow.json").write_text(json.dumps({"generation": generation}))
-        is_refused(tmp_path / "topic", COMMANDS["summary"], capsys)
-        assert is_opened_or_refused(tmp_path / "topic")
-    for text in ("", "[]", "{", "[" * 100_000):
-        (tmp_path / "topic" / "follow.json").write_text(text)
-        is_refused(tmp_path / "topic", COMMANDS["summary"], capsys)
-
-
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 

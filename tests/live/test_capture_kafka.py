@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from cdcwb.live.recorder import record
 from tests.live.broker import Broker
 from tests.live.topics import FORMS, SLOWLY, assert_equals_truth, assert_says_that_it_is_down, make
 
+SCRIPT = Path(__file__).parents[2] / "docs" / "examples" / "cdcwb-topic.sh"
 WAITS = 120.0  # seconds after which a state that does not come is a failure
 
 
@@ -225,13 +227,9 @@ def test_a_password_is_in_no_output(tls: bool, tmp_path: Path, capfd: pytest.Cap
         config.write_text("".join(f"{name}={value}\n" for name, value in broker.client.items()))
         given = ["--client-config", str(config)]
         assert main(["capture", made.url, "--to", str(out / "taken"), *given, "--json"]) == 0
-        assert main(["follow", made.url, "--to", str(out / "followed"), *given, "--once", "--json"]) == 0
         capture = cdcwb.load(made.url, client_config=str(config))
         capture.save(out / "saved")
-        following = capture.follow(out / "from python", every=0.2)
-        said = [str(following.wait(60)), repr(following)]
-        following.stop()
-        texts = said + [repr(one) for one in (capture.facts, capture.files, capture.detected.collect(), capture)]
+        texts = [repr(one) for one in (capture.facts, capture.files, capture.detected.collect(), capture)]
         capture.events.explain(True)
         assert capture.events.count() == made.messages
         if tls:
@@ -259,3 +257,33 @@ def test_a_password_is_in_no_output(tls: bool, tmp_path: Path, capfd: pytest.Cap
     finally:
         broker.kill()
     assert (out / "saved" / "cdcwb.json").exists()
+
+
+def test_the_scheduled_script_reports_and_catches_up(broker: Broker, tmp_path: Path) -> None:
+    """docs/examples/cdcwb-topic.sh, with the paths and the cluster of the test."""
+    made = make(broker, tmp_path / "made", "timer.", 300, partitions=1, tables=1, all_types=False)
+    command = tmp_path / "bin" / "cdcwb"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m cdcwb.cli "$@"\n')
+    command.chmod(0o755)
+    script = SCRIPT.read_text(encoding="utf-8").replace("/var/lib", str(tmp_path))
+
+    def run(url: str) -> subprocess.CompletedProcess[str]:
+        text = script.replace(r"kafka://broker:9092/^shop\..*", url).replace(
+            '"$messages"\n', '"$messages" --wait 1\n', 1
+        )
+        environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}
+        return subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=False)
+
+    down = run(made.url.replace(broker.address, "127.0.0.1:1"))
+    assert down.returncode == 5
+    assert down.stderr.count("\n") == 1
+    report = tmp_path / "cdcwb" / "reports" / "shop" / "01_capture.json"
+    done = run(made.url)
+    assert done.returncode == 0, done.stderr
+    events = json.loads(report.read_text())["events"]
+    topic = str(cdcwb.load(tmp_path / "cdcwb" / "saved" / "shop").events.first().headers["kafka.topic"])
+    broker.send([{"topic": topic, "partition": 0, "value": b"{}"}])
+    again = run(made.url)
+    assert again.returncode in (0, 4), again.stderr
+    assert json.loads(report.read_text())["events"] == events + 1 == made.messages + 1

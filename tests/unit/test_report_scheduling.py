@@ -104,13 +104,13 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_topics_are_followed_and_reported_on_by_their_own_units() -> None:
+def test_topics_are_captured_saved_and_reported_on_by_their_own_units() -> None:
     service, timer = (settings_of(DOCS / "examples" / f"cdcwb-topic.{kind}") for kind in ("service", "timer"))
     assert Path(service["ExecStart"][0]).name == "cdcwb-topic.sh"
     assert timer["OnUnitInactiveSec"] == ["10min"]
     script = (DOCS / "examples" / "cdcwb-topic.sh").read_text(encoding="utf-8")
     words = [shlex.split(line) for line in script.splitlines() if "cdcwb " in line and not line.startswith("#")]
-    assert [line[line.index("cdcwb") + 1] for line in words] == ["follow", "report"]
+    assert [line[line.index("cdcwb") + 1] for line in words] == ["capture", "save", "save", "report"]
     for name in ("sh", "service", "timer"):
         assert f"(examples/cdcwb-topic.{name})" in TEXT
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 from unittest.mock import patch
@@ -17,7 +16,6 @@ from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.widget import ExplorerWidget
 from cdcwb.index.source import Source, open_source
-from cdcwb.live.following import Status
 from cdcwb.time_axis import time_of
 from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
@@ -35,7 +33,6 @@ class Capture:
     format = "qlik-kafka"
     files = ({"file": "made-up.bin", "size": 1000},)
     view: Views
-    following: Status | None = None
 
 
 @pytest.fixture(scope="module")
@@ -345,18 +342,6 @@ def test_the_card_says_what_a_capture_is_and_what_to_look_at(views: Views) -> No
     for said in ("qlik-kafka", "1,500", "200", "of 200 transactions committed", "capture.view.masks()"):
         assert said in text
     assert "followed topic" not in text
-
-
-def test_the_card_of_a_followed_topic_says_how_far_it_is(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = datetime.now(UTC)
-    monkeypatch.setattr(views.bench.capture, "following", Status(now, 12, 1500, None))
-    text = re.sub(r"<[^>]+>", " ", card(views.bench.capture))
-    assert "12 behind" in text
-    assert "1,500 messages, 12 behind, 0 s ago" in text
-    assert "capture.refresh()" in text
-    assert str(Status(now, 0, 1, "the cluster does not answer")) == (
-        "1 message, up to date, 0 s ago: the cluster does not answer"
-    )
 
 
 def test_the_script_puts_captured_text_on_the_page_as_text() -> None:

@@ -47,10 +47,6 @@ _COMMON: Final = (
     *("problems", "problems_by_severity", "ledger", "malformed_bytes"),
 )
 _MARKS: Final = 30
-_AS_IT_WAS: Final = (
-    "The charts with a control bar, and those that follow it, show new messages. Everything else on this page is as it "
-    "was when its cell ran; run all cells for what came since."
-)
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Page")
@@ -208,8 +204,6 @@ class Page:
         if self.is_live:
             self.views.bench.prepare()
             sheet.widget(View(self.views.bench, "", []))
-            if self.views.bench.capture.following is not None:
-                sheet.note(_AS_IT_WAS)
         if marks:
             sheet.note(f"{plural(len(marks), 'record')} bookmarked in the explorer:")
             sheet.marks(marks[:_MARKS], total=len(marks), folder=self.asked.shown)
