@@ -19,7 +19,6 @@ __all__ = [
     "FIRST_BYTES",
     "PROBLEM",
     "PROBLEMS",
-    "SEVERAL",
     "SOURCE_EVENT",
     "TABLES",
     "TABLE_VERSIONS",
@@ -376,9 +375,6 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "detected": DETECTED,
 }
 """Every table of a capture by the name of its property."""
-
-SEVERAL: Final = "several"
-"""The format of several captures that are opened as one."""
 
 
 def describe(table: str) -> str:

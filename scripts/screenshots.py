@@ -55,7 +55,7 @@ PICTURES: Final = {
         "replay_and_reconcile",
         "data/qlik-kafka",
         "chart-3",
-        parameters={"others": [str(_OTHER)]},
+        parameters={"target": str(_OTHER)},
         start="source-and-target",
     ),
 }

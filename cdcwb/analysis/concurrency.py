@@ -108,11 +108,10 @@ class Piece(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Consecutive steps in a ``log`` that begin at the position ``first``: the difference of open transactions after
-    them (``net``) and at most (``top``), the first position ``at`` which it is reached, and the ``id`` of a transaction
-    that begins there; ``counted``: how many transactions begin."""
+    """Consecutive steps that begin at the position ``first``: the difference of open transactions after them (``net``)
+    and at most (``top``), the first position ``at`` which it is reached, and the ``id`` of a transaction that begins
+    there; ``counted``: how many transactions begin."""
 
-    log: str
     first: str
     net: int
     top: int
@@ -283,8 +282,7 @@ def in_log(capture: Tables) -> InLog:
 
     Applies to formats whose stream has begin and commit records (:attr:`cdcwb.capture.Capture.committed_only` is
     False). Where only committed work is delivered, transactions follow one another in the log. Positions are compared
-    as text. If several captures are shown together, each has its own log, given by the name that precedes its
-    positions.
+    as text.
     """
     columns = ("transaction_id", "begin_position", "end_position")
     rows = stored_rows(capture, "transactions", columns, ONE_BY_ONE)
@@ -303,11 +301,9 @@ def in_log(capture: Tables) -> InLog:
 def log_steps_of(transactions: pa.RecordBatch) -> pa.RecordBatch:
     """The change of the number of open transactions (``delta``) ``at`` each position, in the order of positions;
     ``counted``: the number of transactions that begin; ``id``: a transaction that begins there. For a transaction that
-    was open before the capture, ``at`` is the name of its log, which sorts before all positions of the log."""
+    was open before the capture, ``at`` is empty, which sorts before all positions."""
     ids = transactions["transaction_id"]
-    first = pc.struct_field(pc.extract_regex(ids, "~(?P<at>.+)$"), "at")  # in the id of a transaction without its begin
-    log = pc.fill_null(_logs(first), "")
-    begins = pc.coalesce(transactions["begin_position"], log)
+    begins = pc.fill_null(transactions["begin_position"], "")
     ends = pc.drop_null(transactions["end_position"])
     ones, less = np.ones(len(begins), np.int64), np.ones(len(ends), np.int64)
     steps = {
@@ -320,39 +316,31 @@ def log_steps_of(transactions: pa.RecordBatch) -> pa.RecordBatch:
     return batch.sort_by([("at", "ascending"), ("id", "descending")])
 
 
-def _logs(positions: pa.Array) -> pa.Array:
-    """The prefix of positions that names one of several captures."""
-    return pc.replace_substring_regex(positions, "[^/]*$", "")
-
-
 def stretches_of(steps: pa.RecordBatch) -> list[Stretch]:
-    """The stretches of consecutive steps (rows of :func:`log_steps_of`, in order), one for each log."""
-    logs = _logs(steps["at"]).dictionary_encode()
-    stretches = []
-    for code, log in enumerate(logs.dictionary.to_pylist()):
-        rows = steps.filter(pc.equal(logs.indices, code))
-        at = rows["at"]
-        firsts = np.flatnonzero(np.concatenate([[True], np.asarray(pc.not_equal(at[1:], at[:-1]))]))
-        level = np.cumsum(np.add.reduceat(np.asarray(rows["delta"]), firsts))
-        top = int(np.argmax(level))
-        highest = int(firsts[top])
-        numbers = int(level[-1]), int(level[top]), int(np.asarray(rows["counted"]).sum())
-        stretches.append(Stretch(log, at[0].as_py(), *numbers, at[highest].as_py(), rows["id"][highest].as_py()))
-    return stretches
+    """The stretch of consecutive steps (rows of :func:`log_steps_of`, in order); none without steps."""
+    if not len(steps):
+        return []
+    at = steps["at"]
+    firsts = np.flatnonzero(np.concatenate([[True], np.asarray(pc.not_equal(at[1:], at[:-1]))]))
+    level = np.cumsum(np.add.reduceat(np.asarray(steps["delta"]), firsts))
+    top = int(np.argmax(level))
+    highest = int(firsts[top])
+    numbers = int(level[-1]), int(level[top]), int(np.asarray(steps["counted"]).sum())
+    return [Stretch(at[0].as_py(), *numbers, at[highest].as_py(), steps["id"][highest].as_py())]
 
 
 def most_in_log(stretches: Sequence[Stretch]) -> InLog:
     """The final result from all stretches, in any order."""
     most: tuple[int, str] | None = None
-    level: Counter[str] = Counter()
+    level = 0
     name: str | None = None
     for summary in sorted(stretches):
-        here = -(level[summary.log] + summary.top), summary.at
+        here = -(level + summary.top), summary.at
         if most is None or here < most:
             most, name = here, summary.id
-        level[summary.log] += summary.net
+        level += summary.net
     if most is None:
         return InLog(0, None, None, 0)
-    known = not most[1].endswith("/") and most[1] != ""
+    known = most[1] != ""
     counted = sum(stretch.counted for stretch in stretches)
     return InLog(-most[0], most[1] if known else None, name if known else None, counted)

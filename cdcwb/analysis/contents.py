@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BINS",
     "Done",
-    "captures",
     "command",
     "done",
     "ledger",
@@ -161,28 +160,6 @@ def versions(capture: Any) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["table"])  # stable: keeps the order of appearance within a table
 
 
-def captures(summary: Mapping[str, Any], named: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each of several captures that are shown together: ``capture``, ``format``, ``files``, ``bytes``,
-    ``events``, ``tables`` and ``changes`` (of named tables). ``summary`` covers all of them; the names of its tables
-    begin with the name of the capture. ``named`` are the captures by name."""
-    events = Counter({entry["file"]: entry["events"] for entry in summary["files"]})
-    rows = []
-    for name, capture in named.items():
-        tables = [table for table in summary["tables"] if table["table"].startswith(f"{name}.")]
-        rows.append(
-            {
-                "capture": name,
-                "format": capture.format,
-                "files": len(capture.files),
-                "bytes": sum(entry["size"] for entry in capture.files),
-                "events": sum(events[entry["file"]] for entry in capture.files),
-                "tables": len(tables),
-                "changes": sum(table["changes"] for table in tables),
-            }
-        )
-    return rows
-
-
 def ledger_sentence(summary: Mapping[str, Any]) -> str:
     """A sentence on whether each byte, or row, of the files is in exactly one event, and how many are decoded."""
     parts = []
@@ -206,14 +183,9 @@ Readers = Mapping[str, tuple[str, Mapping[str, Any]]]
 """How each file is read: the name of its format, and its options."""
 
 
-def readers(named: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, Any]]:
-    """How each file of the captures is read, for :func:`command`; ``named`` and ``options`` are by the name of the
-    capture."""
-    return {
-        entry["file"]: (capture.format, options.get(name, {}))
-        for name, capture in named.items()
-        for entry in capture.files
-    }
+def readers(capture: Any, options: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+    """How each file of a capture is read, for :func:`command`; ``options`` are its reader options."""
+    return {entry["file"]: (capture.format, options) for entry in capture.files}
 
 
 def command(file: str | None, offset: int | None, by_file: Readers) -> str | None:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from cdcwb.analysis.together import Together
     from cdcwb.capture import Capture
 
 __all__ = [
@@ -203,7 +202,7 @@ class Snapshot:
     Raises OptionError if ``folder`` has a table's name that was not written by Spark.
     """
 
-    def __init__(self, capture: Capture | Together, folder: Path | None = None, images: bool = False) -> None:
+    def __init__(self, capture: Capture, folder: Path | None = None, images: bool = False) -> None:
         self._capture = capture
         self._images = images
         self._folder = folder

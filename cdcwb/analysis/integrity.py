@@ -19,7 +19,7 @@ from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Pairing
 from cdcwb.index.changes import ONE_BY_ONE
 from cdcwb.index.columns import table_labels
-from cdcwb.model import EVENTS, PROBLEMS, SEVERAL, Kind, OffsetUnit, Problem, Severity
+from cdcwb.model import EVENTS, PROBLEMS, Kind, OffsetUnit, Problem, Severity
 from cdcwb.spark.folding import folded, folded_by, prepared
 from cdcwb.spark.stored import Stored, joined
 
@@ -433,7 +433,7 @@ def gaps(capture: Tables, limit: int = PLACES) -> list[_Row]:
 def _events(capture: Tables, *more: str) -> DataFrame | Stored:
     """Columns of events: the header fields if the format needs them, and ``more``; read without Spark if events are
     stored and few enough."""
-    has_headers = more or capture.format in (*_MESSAGES, SEVERAL)
+    has_headers = more or capture.format in _MESSAGES
     columns = (*_READ, *(["headers"] if has_headers else []), *more)
     rows = stored_rows(capture, "events", columns, ONE_BY_ONE)
     return (capture.events if more else capture.headers).select(*columns) if rows is None else rows

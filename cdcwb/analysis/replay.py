@@ -33,6 +33,7 @@ __all__ = [
     "Asked",
     "Life",
     "Replayed",
+    "Side",
     "ask",
     "compare",
     "difference_rows",
@@ -64,8 +65,8 @@ Names = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """The changes of one of several captures that are shown together, under its own names."""
+class Side:
+    """One of two compared captures: its selected ``changes``, and the complete ``capture``."""
 
     changes: DataFrame
     spark: SparkSession
@@ -87,7 +88,7 @@ class Asked:
     time: datetime | None
     key: dict[str, str | None]
     rules: Rules
-    sides: tuple[_Side, ...] = ()
+    sides: tuple[Side, ...] = ()
     sides_known: tuple[dict[str, Known], ...] = ()
     notes: list[str] = field(default_factory=list)
     infer_keys: bool = False
@@ -130,7 +131,7 @@ class Life:
 
 def ask(
     capture: Any,
-    captures: Mapping[str, Any],
+    sides: tuple[Side, ...],
     table: str,
     position: str,
     time: str,
@@ -138,8 +139,8 @@ def ask(
     rules: str,
     infer_keys: bool = False,
 ) -> Asked:
-    """Validates the parameters of the page. ``capture`` is the capture that is shown, ``captures`` the single ones by
-    name: the first is the source, the second the target.
+    """Validates the parameters of the page. ``sides``: the source, which is ``capture``, and the target; empty without
+    one.
 
     Raises OptionError that names everything that is wrong.
     """
@@ -161,35 +162,26 @@ def ask(
     if table_found is not None:
         changes, table_found = _with_key(changes, table_found, notes)
         wrong += check_key(table_found, wanted) if wanted else []
-    until = position or None
-    if until is not None and table_found is not None and len(captures) > 1:
-        name = table_found.table.partition(".")[0]
-        until = until if until.startswith(f"{name}/") else f"{name}/{until}"
-    sides: tuple[_Side, ...] = ()
-    sides_known: tuple[dict[str, Known], ...] = ()
-    if len(captures) > 1:
-        sides = tuple(_side(capture, captures, number) for number in (0, 1))
-        sides_known = tuple(counted_tables(side) for side in sides)
+    sides_known = tuple(counted_tables(side) for side in sides)
+    if sides_known:
         wrong += check_names(understood, *sides_known)
     elif understood != Rules():
         notes.append("The rules are for a second capture, and there is none.")
     if wrong:
         raise OptionError("; ".join(wrong))
     return Asked(
-        *(
-            capture,
-            changes,
-            known,
-            table_found,
-            until,
-            moment,
-            wanted,
-            understood,
-            sides,
-            sides_known,
-            notes,
-            infer_keys,
-        )
+        capture=capture,
+        changes=changes,
+        known=known,
+        table=table_found,
+        position=position or None,
+        time=moment,
+        key=wanted,
+        rules=understood,
+        sides=sides,
+        sides_known=sides_known,
+        notes=notes,
+        infer_keys=infer_keys,
     )
 
 
@@ -245,19 +237,6 @@ def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataF
     notes.append(str(inferred))
     keyed = keyed_by(changes, {table.table: [inferred.column]})
     return keyed, known_tables(keyed.filter(table_label() == table.table))[table.table]
-
-
-def _side(capture: Any, captures: Mapping[str, Any], number: int) -> _Side:
-    """The changes of one capture of several, under its own names."""
-    name = list(captures)[number]
-    first = sum(len(name_.files) for name_ in list(captures.values())[:number])
-    files = len(captures[name].files)
-    changes = capture.changes.filter((F.col("file_index") >= first) & (F.col("file_index") < first + files))
-    places = {
-        name_: F.substr(name_, F.lit(len(name) + 2)) for name_ in ("position", "commit_position", "transaction_id")
-    }
-    schema = F.when(F.col("schema_name") != name, F.substr("schema_name", F.lit(len(name) + 2)))
-    return _Side(changes.withColumns({**places, "schema_name": schema}), capture.spark, captures[name])
 
 
 def replayed(asked: Asked) -> Replayed:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from cdcwb.model import SEVERAL, Completeness, Kind, OffsetUnit, Operation, Severity
+from cdcwb.model import Completeness, Kind, OffsetUnit, Operation, Severity
 from cdcwb.words import count, duration, joined, moment, plural, size, tally, to_the_second, visible
 
 __all__ = ["Health", "Tone", "health", "is_table", "summary_lines", "verdict"]
@@ -50,7 +50,7 @@ def health(facts: Mapping[str, Any]) -> Health:
 
 def _what(facts: Mapping[str, Any]) -> str:
     article = "An" if facts["format"][0] in "aeiou" else "A"
-    text = "Captures of " if facts["format"] == SEVERAL else f"{article} {facts['format']} capture of "
+    text = f"{article} {facts['format']} capture of "
     if is_table(facts["files"]):
         text += f"{plural(facts['events'], 'row')} with "
     else:

@@ -68,12 +68,11 @@ class _Pairs(click.Command):
 )
 @click.option(
     "--with",
-    "others",
+    "other",
     metavar="OTHER",
     type=click.Path(),
-    multiple=True,
     callback=no_stream,
-    help="Another capture to show together with PATH, or to compare it with; may be repeated.",
+    help="Another capture to compare PATH with, in replay_and_reconcile.",
 )
 @click.option(
     "-p",
@@ -105,7 +104,7 @@ def report(
     target: str,
     filters: Filters,
     time_zone: str | None,
-    others: tuple[str, ...],
+    other: str | None,
     own: tuple[tuple[str, str], ...],
     redact: tuple[str, ...],
     fail_if: tuple[str, ...],
@@ -118,13 +117,16 @@ def report(
     transactions. NAME all writes every report and an index page into a folder."""
     from cdcwb.report import notebook_path, run_report, run_suite
     from cdcwb.report.facts import declared_facts, headline, monitored
+    from cdcwb.report.runner import parameters_of
     from cdcwb.report.thresholds import judge, parse_thresholds
 
     parameters = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in filters.items()}
     if time_zone is not None:
         parameters["time_zone"] = time_zone
-    if others:
-        parameters["others"] = [absolute(other) for other in others]
+    if other is not None:
+        if name != "all" and "target" not in parameters_of(notebook_path(name)):
+            raise OptionError("--with: only replay_and_reconcile compares two captures")
+        parameters["target"] = absolute(other)
     if infer_keys:
         parameters["infer_keys"] = True
     parameters |= _own_parameters(name, own)
@@ -156,7 +158,7 @@ def report(
     return PROBLEMS if strict and sick else FINE
 
 
-_GIVEN: Final = {"path": "the argument PATH", "format": "--format", "options": "-o", "others": "--with"}
+_GIVEN: Final = {"path": "the argument PATH", "format": "--format", "options": "-o", "target": "--with"}
 
 
 def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The common beginning of notebooks: checks their parameters, opens the captures and summarises them."""
+"""The common beginning of notebooks: checks their parameters, opens the capture and summarises it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,26 @@ from cdcwb.formats.options import as_list, nearest
 from cdcwb.formats.source import is_remote
 from cdcwb.report import show
 from cdcwb.saved import SAVED
-from cdcwb.words import show_times_in, unique_names, visible
+from cdcwb.words import show_times_in, visible
 
 if TYPE_CHECKING:
     from cdcwb.analysis.frames import Snapshot
-    from cdcwb.analysis.together import Together
     from cdcwb.capture import Capture
 
-__all__ = ["SHOWN", "SUMMARY", "THEMES", "Other", "Page", "Parameters", "check_parameters", "look_at", "open_page"]
+__all__ = [
+    "SHOWN",
+    "SUMMARY",
+    "THEMES",
+    "Page",
+    "Parameters",
+    "check_parameters",
+    "check_target",
+    "limited",
+    "look_at",
+    "open_page",
+    "open_target",
+    "options_of",
+]
 
 
 SUMMARY: Final = "summary.json"
@@ -34,76 +46,86 @@ SUMMARY: Final = "summary.json"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The captures of a notebook.
+    """The capture of a notebook.
 
-    ``captures``: each capture, unfiltered. ``whole`` is all of them as one capture, ``part`` is ``whole`` with the
-    filters of ``tables`` and times, ``capture`` is ``part`` with frequently used tables read once. ``summary`` has the
-    facts of :func:`cdcwb.analysis.summary.summarize`, ``health`` the verdict on them.
+    ``whole`` is all of it, ``part`` is ``whole`` with the filters of ``tables`` and times, ``capture`` is ``part`` with
+    frequently used tables read once. ``summary`` has the facts of :func:`cdcwb.analysis.summary.summarize`, ``health``
+    the verdict on them.
     """
 
     asked: Parameters
-    captures: dict[str, Capture]
-    whole: Capture | Together
-    part: Capture | Together
+    whole: Capture
+    part: Capture
     capture: Snapshot
     summary: dict[str, Any]
     health: Health
 
 
 def open_page(asked: Parameters, images: bool = False) -> Page:
-    """Opens the captures of the parameters. ``images``: the notebook needs values, so changes are kept with images.
+    """Opens the capture of the parameters. ``images``: the notebook needs values, so changes are kept with images.
 
     Raises CaptureError (or a child) as :func:`cdcwb.load` does.
     """
     import cdcwb
-    from cdcwb.analysis.contents import readers
     from cdcwb.analysis.frames import Snapshot
-    from cdcwb.analysis.together import Together
 
-    captures = {name: cdcwb.load(other.path, other.format, **other.options) for name, other in asked.captures.items()}
-    show.read_by(readers(captures, {name: other.options for name, other in asked.captures.items()}))
-    parts = captures
-    if asked.limits:
-        parts = _parts(captures, asked)
-    is_single = len(captures) == 1
-    complete = next(iter(captures.values())) if is_single else Together(captures)
-    part = next(iter(parts.values())) if is_single else Together(parts)
-    capture = Snapshot(part, asked.folder, images)
-    summary = _summary(asked, capture, complete)
-    show_times_in(asked.zone, asked.time_zone, *_times(summary))
-    return Page(asked, captures, complete, part, capture, summary, health(summary))
+    capture = cdcwb.load(asked.path, asked.format, **asked.options)
+    part = limited(capture, asked)
+    snapshot = Snapshot(part, asked.folder, images)
+    return _page(asked, capture, part, snapshot, _summary(asked, snapshot, capture))
 
 
-def look_at(
-    capture: Capture,
-    part: Capture | None = None,
-    limits: Sequence[str] = (),
-    images: bool = False,
-    others: Sequence[Capture] = (),
-) -> Page:
+def look_at(capture: Capture, part: Capture | None = None, limits: Sequence[str] = (), images: bool = False) -> Page:
     """:func:`open_page` for an open capture. ``part`` (None: all of it) is the filtered capture, ``limits`` describes
-    the filters. ``others`` are shown together with it."""
-    from cdcwb.analysis.contents import readers
+    the filters."""
     from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.summary import summarize
-    from cdcwb.analysis.together import Together
 
-    listed = [capture, *others]
-    for item in listed:
-        _ = item.spark  # raises CaptureError if it was stopped
-    places = [_location_of(item) for item in listed]
-    options = [{} if item.origin is None else item.origin.options for item in listed]
-    names = list(unique_names((Path(path_of_capture).stem or "capture" for path_of_capture in places), separator="-"))
-    captures = dict(zip(names, listed, strict=True))
-    asked = Parameters(places[0], capture.format, options[0], [], None, None, None, list(limits), places[0])
-    show.read_by(readers(captures, dict(zip(names, options, strict=True))))
-    parts = captures | ({} if part is None else {names[0]: part})
-    complete = Together(captures) if others else capture
-    looked_at = Together(parts) if others else parts[names[0]]
-    snapshot = Snapshot(looked_at, None, images)
+    _ = capture.spark  # raises CaptureError if it was stopped
+    path = _location_of(capture)
+    options = options_of(capture)
+    asked = Parameters(path=path, format=capture.format, options=options, limits=list(limits), shown=path)
+    snapshot = Snapshot(part or capture, None, images)
     summary = summarize(snapshot, unfiltered=not limits)  # type: ignore[arg-type]
-    show_times_in(asked.zone, asked.time_zone, *_times(summary))
-    return Page(asked, captures, complete, looked_at, snapshot, summary, health(summary))
+    return _page(asked, capture, part or capture, snapshot, summary)
+
+
+def options_of(capture: Capture) -> dict[str, Any]:
+    """The reader options of an open capture; none of a saved one."""
+    return {} if capture.origin is None else dict(capture.origin.options)
+
+
+def check_target(path: str, format: str = "auto", options: str | Mapping[str, Any] = "{}") -> Parameters | None:
+    """The second capture of a comparison, checked as :func:`check_parameters` does; None without one."""
+    try:
+        return check_parameters(path, format, options) if path else None
+    except OptionError as error:
+        raise OptionError(f"target: {error}") from None
+
+
+def open_target(path: str, format: str, options: str | Mapping[str, Any]) -> Capture | None:
+    """Opens the second capture of a comparison; None without one."""
+    import cdcwb
+
+    asked = check_target(path, format, options)
+    return None if asked is None else cdcwb.load(asked.path, asked.format, **asked.options)
+
+
+def limited(capture: Capture, asked: Parameters) -> Capture:
+    """The capture limited to the tables and times of the parameters."""
+    if not asked.limits:
+        return capture
+    return capture.filter(asked.tables or None, time_from=asked.time_from, time_to=asked.time_to)
+
+
+def _page(asked: Parameters, capture: Capture, part: Capture, snapshot: Snapshot, summary: dict[str, Any]) -> Page:
+    from cdcwb.analysis.contents import readers
+
+    show.read_by(readers(capture, asked.options))
+    times = (summary["first_time"], summary["last_time"])
+    first, last = (None if time is None else datetime.fromisoformat(time) for time in times)
+    show_times_in(asked.zone, asked.time_zone, first, last)
+    return Page(asked, capture, part, snapshot, summary, health(summary))
 
 
 def _location_of(capture: Capture) -> str:
@@ -116,20 +138,12 @@ def _location_of(capture: Capture) -> str:
     return path
 
 
-def _times(summary: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
-    """The first and the last time of a capture."""
-    first, last = (
-        None if summary[name] is None else datetime.fromisoformat(summary[name]) for name in ("first_time", "last_time")
-    )
-    return first, last
-
-
 def _summary(asked: Parameters, capture: Any, complete: Any) -> dict[str, Any]:
     """The counts of the capture, from :data:`SUMMARY` if it was saved for reports."""
     from cdcwb.analysis.summary import summarize
 
     counted = Path(asked.path) / SUMMARY
-    if not asked.limits and not asked.others and capture.stored and counted.is_file():
+    if not asked.limits and capture.stored and counted.is_file():
         facts: dict[str, Any] = json.loads(counted.read_text(encoding="utf-8"))
         return facts
     return summarize(capture, unfiltered=not asked.limits, whole=complete if asked.tables else None)
@@ -145,35 +159,24 @@ SHOWN = "shown.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """A further capture: ``path`` is opened, ``shown`` is its name on the page."""
-
-    path: str
-    format: str
-    options: dict[str, Any]
-    shown: str
-
-
-@dataclass(frozen=True, slots=True)
 class Parameters:
     """The checked parameters of a notebook. ``path`` is absolute; times are aware; None and empty mean: no limit.
 
     ``path`` is opened, ``shown`` is its name on the page; they differ for a capture that was saved for several
-    reports. ``time_zone`` is the zone in which times are displayed. ``others`` are shown together with it.
+    reports. ``time_zone`` is the zone in which times are displayed.
     """
 
     path: str
     format: str
     options: dict[str, Any]
-    tables: list[str]
-    time_from: datetime | None
-    time_to: datetime | None
-    folder: Path | None
+    tables: list[str] = field(default_factory=list)
+    time_from: datetime | None = None
+    time_to: datetime | None = None
+    folder: Path | None = None
     limits: list[str] = field(default_factory=list)
     """The filters of ``tables`` and times, in words; empty if there are none."""
     shown: str = ""
     time_zone: str = "UTC"
-    others: list[Other] = field(default_factory=list)
     theme: str = "auto"
 
     @property
@@ -183,13 +186,6 @@ class Parameters:
             return UTC
         parsed = parse_zone(self.time_zone)
         return timezone(parsed) if isinstance(parsed, timedelta) else parsed
-
-    @property
-    def captures(self) -> dict[str, Other]:
-        """All captures, by the name of the file or folder, with a number if the name repeats."""
-        listed = (Other(self.path, self.format, self.options, self.shown), *self.others)
-        names = unique_names((Path(capture.shown).stem or "capture" for capture in listed), separator="-")
-        return dict(zip(names, listed, strict=True))
 
 
 def check_parameters(
@@ -201,7 +197,6 @@ def check_parameters(
     time_to: str = "",
     folder: str = "",
     time_zone: str = "UTC",
-    others: Sequence[str | Mapping[str, Any]] | str = (),
     theme: str = "auto",
     also: Sequence[Callable[[], object]] = (),
 ) -> Parameters:
@@ -210,9 +205,9 @@ def check_parameters(
 
     A relative ``path`` is resolved against the working folder; inside of a checkout of cdcwb also against the checkout,
     so that the notebooks open its examples. ``options`` is a JSON object of reader options. Times are ISO 8601,
-    UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00. ``others`` are
-    paths, or objects with ``path``, ``format`` and ``options``. ``theme`` is one of :data:`THEMES`. ``also``: checks of
-    a notebook's own parameters, which raise OptionError. Raises OptionError with all errors.
+    UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00. ``theme`` is
+    one of :data:`THEMES`. ``also``: checks of a notebook's own parameters, which raise OptionError. Raises OptionError
+    with all errors.
     """
     wrong: list[str] = []
     found_at = _find(path, wrong)
@@ -224,7 +219,6 @@ def check_parameters(
     if target is not None and target.exists() and not target.is_dir():
         wrong.append(f"folder: '{visible(target, 400)}' is a file")
     understood = _options(options, wrong)
-    further = _parse_others(others, wrong)
     if theme not in THEMES:
         wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
     if format not in ("", "auto", *FORMATS):
@@ -243,48 +237,23 @@ def check_parameters(
     limits += [f"from {begin.isoformat()}"] if begin is not None else []
     limits += [f"to {end.isoformat()}"] if end is not None else []
     return Parameters(
-        *(
-            found_at,
-            format or "auto",
-            understood,
-            names,
-            begin,
-            end,
-            target,
-            limits,
-            _shown(found_at),
-            zone,
-            further,
-            theme,
-        )
+        path=found_at,
+        format=format or "auto",
+        options=understood,
+        tables=names,
+        time_from=begin,
+        time_to=end,
+        folder=target,
+        limits=limits,
+        shown=_shown(found_at),
+        time_zone=zone,
+        theme=theme,
     )
 
 
-def _parse_others(others: Any, wrong: list[str]) -> list[Other]:
-    others = as_list(others)
-    if not isinstance(others, list | tuple):
-        wrong.append(f'others: expected a list of paths such as ["data"], found {visible(repr(others))}')
-        return []
-    captures = []
-    for entry in others:
-        fields = entry if isinstance(entry, dict) else {"path": entry}
-        unknown = sorted(set(fields) - {"path", "format", "options"})
-        if unknown:
-            wrong.append(f"others: expected path, format and options, found {visible(', '.join(map(str, unknown)))}")
-        path = _find(fields.get("path"), wrong, "others")
-        options = fields.get("options", {})
-        understood = _options(options, wrong)
-        captures.append(Other(path, str(fields.get("format") or "auto"), understood, _shown(path) if path else ""))
-        if captures[-1].format not in ("auto", *FORMATS):
-            wrong.append(
-                f"others: there is no format '{visible(captures[-1].format)}'.{nearest(captures[-1].format, FORMATS)}"
-            )
-    return captures
-
-
-def _find(path: Any, wrong: list[str], name: str = "path") -> str:
+def _find(path: Any, wrong: list[str]) -> str:
     if not isinstance(path, str) or not path:
-        wrong.append(f"{name}: name a file or folder")
+        wrong.append("path: name a file or folder")
         return ""
     if is_remote(path):
         return path
@@ -294,7 +263,7 @@ def _find(path: Any, wrong: list[str], name: str = "path") -> str:
     for candidate in (location.absolute(), *([sources / location] if is_inside else [])):
         if candidate.exists():
             return str(candidate)
-    wrong.append(f"{name}: there is no file or folder '{visible(location.absolute(), 400)}'")
+    wrong.append(f"path: there is no file or folder '{visible(location.absolute(), 400)}'")
     return ""
 
 
@@ -328,22 +297,6 @@ def _options(text: str | Mapping[str, Any], wrong: list[str]) -> dict[str, Any]:
         wrong.append(f"options: expected a JSON object, found {visible(repr(text))}")
         return {}
     return options
-
-
-def _parts(captures: Mapping[str, Capture], asked: Parameters) -> dict[str, Capture]:
-    """The captures limited to the tables and times. Of several captures, one that lacks the tables has no rows. Raises
-    OptionError for a table that none has."""
-    parts: dict[str, Capture] = {}
-    lacking: list[OptionError] = []
-    for name, capture in captures.items():
-        try:
-            parts[name] = capture.filter(asked.tables or None, time_from=asked.time_from, time_to=asked.time_to)
-        except OptionError as error:
-            lacking.append(error)
-            parts[name] = capture.filter(where="false")
-    if len(lacking) == len(captures):
-        raise lacking[0]
-    return parts
 
 
 def _tables(tables: Any, wrong: list[str]) -> list[str]:

@@ -11,7 +11,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -47,11 +48,15 @@ __all__ = [
     "of_format",
     "parameters_of",
     "run_report",
+    "target_of",
     "version",
 ]
 
 
 _PAGES: Final = (".html", ".htm")
+_TARGET: Final = "target"
+_TARGETS: Final = (_TARGET, "target_format", "target_options")
+"""The parameters that name the capture to compare with."""
 
 
 def notebooks() -> dict[str, Path]:
@@ -106,7 +111,7 @@ def run_report(
 
     notebook = notebook_path(name)
     target = Path(to).expanduser().absolute()
-    wanted = Wanted.of(path, format, options, redact, (parameters or {}).get("others", ()))
+    wanted = Wanted.of(path, format, options, redact, target_of(parameters))
     values = dict(parameters or {})
     with Kernel(quick=wanted.small) as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
         opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.opened
@@ -126,26 +131,43 @@ def check_page(target: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The captures that a notebook opens: path, format and reader options as its parameters, and further captures."""
+    """The capture that a notebook opens: path, format and reader options as its parameters, and the ``target`` that it
+    is compared with."""
 
     path: str
     format: str
     options: str
-    others: tuple[Any, ...] = ()
+    target: Opened | None = None
+
+    def parameters(self, notebook: Path) -> dict[str, str]:
+        """The values of the parameters of a notebook."""
+        own = {"path": self.path, "format": self.format, "options": self.options}
+        if self.target is not None and _TARGET in parameters_of(notebook):
+            target = (self.target.path, self.target.format, self.target.options)
+            own |= dict(zip(_TARGETS, target, strict=True))
+        return own
+
+
+def target_of(parameters: Mapping[str, Any] | None) -> Opened | None:
+    """The capture to compare with that the parameters of a notebook name; its path is absolute."""
+    path, format, options = ((parameters or {}).get(name, "") for name in _TARGETS)
+    with suppress(TypeError, ValueError):  # what is not JSON is refused by check_target
+        options = json.dumps(without_login(json.loads(options or "{}")))
+    return Opened(absolute(path), format or "auto", options) if path else None
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The capture that a report is about. ``path`` is absolute, ``name`` what the user called it; the values of the
-    columns ``redact`` are not to be in the report. ``others`` are looked at together with it: paths, or objects with
-    ``path``, ``format`` and ``options``. ``files``: only these of the folder ``path`` (empty: all)."""
+    columns ``redact`` are not to be in the report. ``target``: the capture that it is compared with. ``files``: only
+    these of the folder ``path`` (empty: all)."""
 
     name: str
     path: str
     format: str
     options: dict[str, Any]
     redact: tuple[str, ...] = ()
-    others: tuple[Any, ...] = ()
+    target: Opened | None = None
     files: tuple[str, ...] = ()
 
     @classmethod
@@ -155,28 +177,21 @@ class Wanted:
         format: str,
         options: Mapping[str, Any] | None,
         redact: Sequence[str] = (),
-        others: Sequence[Any] = (),
+        target: Opened | None = None,
         files: Sequence[str] = (),
     ) -> Wanted:
         """The capture of the arguments of a report."""
         location = absolute(path)
-        named = [str(other["path"] if isinstance(other, Mapping) else other) for other in others]
         shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
-        name = joined([shown, *named])
-        further = tuple(
-            {**other, "options": without_login(other.get("options") or {})} if isinstance(other, Mapping) else other
-            for other in others
-        )
-        return cls(name, location, format, without_login(options or {}), tuple(redact), further, tuple(files))
+        name = shown if target is None else joined([shown, target.path])
+        return cls(name, location, format, without_login(options or {}), tuple(redact), target, tuple(files))
 
     @property
     def captures(self) -> list[tuple[str, str, dict[str, Any], list[str]]]:
-        """Path, format, reader options and files (empty: all) of each capture, the main one first."""
+        """Path, format, reader options and files (empty: all) of the capture, and of the target."""
         captures = [(self.path, self.format, self.options, list(self.files))]
-        for other in self.others:
-            fields = other if isinstance(other, Mapping) else {"path": other}
-            location = absolute(fields["path"])
-            captures.append((location, fields.get("format") or "auto", dict(fields.get("options") or {}), []))
+        if self.target is not None:
+            captures.append((self.target.path, self.target.format, json.loads(self.target.options), []))
         return captures
 
     @property
@@ -188,7 +203,7 @@ class Wanted:
     @property
     def opened(self) -> Opened:
         """The capture itself."""
-        return Opened(self.path, self.format, json.dumps(self.options), self.others)
+        return Opened(self.path, self.format, json.dumps(self.options), self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +243,8 @@ def make_report(
     suite."""
     made = datetime.now(UTC)
     started = time.monotonic()
-    own_parameters: dict[str, Any] = {"path": opened.path, "format": opened.format, "options": opened.options}
-    if opened.others and "others" in parameters_of(notebook):
-        own_parameters["others"] = list(opened.others)
-        parameters = {name: value for name, value in parameters.items() if name != "others"}
+    own_parameters = opened.parameters(notebook)
+    parameters = {name: value for name, value in parameters.items() if name not in _TARGETS}
     if "snapshot" in parameters_of(notebook):
         snapshot = f"{wanted.path}.snapshot"
         # A snapshot contains the values that are redacted in the changes.
@@ -263,7 +276,8 @@ def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callab
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
     answer = read_facts(_executed(content, {}, "that reads the capture", False, kernel))["kept"]
-    return Opened(answer[0], "auto", "{}", tuple(answer[1:]))
+    source, *target = (Opened(path, "auto", "{}") for path in answer)
+    return replace(source, target=next(iter(target), None))
 
 
 def parameters_of(notebook: Path) -> list[str]:

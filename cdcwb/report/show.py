@@ -102,7 +102,7 @@ _TEXTS: Final = ("position", "transaction_id", "code", "setting", "command")
 
 @dataclass(slots=True)
 class _Look:
-    """Whether the style sheet was output, and how the files of the captures are read."""
+    """Whether the style sheet was output, and how files are read."""
 
     styled: bool = False
     readers: Readers = field(default_factory=dict)
@@ -149,9 +149,10 @@ def headline(text: str) -> None:
     display({"text/html": html, "text/plain": text}, raw=True, metadata={"cdcwb": HEADLINE})
 
 
-def read_by(readers: Readers) -> None:
-    """Sets the readers of the captures: following tables show the inspect command of rows with file and offset."""
-    _look.readers = readers
+def read_by(readers: Readers, further: bool = False) -> None:
+    """Sets the readers of the capture's files: following tables show the inspect command of rows with file and offset.
+    ``further``: those of a second capture."""
+    _look.readers = {**_look.readers, **readers} if further else readers
 
 
 def asset(name: str) -> str:

@@ -27,9 +27,10 @@ from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.report.facts import declared_facts, headline, is_answered, monitored, tone
 from cdcwb.report.html import Entry, Siblings, title_of, write_index, write_scripts
-from cdcwb.report.opening import check_parameters
+from cdcwb.report.opening import check_parameters, check_target
 from cdcwb.report.redact import check_names
 from cdcwb.report.runner import (
+    Opened,
     Report,
     Wanted,
     check_page,
@@ -38,6 +39,7 @@ from cdcwb.report.runner import (
     notebook_path,
     notebooks,
     parameters_of,
+    target_of,
     version,
 )
 from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, parse_thresholds
@@ -120,10 +122,10 @@ def run_suite(
                 *(path, local, format, options, parameters, say, redact, fail_if, names, kernel, files, shared)
             )
     folder = Path(to).expanduser().absolute()
-    others = (parameters or {}).get("others", ())
+    second = target_of(parameters)
     contents = None if files else _mixed(path, format, options or {})
-    each = {} if contents is None else _of_each_format(contents, options or {}, redact, others)
-    wanted = Wanted.of(path, format, options, redact, others, files)
+    each = {} if contents is None else _of_each_format(contents, options or {}, redact, second)
+    wanted = Wanted.of(path, format, options, redact, second, files)
     chosen, thresholds = check_wanted(
         *(path, to, format, options, parameters, redact, fail_if, names), captures=list(each.values()) or [wanted]
     )
@@ -197,7 +199,7 @@ def _mixed(path: str | Path, format: str, options: Mapping[str, Any]) -> Content
 
 
 def _of_each_format(
-    contents: Contents, options: Mapping[str, Any], redact: Sequence[str], others: Sequence[Any]
+    contents: Contents, options: Mapping[str, Any], redact: Sequence[str], second: Opened | None
 ) -> dict[str, Wanted]:
     """The captures in a folder, by their format. Each takes the reader options that its format has.
 
@@ -210,7 +212,7 @@ def _of_each_format(
         places = contents.places(name)
         path, files = (places[0], []) if len(places) == 1 else (contents.base, contents.groups[name])
         taken = {option: value for option, value in options.items() if option in own}
-        by_format[name] = Wanted.of(path, "auto", taken, redact, others, files)
+        by_format[name] = Wanted.of(path, "auto", taken, redact, second, files)
     return by_format
 
 
@@ -301,14 +303,15 @@ def check_wanted(
     wrong += [
         f"unknown parameter '{name}' of {of}.{nearest(name, known)} There are: {', '.join(known)}." for name in unknown
     ]
-    checked = ("tables", "time_from", "time_to", "time_zone", "others", "theme")
+    checked = ("tables", "time_from", "time_to", "time_zone", "theme")
     failure: CaptureError | None = None
     try:
         common = {name: merged[name] for name in checked if name in merged}
         location = absolute(path)
         check_parameters(location, format, json.dumps(dict(options or {})), **common)
+        check_target(merged.get("target", ""), merged.get("target_format", "auto"), merged.get("target_options", "{}"))
         if LESSON not in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
-            for wanted in captures or [Wanted.of(path, format, options, redact, merged.get("others", ()))]:
+            for wanted in captures or [Wanted.of(path, format, options, redact, target_of(merged))]:
                 check_captures(wanted)
     except CaptureError as error:
         failure = error

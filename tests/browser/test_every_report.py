@@ -103,6 +103,6 @@ def test_every_notebook_answers_about_a_real_capture(name: str, samples: Path, t
 @pytest.mark.parametrize("kind", ["messages", "log"])
 def test_nothing_captured_runs(kind: str, browser: Chrome, tmp_path: Path) -> None:
     path = hostile(tmp_path / "capture") if kind == "messages" else write_hostile_log(tmp_path)
-    suite = made(path, tmp_path / "reports", parameters={"others": [str(path)]} if kind == "messages" else {})
+    suite = made(path, tmp_path / "reports", parameters={"target": str(path)} if kind == "messages" else {})
     assert next(iter(suite.facts.values()))["changes"] > 0
     check_pages(browser, tmp_path / "reports")

@@ -32,7 +32,7 @@ RUNS: Final[dict[str, dict[str, Any]]] = {
     "03_change_masks": {"path": str(DATA / "gbase8s"), "options": LABELS},
     "04_schema_drift": {"path": str(DATA / "qlik-kafka")},
     "05_event_log_xds": {"path": str(DATA / "idm-event-log")},
-    "06_replay_and_reconcile": {"path": str(DATA / "qlik-kafka"), "others": [str(DATA / "qlik-change-table")]},
+    "06_replay_and_reconcile": {"path": str(DATA / "qlik-kafka"), "target": str(DATA / "qlik-change-table")},
 }
 THEMES: Final = ("light", "dark")
 _PROBE: Final = Path(__file__).with_name("probe.js").read_text(encoding="utf-8")

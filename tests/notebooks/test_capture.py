@@ -126,20 +126,6 @@ def test_a_part_of_a_capture_says_that_its_ledger_cannot_close(run: Run) -> None
     assert "Only a part of the capture is shown" in page.html
 
 
-def test_captures_looked_at_together_have_a_row_each(run: Run) -> None:
-    page = run("capture", "gbase8s", others=[str(DATA / "qlik-kafka"), {"path": str(DATA / "idm-event-log")}])
-    assert page.facts["captures"] == {
-        "gbase8s": "gbase8s",
-        "qlik-kafka": "qlik-kafka",
-        "idm-event-log": "idm-event-log",
-    }
-    assert page.facts["changes"] == 900 + 367 + 302
-    assert page.facts["ledger"] == "closes"
-    assert {"gbase8s.shop.orders", "qlik-kafka.shop.orders", "idm-event-log.customer"} <= set(page.facts["tables"])
-    formats = {command.split("--format ")[1].split()[0] for *_, command in page.facts["problem_places"] if command}
-    assert {"gbase8s", "qlik-kafka"} <= formats
-
-
 def test_up_to_six_transactions_of_the_stream_are_interleaved(run: Run) -> None:
     page = run("transactions", "gbase8s")
     assert page.facts["concurrency_in_log"] == 6

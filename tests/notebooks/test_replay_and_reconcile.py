@@ -28,7 +28,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
 
 @pytest.fixture(scope="module")
 def compared(planted: Planted, kernel: Kernel) -> Any:
-    parameters = {"path": str(planted.source), "others": [str(planted.target)], "rules": json.dumps(RULES)}
+    parameters = {"path": str(planted.source), "target": str(planted.target), "rules": json.dumps(RULES)}
     return execute(notebook_path("replay_and_reconcile"), parameters, kernel=kernel)
 
 

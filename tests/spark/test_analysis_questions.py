@@ -146,16 +146,6 @@ def test_the_most_in_the_log_is_found_whatever_the_pieces_are(spark: SparkSessio
     assert found.transaction_id.endswith(where)
 
 
-def test_each_of_several_captures_has_a_log_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
-    rows = []
-    for name in ("one", "two"):
-        for row in (transaction("A", 0, 1), transaction("B", 0, 1)):
-            named = {key: f"{name}/{row[key]}" for key in ("transaction_id", "begin_position", "end_position")}
-            rows.append(row | named)
-    found = concurrency.in_log(captured(spark, tmp_path, rows))
-    assert (found.most, found.position, found.counted) == (1, f"one/{0x100000:016X}", 4)
-
-
 # --- latency ---------------------------------------------------------------------------------------------------------
 
 
@@ -242,7 +232,7 @@ def event(file: int, offset: int, position: int | None, **facts: Any) -> dict[st
 
 def order_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> Any:
     events = frame(spark, folder, "events", rows)
-    made = SimpleNamespace(spark=spark, format=model.SEVERAL, headers=events, events=events)
+    made = SimpleNamespace(spark=spark, format="qlik-kafka", headers=events, events=events)
     whole = integrity.order(made)
     for piece in (10, 25):  # the answer does not hang on how the files are cut
         assert integrity.order(made, piece) == whole
@@ -342,7 +332,7 @@ def test_numbers_that_are_missing_are_counted_where_a_source_numbers(spark: Spar
 
     log = [event(1, number, None, format="idm-event-log") | {"position": f"{number:019d}"} for number in (1, 2, 9)]
     rows = [*map(message, (4, 5, 8, 8)), *log, event(2, 0, 7)]
-    made = SimpleNamespace(spark=spark, format=model.SEVERAL, headers=frame(spark, tmp_path, "events", rows))
+    made = SimpleNamespace(spark=spark, format="qlik-kafka", headers=frame(spark, tmp_path, "events", rows))
     assert integrity.missing_numbers(made) == [
         {"stream": "", "numbering": "record_id", "first": 1, "last": 9, "there": 3, "missing": 6},
         {"stream": "/in/f0, partition 3", "numbering": "offset", "first": 4, "last": 8, "there": 3, "missing": 2},

@@ -28,12 +28,10 @@ def test_no_place_is_no_command() -> None:
 
 
 def test_each_file_is_read_as_its_capture_was() -> None:
-    captures = {"a": SimpleNamespace(format="gbase8s", files=[{"file": "/a/1"}, {"file": "/a/2"}])}
-    captures["b"] = SimpleNamespace(format="goldengate", files=[{"file": "/b"}])
-    assert contents.readers(captures, {"a": {"charset": "gb18030"}}) == {
+    capture = SimpleNamespace(format="gbase8s", files=[{"file": "/a/1"}, {"file": "/a/2"}])
+    assert contents.readers(capture, {"charset": "gb18030"}) == {
         "/a/1": ("gbase8s", {"charset": "gb18030"}),
         "/a/2": ("gbase8s", {"charset": "gb18030"}),
-        "/b": ("goldengate", {}),
     }
 
 
@@ -76,19 +74,6 @@ def test_problems_keep_the_order_of_the_summary_and_get_their_commands() -> None
     assert codes == [{"severity": "error", "code": "truncated", "title": "record cut off", "problems": 5}]
     assert [row["command"] for row in places] == ["cdcwb inspect /in/b --offset 7 --format goldengate", None]
     assert places[0]["sentence"] == "cut off"
-
-
-def test_captures_looked_at_together_are_told_apart_by_their_files_and_tables() -> None:
-    tables = [{"table": "a.shop.t", "changes": 3}, {"table": "b.shop.t", "changes": 5}, {"table": "b.u", "changes": 1}]
-    summary = {"files": [{"file": "/1", "events": 4}, {"file": "/2", "events": 9}], "tables": tables}
-    named = {
-        "a": SimpleNamespace(format="gbase8s", files=[{"file": "/1", "size": 10}]),
-        "b": SimpleNamespace(format="goldengate", files=[{"file": "/2", "size": 20}]),
-    }
-    assert [list(row.values()) for row in contents.captures(summary, named)] == [
-        ["a", "gbase8s", 1, 10, 4, 1, 3],
-        ["b", "goldengate", 1, 20, 9, 2, 6],
-    ]
 
 
 def test_bins_are_round_and_cover_the_end() -> None:

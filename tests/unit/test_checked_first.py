@@ -248,7 +248,22 @@ def test_a_parameter_that_a_report_does_not_have_is_refused(capsys: pytest.Captu
     assert "unknown parameter 'user' of capture." in said
 
 
-def test_the_other_captures_of_a_report_are_checked_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_report_without_a_comparison_takes_no_second_capture(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    said = refused(capsys, "report", "capture", STREAM, "--to", tmp_path / "x.html", "--with", STREAM)
+    assert "--with: only replay_and_reconcile compares two captures" in said
+
+
+def test_the_other_capture_of_a_comparison_is_checked_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "manual.pdf").write_bytes(b"%PDF-1.7\n")
-    arguments = ("report", "capture", STREAM, "--to", tmp_path / "x.html", "--with", tmp_path / "manual.pdf")
+    arguments = (
+        "report",
+        "replay_and_reconcile",
+        STREAM,
+        "--to",
+        tmp_path / "x.html",
+        "--with",
+        tmp_path / "manual.pdf",
+    )
     assert "manual.pdf: this is a PDF document" in refused(capsys, *arguments)

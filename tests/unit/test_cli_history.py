@@ -133,15 +133,15 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return asked
 
 
-def test_other_captures_and_parameters_of_its_own_reach_the_notebook(
+def test_the_capture_to_compare_with_and_parameters_of_its_own_reach_the_notebook(
     handed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments = ["report", "replay_and_reconcile", "here", "--to", "x.html", "--with", "there", "--with", "/else"]
+    arguments = ["report", "replay_and_reconcile", "here", "--to", "x.html", "--with", "there"]
     arguments += ["-p", "table=42", "-p", 'rules={"late_after": 3}', "-p", 'tables=["a"]', "--parameter", "key=id=7"]
     assert main(arguments) == 0
     assert handed == {
-        "others": [str(tmp_path / "there"), "/else"],
+        "target": str(tmp_path / "there"),
         "table": "42",
         "rules": '{"late_after": 3}',
         "tables": ["a"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from cdcwb.errors import OptionError
 from cdcwb.report import check_parameters
-from cdcwb.report.opening import SHOWN
+from cdcwb.report.opening import SHOWN, check_target
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
@@ -55,11 +54,9 @@ def test_good_parameters_are_understood(tmp_path: Path) -> None:
 
 
 def test_a_list_may_be_a_json_text(tmp_path: Path) -> None:
-    others = json.dumps([str(tmp_path), {"path": str(tmp_path), "options": {"charset": "gbk"}}])
-    asked = check_parameters(str(tmp_path), options={"charset": "gbk"}, tables='["a.b", "c"]', others=others)
+    asked = check_parameters(str(tmp_path), options={"charset": "gbk"}, tables='["a.b", "c"]')
     assert (asked.tables, asked.options) == (["a.b", "c"], {"charset": "gbk"})
-    assert [one.options for one in asked.others] == [{}, {"charset": "gbk"}]
-    assert check_parameters(str(tmp_path), tables="", others="[]").limits == []
+    assert check_parameters(str(tmp_path), tables="").limits == []
     with pytest.raises(OptionError, match=r"tables: expected a list of names .*, found '\[1\]'"):
         check_parameters(str(tmp_path), tables="[1]")
 
@@ -103,44 +100,19 @@ def test_a_page_speaks_of_the_capture_and_not_of_what_was_saved_for_it(tmp_path:
     assert (asked.path, asked.shown) == (str(tmp_path), "/data/shop")
 
 
-def test_further_captures_have_names_of_their_own(tmp_path: Path) -> None:
-    for name in ("a/log.csv", "b/log.csv", "c"):
-        place = tmp_path / name
-        place.parent.mkdir(exist_ok=True)
-        place.mkdir() if name == "c" else place.touch()
-    options = {"charset": "gb18030"}
-    other = {"path": str(tmp_path / "b" / "log.csv"), "format": "gbase8s", "options": options}
-    asked = check_parameters(str(tmp_path / "a" / "log.csv"), others=[other, str(tmp_path / "c")])
-    assert list(asked.captures) == ["log", "log-2", "c"]
-    second = asked.captures["log-2"]
-    assert (second.path, second.format, second.options) == (other["path"], "gbase8s", options)
-    assert asked.captures["c"].format == "auto"
-
-
-def test_a_capture_keeps_its_own_name_where_another_needs_a_number(tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("log.csv", "log.txt", "log-2.csv")]
-    for path in paths:
-        path.touch()
-    asked = check_parameters(str(paths[0]), others=[str(path) for path in paths[1:]])
-    assert {name: one.path for name, one in asked.captures.items()} == {
-        "log": str(paths[0]),
-        "log-3": str(paths[1]),
-        "log-2": str(paths[2]),
-    }
-
-
-def test_everything_wrong_with_further_captures_and_the_theme_is_said_at_once(tmp_path: Path) -> None:
-    others = ["nowhere", {"path": str(tmp_path), "fromat": "x"}, {"path": str(tmp_path), "format": "goldengat"}, 3]
+def test_what_is_wrong_with_the_target_of_a_comparison_names_it(tmp_path: Path) -> None:
+    assert check_target("") is None
+    asked = check_target(str(tmp_path), "gbase8s", '{"charset": "gb18030"}')
+    assert asked is not None
+    assert (asked.path, asked.format, asked.options) == (str(tmp_path), "gbase8s", {"charset": "gb18030"})
     with pytest.raises(OptionError) as caught:
-        check_parameters(str(tmp_path), others=others, theme="drak")  # type: ignore[list-item]
+        check_target("nowhere", "goldengat", "{")
     message = str(caught.value)
-    assert f"others: there is no file or folder '{Path('nowhere').absolute()}'" in message
-    assert "others: expected path, format and options, found fromat" in message
-    assert "others: there is no format 'goldengat'. Did you mean 'goldengate'?" in message
-    assert "others: name a file or folder" in message
-    assert "theme: expected one of auto, light, dark, found 'drak'" in message
-    with pytest.raises(OptionError, match=r"others: expected a list of paths .*, found 'x'"):
-        check_parameters(str(tmp_path), others="x")
+    assert message.startswith(f"target: path: there is no file or folder '{Path('nowhere').absolute()}'")
+    assert "there is no 'goldengat'. Did you mean 'goldengate'?" in message
+    assert "options: expected a JSON object, found '{'" in message
+    with pytest.raises(OptionError, match="theme: expected one of auto, light, dark, found 'drak'"):
+        check_parameters(str(tmp_path), theme="drak")
 
 
 def test_a_zone_is_a_region_or_an_offset(tmp_path: Path) -> None:

@@ -63,10 +63,8 @@ class CapturePage(Page):
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
         """The contents of the capture, its health, and the limits of the page."""
-        summary, captures = self.summary, self.opened.captures
-        named = ask.captures(summary, captures) if len(captures) > 1 else []
-        facts = {name: summary[name] for name in _FACTS}
-        self.begin(sheet, facts | {"captures": {row["capture"]: row["format"] for row in named}})
+        summary = self.summary
+        self.begin(sheet, {name: summary[name] for name in _FACTS})
         shapes = sorted({entry["shape"] for entry in summary["files"]})
         extent = size(summary["bytes"]) if summary["bytes"] else plural(summary["rows"], "row")
         outcomes = tally(summary["transactions_by_outcome"]).replace("_", " ")
@@ -84,9 +82,6 @@ class CapturePage(Page):
                 self.problems_card(),
             ]
         )
-        heads = {"capture": "capture", "format": "format", "files": "files", "bytes": "size", "events": "records"}
-        if named:
-            sheet.table(named, heads | {"tables": "tables", "changes": "changes to them"})
 
     @panel("Files")
     def files(self, sheet: Sheet) -> None:
@@ -152,8 +147,7 @@ class CapturePage(Page):
     @panel("Problems", Problems)
     def problems(self, sheet: Sheet) -> None:
         """Problems by code, their locations, and the commands that show the records."""
-        options = {name: capture.options for name, capture in self.asked.captures.items()}
-        readers = ask.readers(self.opened.captures, options)
+        readers = ask.readers(self.capture, self.asked.options)
         codes, places = ask.problem_rows(self.summary["problems_by_code"], readers)
         heads = {"severity": "severity", "code": "code", "title": "what it means", "problems": "problems"}
         sheet.table(codes, heads, none="None.")
@@ -185,21 +179,16 @@ class CapturePage(Page):
 
 
 class Explore:
-    """An explorer for each capture, without Spark."""
+    """An explorer of the capture, without Spark."""
 
     def __init__(self, asked: Parameters) -> None:
         self.asked = asked
-        named = asked.captures
-        homes = {name: asked.folder / name if asked.folder and len(named) > 1 else asked.folder for name in named}
         with making("Making the index of the explorer") if is_live() else nullcontext():
-            self.panes = {
-                name: explore(capture.path, capture.format, homes[name], **capture.options)
-                for name, capture in named.items()
-            }
+            self.pane = explore(asked.path, asked.format, asked.folder, **asked.options)
 
     @classmethod
     def open(cls, *common: Any) -> Self:
-        """Opens the captures of a notebook's parameters, which are those of :func:`cdcwb.report.check_parameters` in
+        """Opens the capture of a notebook's parameters, which are those of :func:`cdcwb.report.check_parameters` in
         order."""
         asked = cast(Any, check_parameters)(*common)
         show.style(asked)
@@ -208,24 +197,19 @@ class Explore:
     def records(self) -> Sheet:
         """The records; first those of the parameters."""
         sheet = Sheet("Records")
-        for name, pane in self.panes.items():
-            pane.explorer.apply(narrowing(self.asked.tables, self.asked.time_from, self.asked.time_to))
-            if len(self.panes) > 1:
-                sheet.note(f"{name}:")
-            sheet.widget(pane)
+        self.pane.explorer.apply(narrowing(self.asked.tables, self.asked.time_from, self.asked.time_to))
+        sheet.widget(self.pane)
         return sheet
 
     def marks(self) -> Sheet:
         """The current bookmarks."""
         sheet = Sheet("Bookmarks")
-        marks = [mark for pane in self.panes.values() for mark in pane.explorer.marks.rows()]
+        marks, index = self.pane.explorer.marks.rows(), self.pane.explorer.index
         sheet.marks(marks, total=len(marks), folder=self.asked.shown)
-        indexes = [pane.explorer.index for pane in self.panes.values()]
-        records, problems = sum(index.records for index in indexes), sum(index.problems for index in indexes)
-        formats = " and ".join(dict.fromkeys(index.format for index in indexes))
-        files = plural(sum(len(index.files) for index in indexes), "file")
-        what = f"{plural(records, 'record')} in {files} of the format {formats}."
-        verdict = f"{plural(problems, 'problem')}, {plural(len(marks), 'bookmark')}."
-        sheet.record({"title": "Explorer", "what": what, "verdict": verdict, "tone": "warning" if problems else "good"})
-        sheet.record({"format": formats, "records": records, "problems": problems, "marks": len(marks)})
+        files = plural(len(index.files), "file")
+        what = f"{plural(index.records, 'record')} in {files} of the format {index.format}."
+        verdict = f"{plural(index.problems, 'problem')}, {plural(len(marks), 'bookmark')}."
+        tone = "warning" if index.problems else "good"
+        sheet.record({"title": "Explorer", "what": what, "verdict": verdict, "tone": tone, "format": index.format})
+        sheet.record({"records": index.records, "problems": index.problems, "marks": len(marks)})
         return sheet

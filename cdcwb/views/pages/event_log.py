@@ -4,7 +4,7 @@ event log, or the changes of another format as XDS documents."""
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
 from cdcwb.analysis import event_log_page as words
@@ -19,7 +19,6 @@ from cdcwb.words import count, plural
 from cdcwb.xds.changes import NO_KEY
 
 if TYPE_CHECKING:
-    from cdcwb.capture import Capture
     from cdcwb.report.opening import Page as Opened
     from cdcwb.xds import Settings
 
@@ -47,9 +46,8 @@ class EventLog(Page):
         self.settings = read_settings(**settings)
         self.tables_now = snapshot_files(snapshot, opened.asked.shown)
         super().__init__(opened)
-        complete, part = cast("tuple[Capture, Capture]", (opened.whole, opened.part))
         infer_keys = as_bool("infer_keys", infer_keys)
-        self.page = page_of(complete, part, self.settings, self.tables_now, opened.asked.folder, infer_keys)
+        self.page = page_of(opened.whole, opened.part, self.settings, self.tables_now, opened.asked.folder, infer_keys)
         self.inferred = [] if isinstance(self.page, LogPage) else list(self.page.published.inferred)
         keys = {"keys_inferred": {key.table: key.column for key in self.inferred}}
         self.facts: dict[str, Any] = self.page.facts | {"is_event_log": self.page.is_log} | keys

@@ -23,7 +23,7 @@ from cdcwb.report.facts import headline, is_answered, stored
 from cdcwb.report.opening import look_at
 from cdcwb.spark.select import NOT_LIMITED
 from cdcwb.views.view import Rows, View, is_live, records_of
-from cdcwb.words import count, joined, page_display, plural, rounded, shown_as, to_the_second, zone_name
+from cdcwb.words import count, page_display, plural, rounded, shown_as, to_the_second, zone_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,8 +57,8 @@ def panel(
 ) -> Callable[[Callable[Concatenate[T, Sheet, P], None]], Callable[Concatenate[T, P], Sheet | View]]:
     """Turns a method that writes to a sheet into a panel: called without the sheet, it returns the sheet.
 
-    ``live``: the corresponding panel of the index, which replaces this one in a live notebook if the page is about one
-    capture and its conditions can be expressed as a selection.
+    ``live``: the corresponding panel of the index, which replaces this one in a live notebook if the conditions of the
+    page can be expressed as a selection.
     """
 
     def made(say: Callable[Concatenate[T, Sheet, P], None]) -> Callable[Concatenate[T, P], Sheet | View]:
@@ -79,9 +79,9 @@ def panel(
 
 
 class Page:
-    """The panels of one notebook about a capture, or about several that are shown together.
+    """The panels of one notebook about a capture.
 
-    ``opened`` are the captures, complete and limited to the selected part. :func:`panel` makes the panels.
+    ``opened`` is the capture, complete and limited to the selected part. :func:`panel` makes the panels.
     """
 
     title: ClassVar[str]
@@ -107,7 +107,7 @@ class Page:
 
     @classmethod
     def open(cls, *common: Any, **own: Any) -> Self:
-        """Opens the captures of a notebook's parameters, which are those of :func:`cdcwb.report.check_parameters` in
+        """Opens the capture of a notebook's parameters, which are those of :func:`cdcwb.report.check_parameters` in
         order, and the page's own. Raises OptionError before anything is read, CaptureError like :func:`cdcwb.load`."""
         asked = cast(Any, check_parameters)(*common, also=[lambda: cls.check(**own)])
         show.style(asked)
@@ -133,8 +133,8 @@ class Page:
 
     @property
     def is_live(self) -> bool:
-        """Whether a user can click, and the page is about one capture."""
-        return is_live() and len(self.opened.captures) == 1
+        """Whether a user can click."""
+        return is_live()
 
     @property
     def selected(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class Page:
     @property
     def views(self) -> Any:
         """The views of the capture, which share its selection."""
-        return next(iter(self.opened.captures.values())).view
+        return self.opened.whole.view
 
     # --- the complete page --------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Page:
 
     def begin(self, sheet: Sheet, facts: Mapping[str, Any]) -> None:
         """The headline, the limits of the page, and the facts that every page has, besides ``facts``."""
-        opened, health = self.opened, self.opened.health
+        health = self.opened.health
         marks = self._marks()
         common: dict[str, Any] = {
             "title": self.title,
@@ -191,11 +191,6 @@ class Page:
             sheet.verdict(health)
         elif is_answered(self.notebook, known := stored({**common, **self.answered_by()})):
             sheet.headline(headline(self.notebook, known))
-        if len(opened.captures) > 1:
-            sheet.note(
-                f"{joined(list(opened.captures))} are shown together; tables and transactions have the name of "
-                "their capture. Positions of two captures cannot be compared: those of one precede those of the next."
-            )
         if self.asked.limits:
             sheet.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
         if zone_name(axis=False) != "UTC":
@@ -246,9 +241,9 @@ class Page:
         sheet.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})
 
     def _marks(self) -> list[dict[str, Any]]:
-        """The bookmarks of captures that are saved."""
-        saved = [folder for capture in self.asked.captures.values() if (folder := Path(capture.path)).is_dir()]
-        return [row for folder in saved for row in marks_of(folder)]
+        """The bookmarks of a saved capture."""
+        folder = Path(self.asked.path)
+        return marks_of(folder) if folder.is_dir() else []
 
 
 # --- sheet ------------------------------------------------------------------------------------------------------------

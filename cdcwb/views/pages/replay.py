@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from cdcwb import charts
 from cdcwb.analysis import replay as ask
+from cdcwb.analysis.contents import readers
+from cdcwb.analysis.frames import Snapshot
 from cdcwb.analysis.reconcile_reasons import ABOUT, Reason, reason_words
 from cdcwb.analysis.replay import key_text
 from cdcwb.formats.options import as_bool
 from cdcwb.report import show
-from cdcwb.report.opening import look_at
+from cdcwb.report.opening import check_target, limited, look_at, open_target, options_of
 from cdcwb.views.pages.page import Page, Sheet, panel
 from cdcwb.views.view import View, is_live
 from cdcwb.words import count, plural
@@ -41,8 +43,10 @@ class Replay(Page):
 
     ``table``: empty: the one with most changes that have a key. ``position``, ``time``: replay all commits up to this;
     empty: to the end. ``key``: the row whose history is shown, as a JSON object; empty: the row with most changes.
-    ``rules``: how two captures are compared (:func:`cdcwb.analysis.alike.read_rules`). ``infer_keys``: tables that have
-    no key in either capture are compared by an inferred one.
+    ``target``: the capture that is compared with this one, which is the source: its path, with ``target_format`` and
+    ``target_options``, or an open capture; empty: none. ``rules``: how two captures are compared
+    (:func:`cdcwb.analysis.alike.read_rules`). ``infer_keys``: tables that have no key in either capture are compared by
+    an inferred one.
     """
 
     title: ClassVar[str] = "Replay and reconcile"
@@ -52,6 +56,9 @@ class Replay(Page):
     def __init__(
         self,
         opened: Opened,
+        target: Capture | str = "",
+        target_format: str = "auto",
+        target_options: str = "{}",
         table: str = "",
         position: str = "",
         time: str = "",
@@ -61,19 +68,38 @@ class Replay(Page):
     ) -> None:
         super().__init__(opened)
         infer_keys = as_bool("infer_keys", infer_keys)
-        self.wanted = ask.ask(self.capture, opened.captures, table, position, time, key, rules, infer_keys)
+        self.target = open_target(target, target_format, target_options) if isinstance(target, str) else target
+        sides: tuple[ask.Side, ...] = ()
+        if self.target is not None:
+            folder = self.asked.folder and self.asked.folder / "target"
+            self._target = Snapshot(limited(self.target, self.asked), folder, self.images)  # it owns a temporary folder
+            captures = (opened.whole, self.target)
+            sides = tuple(
+                ask.Side(rows, capture.spark, capture)
+                for rows, capture in zip((self.capture.changes, self._target.changes), captures, strict=True)
+            )
+            show.read_by(readers(self.target, options_of(self.target)), further=True)
+        self.wanted = ask.ask(self.capture, sides, table, position, time, key, rules, infer_keys)
 
     @classmethod
-    def check(cls, infer_keys: bool = False, **_own: Any) -> None:
+    def check(
+        cls,
+        infer_keys: bool = False,
+        target: str = "",
+        target_format: str = "auto",
+        target_options: str = "{}",
+        **_own: Any,
+    ) -> None:
         """See :meth:`Page.check`."""
         as_bool("infer_keys", infer_keys)
+        check_target(target, target_format, target_options)
 
     @classmethod
     def of(cls, capture: Capture, other: Capture | None = None, **own: Any) -> Self:
         """See :meth:`Page.of`. ``capture`` is the source and ``other`` the target; both are compared completely."""
         if other is None:
             return super().of(capture, **own)
-        return cls(look_at(capture, images=cls.images, others=[other]), **own)
+        return cls(look_at(capture, images=cls.images), target=other, **own)
 
     @property
     def table(self) -> Known | None:
@@ -88,8 +114,8 @@ class Replay(Page):
     @property
     def benches(self) -> list[Bench]:
         """The bench of each capture, in a live notebook with two captures."""
-        captures = list(self.opened.captures.values())
-        return [capture.view.bench for capture in captures[:2]] if is_live() and len(captures) > 1 else []
+        captures = (self.opened.whole, self.target)
+        return [capture.view.bench for capture in captures if capture is not None] if is_live() and self.target else []
 
     @cached_property
     def result(self) -> Reconciled | None:
@@ -172,7 +198,7 @@ class Replay(Page):
         sheet.record(self.compared_facts)
         if result is None:
             sheet.note(
-                "There is no second capture to compare with. Name one with --with PATH (in the notebook others=[PATH])."
+                "There is no second capture to compare with. Name one with --with PATH (in the notebook target=PATH)."
             )
             return
         late_after = self.wanted.late_after
@@ -288,7 +314,7 @@ class History(Page):
     def __init__(self, opened: Opened, table: str = "", key: str | Mapping[str, str | None] = "") -> None:
         super().__init__(opened)
         text = key if isinstance(key, str) else json.dumps(dict(key))
-        self.wanted = ask.ask(self.capture, {}, table, "", "", text, "{}")
+        self.wanted = ask.ask(self.capture, (), table, "", "", text, "{}")
 
     @cached_property
     def life(self) -> Life | None:

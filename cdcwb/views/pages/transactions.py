@@ -145,7 +145,7 @@ class Transactions(Page):
         if drawn["drawn"] > drawn["on_time"]:
             without = plural(drawn["drawn"] - drawn["on_time"], "transaction")
             sheet.note(f"{without} without any time: only on the axis of the log.")
-        if any(c.format.startswith("qlik") for c in self.opened.captures.values()) and self.facts["transactions"]:
+        if self.capture.format.startswith("qlik") and self.facts["transactions"]:
             sheet.note(
                 "A transaction begins with its first change, by the clock of the source, and ends with its commit, "
                 "by the clock of the server that delivered it: their difference is in every duration."
