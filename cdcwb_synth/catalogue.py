@@ -4,7 +4,7 @@ type."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cdcwb_synth.values import Column, Type
@@ -22,16 +22,32 @@ class Table:
     label: int
     key: str
 
+    @property
+    def full_name(self) -> str:
+        """Schema and name."""
+        return f"{self.schema}.{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
     """The columns of a table from one point of the stream on; ``number`` counts from 1. ``origin`` has for each of them
-    the index of the column of the version before that it continues (None: new); it is empty in a first version."""
+    the index of the column of the version before that it continues (None: new); it is empty in a first version.
+    Versions of a table are equal if their numbers are."""
 
     table: Table
     number: int
-    columns: tuple[Column, ...]
-    origin: tuple[int | None, ...] = ()
+    columns: tuple[Column, ...] = field(compare=False)
+    origin: tuple[int | None, ...] = field(compare=False, default=())
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def key(self) -> int:
+        """The index of the key column."""
+        return self.names.index(self.table.key)
 
 
 _USUAL: Final = {
@@ -188,8 +204,7 @@ def reshape(version: TableVersion, kind: str) -> TableVersion:
     """
     number = version.number + 1
     columns, origin = list(version.columns), list[int | None](range(len(version.columns)))
-    key = next(i for i, c in enumerate(columns) if c.name == version.table.key)
-    others = [i for i in range(len(columns)) if i != key]
+    others = [i for i in range(len(columns)) if i != version.key]
     chosen = others[version.number * 3 % len(others)] if others else None
     if kind == "retype":
         chosen = _retyped(columns, others, version.number)

@@ -4,23 +4,23 @@ they were written."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Context, Decimal
-from random import Random
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.kafka import AvroSchema, Container, Message, Registry
-from cdcwb_synth.model import Completeness, Operation
-from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.truth import EncoderContext, Place, Transaction, Version, blank_columns
-from cdcwb_synth.values import Column, Type, formatter, microseconds
-from cdcwb_synth.workload import Change, Committed, Schema
+from cdcwb_synth.encoder import Encoder, EncoderContext
+from cdcwb_synth.kafka import AvroSchema, Container, Message, Registry, avro_record
+from cdcwb_synth.model import Operation
+from cdcwb_synth.options import Options, Rules, option, same
+from cdcwb_synth.truth import Place, Transaction, Version, column_rows
+from cdcwb_synth.values import Column, Memo, Type, microseconds, text_of, unscaled
+from cdcwb_synth.workload import Change, Committed, Row, Schema
 
 __all__ = ["DebeziumEncoder", "DebeziumOptions"]
 
@@ -52,18 +52,15 @@ class DebeziumOptions(Options):
     )
     heartbeats: int = option(20, "transactions between two heartbeats; 0: none", 0, 1_000_000)
 
-    def contradictions(self) -> list[str]:
-        """What is wrong with values that are each allowed, a sentence each."""
-        problems = Options.contradictions(self)
-        if self.form == "avro" and self.container in ("console", "lines"):
-            problems.append(f"form avro is binary, and container {self.container} is text: choose kcat or parquet")
-        return problems
+    def rules(self) -> Rules:
+        """What values that are each allowed must not be together."""
+        why = f"form avro is binary, and container {self.container} is text: choose kcat or parquet"
+        return [*Options.rules(self), (self.form == "avro" and self.container in ("console", "lines"), why)]
 
 
 # --- values as Kafka Connect has them (§7) ----------------------------------------------------------------------------
 
-_CONTEXT: Final = Context(prec=100)
-_WHOLE: Final = {Type.SMALLINT: "int16", Type.INTEGER: "int32", Type.BIGINT: "int64", Type.INT8: "int64"}
+_INTEGERS: Final = {Type.SMALLINT: "int16", Type.INTEGER: "int32", Type.BIGINT: "int64", Type.INT8: "int64"}
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
 
@@ -78,58 +75,53 @@ class Cell(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A column: its type of Kafka Connect (``kind``), the semantic type, the parameters, and its cells."""
+    """A column: its type of Kafka Connect (``kind``), the semantic type, the parameters, and its cells. A decimal has
+    ``precision`` and ``scale``."""
 
     name: str
     kind: str
     semantic: str | None
-    parameters: dict[str, str]
     optional: bool
-    cell: Callable[[Any], Cell]
+    cells: Memo
+    precision: int | None = None
+    scale: int | None = None
 
     @property
-    def precision(self) -> int | None:
-        """Digits of a decimal."""
-        found = self.parameters.get("connect.decimal.precision")
-        return None if found is None else int(found)
-
-    @property
-    def scale(self) -> int | None:
-        """Decimal places of a decimal."""
-        found = self.parameters.get("scale")
-        return None if found is None else int(found)
+    def parameters(self) -> dict[str, str]:
+        """The parameters of its schema."""
+        if self.scale is None:
+            return {}
+        return {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
 
 
 def _described(column: Column) -> Described:
     """The column as a connector describes it."""
-    write, semantic, parameters = formatter(column), None, {}
+    text = text_of(column)
+    kind, semantic, precision, scale = "string", None, None, None
 
-    def number(value: int, text: str | None = None) -> Cell:
-        return Cell(value, value, str(value) if text is None else text, str(value))
+    def number(value: int, shown: str | None = None) -> Cell:
+        return Cell(value, value, str(value) if shown is None else shown, str(value))
 
-    def raw(data: bytes, text: str) -> Cell:
+    def raw(data: bytes, shown: str) -> Cell:
         written = base64.b64encode(data).decode()
-        return Cell(written, data, text, written)
+        return Cell(written, data, shown, written)
 
-    def string(value: Any) -> Cell:
-        return Cell(*[write(value) or ""] * 4)
-
-    cell: Callable[[Any], Cell] = string
+    cell: Callable[[Any], Cell] = lambda value: Cell(*[text(value)] * 4)  # noqa: E731
     match column.type:
         case Type.SMALLINT | Type.INTEGER | Type.BIGINT | Type.INT8:
-            kind, cell = _WHOLE[column.type], number
+            kind, cell = _INTEGERS[column.type], number
         case Type.BOOLEAN:
-            kind, cell = "boolean", lambda value: Cell(value, value, *["true" if value else "false"] * 2)
-        case Type.FLOAT | Type.SMALLFLOAT:
-            single = column.type is Type.SMALLFLOAT
-            kind, cell = ("float" if single else "double"), lambda value: _float(value, single)
+            kind, cell = "boolean", lambda value: Cell(value, value, text(value), text(value))
+        case Type.FLOAT:
+            kind, cell = "double", lambda value: _float(value, repr(value))
+        case Type.SMALLFLOAT:  # of single precision: its own digits, in the form that a double of them has
+            kind, cell = "float", lambda value: _float(value, repr(float(str(np.float32(value)))))
         case Type.DATE:
             kind, semantic = "int32", "io.debezium.time.Date"
-            cell = lambda value: number((value - date(1970, 1, 1)).days, write(value))  # noqa: E731
+            cell = lambda value: number((value - date(1970, 1, 1)).days, text(value))  # noqa: E731
         case Type.DECIMAL if column.places is not None:
-            kind, semantic, scale = "bytes", _DECIMAL, column.places
-            parameters = {"scale": str(scale), "connect.decimal.precision": str(column.digits)}
-            cell = lambda value: raw(_unscaled(Decimal(write(value) or "").scaleb(scale, _CONTEXT)), write(value) or "")  # noqa: E731
+            kind, semantic, precision, scale = "bytes", _DECIMAL, column.digits, column.places
+            cell = lambda value: raw(unscaled(Decimal(text(value)), scale), text(value))  # noqa: E731
         case Type.DECIMAL:
             kind, semantic, cell = "struct", _VARIABLE, _floating
         case Type.DATETIME if column.fields[:3] == ("year", "month", "day") and len(column.fields) > 5:
@@ -138,25 +130,18 @@ def _described(column: Column) -> Described:
             cell = lambda value: number(*_timestamp(value, column, fine))  # noqa: E731
         case Type.LOB:
             kind, cell = "bytes", lambda value: raw(value, value.hex())
-        case _:
-            kind = "string"
-    return Described(column.name, kind, semantic, parameters, column.nullable, cell)
+    return Described(
+        column.name, kind, semantic, column.nullable, Memo(cell, None, is_exact=cell is _floating), precision, scale
+    )
 
 
-def _float(value: float, single: bool) -> Cell:
-    """A float; one of single precision with its own digits, in the form that a double of them has."""
-    text = repr(float(str(np.float32(value)))) if single else repr(value)
+def _float(value: float, text: str) -> Cell:
     return Cell(msgspec.Raw(text.encode()), value, text, text)
-
-
-def _unscaled(value: Decimal) -> bytes:
-    number = int(value)
-    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
 def _floating(value: Decimal) -> Cell:
     scale = -int(value.as_tuple().exponent)
-    data = _unscaled(value.scaleb(scale, _CONTEXT))
+    data = unscaled(value, scale)
     written = {"scale": scale, "value": base64.b64encode(data).decode()}
     return Cell(written, {"scale": scale, "value": data}, f"{value:f}", msgspec.json.encode(written).decode())
 
@@ -166,14 +151,15 @@ def _timestamp(value: datetime, column: Column, fine: bool) -> tuple[int, str]:
     fields = {name: getattr(value, name) for name in column.fields if name != "fraction"}
     if column.fields[-1] == "fraction":
         fields["microsecond"] = value.microsecond // 10 ** (6 - column.fraction) * 10 ** (6 - column.fraction)
-    kept = datetime(tzinfo=UTC, **{"hour": 0, "minute": 0, "second": 0, **fields})
-    text = kept.replace(tzinfo=None).isoformat(timespec="microseconds" if fine else "milliseconds")
-    return microseconds(kept) // (1 if fine else 1000), text
+    cut = datetime(tzinfo=UTC, **{"hour": 0, "minute": 0, "second": 0, **fields})
+    text = cut.replace(tzinfo=None).isoformat(timespec="microseconds" if fine else "milliseconds")
+    return microseconds(cut) // (1 if fine else 1000), text
 
 
 # --- schemas ----------------------------------------------------------------------------------------------------------
 
 _BLOCK: Final = {"id": "", "total_order": 1, "data_collection_order": 1}
+_SOURCE: Final = "io.debezium.connector.Source"
 _AVRO: Final = {"int16": "int", "int32": "int", "int64": "long"}
 
 
@@ -199,7 +185,7 @@ def _connect_column(column: Described) -> Fields:
     return schema | {"field": column.name}
 
 
-def _connect_envelope(name: str, columns: Iterable[Described], source: Mapping[str, Any]) -> Fields:
+def _connect_envelope(name: str, columns: list[Described], source: Mapping[str, Any]) -> Fields:
     """The schema of a change event, as the JSON converter writes it."""
     fields = [_connect_column(one) for one in columns]
     row = {"type": "struct", "fields": fields, "optional": True, "name": f"{name}.Value"}
@@ -207,8 +193,7 @@ def _connect_envelope(name: str, columns: Iterable[Described], source: Mapping[s
     return {
         "type": "struct",
         "fields": [
-            row | {"field": "before"}, row | {"field": "after"},
-            _connect_plain(source, "io.debezium.connector.Source") | {"field": "source"},
+            row | {"field": "before"}, row | {"field": "after"}, _connect_plain(source, _SOURCE) | {"field": "source"},
             _connect_field("string", "op", False), _connect_field("int64", "ts_ms"), block | {"field": "transaction"},
         ],
         "optional": False,
@@ -219,10 +204,8 @@ def _connect_envelope(name: str, columns: Iterable[Described], source: Mapping[s
 def _avro_plain(fields: Mapping[str, Any], name: str) -> Fields:
     """The schema of an object of numbers and texts in Avro."""
     space, _, short = name.rpartition(".")
-    made = [
-        {"name": key, "type": ["null", "long" if isinstance(one, int) else "string"]} for key, one in fields.items()
-    ]
-    return {"type": "record", "name": short, "namespace": space, "fields": made, "connect.name": name}
+    types = {key: ["null", "long" if isinstance(one, int) else "string"] for key, one in fields.items()}
+    return avro_record(short, types, space, **{"connect.name": name})
 
 
 def _avro_column(column: Described, known: set[str]) -> Any:
@@ -233,8 +216,7 @@ def _avro_column(column: Described, known: set[str]) -> Any:
         if _VARIABLE not in known:
             known.add(_VARIABLE)
             space, _, name = _VARIABLE.rpartition(".")
-            fields = [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}]
-            kind = {"type": "record", "name": name, "namespace": space, "fields": fields, "connect.name": _VARIABLE}
+            kind = avro_record(name, {"scale": "int", "value": "bytes"}, space, **{"connect.name": _VARIABLE})
     elif column.semantic == _DECIMAL:
         numbers = {"scale": column.scale, "precision": column.precision, "logicalType": "decimal"}
         kind = {"type": "bytes", **numbers, "connect.parameters": column.parameters, "connect.name": _DECIMAL}
@@ -245,54 +227,43 @@ def _avro_column(column: Described, known: set[str]) -> Any:
     return ["null", kind] if column.optional else kind
 
 
-def _avro_envelope(name: str, columns: Iterable[Described], source: Mapping[str, Any]) -> Fields:
+def _avro_envelope(name: str, columns: list[Described], source: Mapping[str, Any]) -> Fields:
     """The schema of a change event in Avro."""
     known: set[str] = set()
-    fields = [{"name": one.name, "type": _avro_column(one, known)} for one in columns]
-    row = {"type": "record", "name": "Value", "fields": fields, "connect.name": f"{name}.Value"}
-    types = {
-        "before": ["null", row], "after": ["null", "Value"],
-        "source": _avro_plain(source, "io.debezium.connector.Source"),
+    types = {one.name: _avro_column(one, known) for one in columns}
+    row = avro_record("Value", types, **{"connect.name": f"{name}.Value"})
+    fields = {
+        "before": ["null", row], "after": ["null", "Value"], "source": _avro_plain(source, _SOURCE),
         "op": "string", "ts_ms": ["null", "long"], "transaction": ["null", _avro_plain(_BLOCK, "event.block")],
     }  # fmt: skip
-    return {
-        "type": "record", "name": "Envelope", "namespace": name,
-        "fields": [{"name": key, "type": kind} for key, kind in types.items()], "connect.name": f"{name}.Envelope",
-    }  # fmt: skip
+    return avro_record("Envelope", fields, name, **{"connect.name": f"{name}.Envelope"})
 
 
 def _avro_schema_change(value: Fields, named: str) -> Fields:
     """The schema of a schema change in Avro."""
+    kinds = {bool: "boolean", int: "long", str: "string"}
 
-    def record(fields: Mapping[str, Any], name: str) -> Fields:
-        kinds = {bool: "boolean", int: "long", str: "string"}
-        types = {key: kinds.get(type(one), "string") for key, one in fields.items()}
-        types |= {key: "long" for key in ("length", "scale") if key in types}
-        return {"type": "record", "name": name, "fields": [{"name": n, "type": ["null", k]} for n, k in types.items()]}
+    def nullable(fields: Mapping[str, Any]) -> Fields:
+        longs = dict.fromkeys({"length", "scale"} & fields.keys(), "long")
+        types = {key: kinds.get(type(one), "string") for key, one in fields.items()} | longs
+        return {name: ["null", kind] for name, kind in types.items()}
 
-    column = record(value["tableChanges"][0]["table"]["columns"][0], "Column")
-    table = {
-        "type": "record", "name": "Table",
-        "fields": [
-            {"name": "primaryKeyColumnNames", "type": {"type": "array", "items": "string"}},
-            {"name": "columns", "type": {"type": "array", "items": column}},
-        ],
-    }  # fmt: skip
-    made = record({"type": "", "id": ""}, "Change")
-    made["fields"].append({"name": "table", "type": table})
-    simple = {name: one for name, one in value.items() if name not in ("source", "tableChanges")}
-    schema = record(simple, "SchemaChange") | {"namespace": named.rpartition(".")[0]}
-    source = _avro_plain(value["source"], "io.debezium.connector.Source")
-    schema["fields"].insert(0, {"name": "source", "type": source})
-    schema["fields"].append({"name": "tableChanges", "type": {"type": "array", "items": made}})
-    return schema
+    def array(items: Any) -> Fields:
+        return {"type": "array", "items": items}
+
+    column = avro_record("Column", nullable(value["tableChanges"][0]["table"]["columns"][0]))
+    table = avro_record("Table", {"primaryKeyColumnNames": array("string"), "columns": array(column)})
+    change = avro_record("Change", nullable({"type": "", "id": ""}) | {"table": table})
+    simple = nullable({name: one for name, one in value.items() if name not in ("source", "tableChanges")})
+    fields = {"source": _avro_plain(value["source"], _SOURCE), **simple, "tableChanges": array(change)}
+    return avro_record("SchemaChange", fields) | {"namespace": named.rpartition(".")[0]}
 
 
 # --- the log of the source (§3, §4) -----------------------------------------------------------------------------------
 
 
 class _Entry(NamedTuple):
-    """A place in the log: the fields of ``source`` that give it, and the position; ``lsn`` is PostgreSQL's."""
+    """A location in the log: the fields of ``source`` that give it, and the position; ``lsn`` is PostgreSQL's."""
 
     fields: Fields
     position: str
@@ -300,7 +271,7 @@ class _Entry(NamedTuple):
 
 
 class _Log:
-    """Gives each change its place. ``transaction`` is the current one, as cdcwb names it."""
+    """Gives each change its location. ``transaction`` is the current one, as cdcwb names it."""
 
     def __init__(self, connector: str, capture: EncoderContext) -> None:
         self._connector = connector
@@ -330,11 +301,11 @@ class _Log:
 
     @property
     def identifier(self) -> str:
-        """The transaction as messages name it at this place: PostgreSQL adds the place."""
+        """The transaction as messages name it at this location: PostgreSQL adds that."""
         return f"{self.transaction}:{self._at}" if self._connector == "postgresql" else self.transaction
 
     def entry(self) -> _Entry:
-        """The place of the next change."""
+        """The location of the next change."""
         self._at += 56
         self._number += 1
         at, name = self._at, self.transaction
@@ -357,111 +328,102 @@ class _Log:
     def source(self, version: TableVersion, time: int, entry: _Entry, snapshot: str = "false") -> Fields:
         """The field ``source`` of a change at a ``time`` (microseconds since 1970)."""
         schema = version.table.schema
-        common = {
+        database = {"db": schema} if self._connector == "mysql" else {"db": "store", "schema": schema}
+        return {
             "version": "2.7.0.Final", "connector": self._connector, "name": _PREFIX, "ts_ms": time // 1000,
-            "snapshot": snapshot,
+            "snapshot": snapshot, **database, "ts_us": time, "ts_ns": time * 1000, "table": version.table.name,
+            **entry.fields,
         }  # fmt: skip
-        common |= {"db": schema} if self._connector == "mysql" else {"db": "store", "schema": schema}
-        return common | {"ts_us": time, "ts_ns": time * 1000, "table": version.table.name} | entry.fields
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
 class _Table(NamedTuple):
-    """A table version; ``topic`` is that of its changes without the prefix. ``shape``: what distinguishes versions of
-    rows, columns as they show them."""
+    """A table version; ``shape``: what distinguishes versions of rows, columns as they show them."""
 
     version: TableVersion
     columns: list[Described]
-    topic: str
     key: int
     shape: list[Fields]
 
-    def row(self, values: Sequence[Any] | None) -> list[Cell | None] | None:
+    @property
+    def topic(self) -> str:
+        """The topic of its changes without the prefix."""
+        return self.version.table.full_name
+
+    def row(self, values: Row | None) -> list[Cell | None] | None:
         """The cells of a row."""
-        if values is None:
-            return None
-        return [None if value is None else one.cell(value) for one, value in zip(self.columns, values, strict=True)]
+        return None if values is None else [one.cells[value] for one, value in zip(self.columns, values, strict=True)]
 
     def image(self, row: list[Cell | None] | None, which: int, lacking: set[str]) -> Fields | None:
         """A row as JSON (0), Avro (1) or text (2 with its schema, 3 without); what it lacks has a placeholder in
         messages and is missing in texts."""
         if row is None:
             return None
-        made = {c.name: None if cell is None else cell[which] for c, cell in zip(self.columns, row, strict=True)}
+        made = {c.name: cell and cell[which] for c, cell in zip(self.columns, row, strict=True)}
         if which < 2:
             return made | dict.fromkeys(lacking, _PLACEHOLDER)
-        return {name: text for name, text in made.items() if name not in lacking}
+        return {name: text for name, text in made.items() if name not in lacking} if lacking else made
 
 
-class DebeziumEncoder:
+class DebeziumEncoder(Encoder[_Table]):
     """Writes a workload's history: ``capture/``, and ``registry/`` where messages are in Avro. ``records``: messages
     that were written so far."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        options: DebeziumOptions = capture.options
-        self._capture, self._options, self._truth, self._part = capture, options, capture.truth, capture.part
+        super().__init__(capture)
+        options: DebeziumOptions = self.options
         self._log = _Log(options.connector, capture)
-        self._rng = Random(f"{capture.seed} debezium")
-        self._tables: dict[tuple[int, int], _Table] = {}
-        self._registry = Registry(capture.folder / "registry", self._part.number * _SCHEMAS + 1)
+        self._is_avro = options.form == "avro"
+        self._registry = Registry(capture.folder / "registry", self.part.number * _SCHEMAS + 1)
         self._schemas: dict[Any, Any] = {}
         self._versions: dict[Any, Version] = {}
         self._schema_changes: dict[Any, tuple[TableVersion, list[Fields], Place]] = {}
         self._offsets: dict[str, int] = {}
-        self._done = self.records = 0
+        self._done = 0
         console = ("timestamp", "key")
-        self._container = Container(options.container, options.compression, console, is_avro=options.form == "avro")
-        self._truth.unit = self._container.unit
-        name = f"messages{self._part.suffix}.{self._container.ending}"
-        self._truth.file(name)
-        self._file = self._container.open(capture.folder / "capture" / name)
+        self._container = Container(options.container, options.compression, console, is_avro=self._is_avro)
+        self.truth.unit = "row" if self._container.is_rows else "byte"
+        name = f"messages{self.part.suffix}.{self._container.ending}"
+        self.truth.file(name)
+        self._file = self._container.open(self.folder / name)
 
-    def write(self, item: Schema | Change | Committed, done: int) -> None:
-        """Writes what comes next in a history."""
-        match item:
-            case Schema(version):
-                if (version.table.label, version.number) not in self._tables:
-                    self._schema(version, microseconds(item.at))
-            case Change():
-                time = microseconds(item.at)
-                self._change(item, self._log.entry(), time, time, None, None)
-            case Committed():
-                if item.changes:
-                    self._committed(item)
-
-    def _schema(self, version: TableVersion, time: int) -> None:
+    def table(self, item: Schema, done: int) -> _Table:
+        """A table version, and the message about it that connectors but PostgreSQL's send."""
+        version, time = item.version, microseconds(item.at)
         columns = [_described(column) for column in version.columns]
-        key = next(at for at, column in enumerate(version.columns) if column.name == version.table.key)
-        shape = blank_columns(one.name for one in columns)
-        for one, column in zip(shape, columns, strict=True):
-            one["key_position"] = 1 if self._container.has_keys and one["ordinal"] == key + 1 else None
-            if self._options.form != "json":
-                one |= {"type": column.semantic or column.kind, "nullable": column.optional}
-                one |= {"precision": column.precision, "scale": column.scale}
-        table = _Table(version, columns, f"{version.table.schema}.{version.table.name}", key, shape)
-        self._tables[version.table.label, version.number] = table
-        if self._part.is_continued and version.number == 1:
+        key = version.key
+        shape = column_rows(
+            {
+                "name": one.name, "key_position": 1 if self._container.has_keys and at == key else None,
+                **({} if self.options.form == "json" else {
+                    "type": one.semantic or one.kind, "nullable": one.optional, "precision": one.precision,
+                    "scale": one.scale,
+                }),
+            }
+            for at, one in enumerate(columns)
+        )  # fmt: skip
+        table = _Table(version, columns, key, shape)
+        if self.is_continued(version):
             self._version(table, Place(0, -1, 0)).has_place = False
-        elif self._options.connector != "postgresql":
+        elif self.options.connector != "postgresql":
             content, described = self._description(table, time)
             place, _ = self._send(_PREFIX, {"databaseName": "store"}, content, time + 5000, "SchemaChange")
-            told = (table.topic, tuple((o["name"], o["typeName"], o["length"], o["scale"]) for o in described))
-            self._schema_changes.setdefault(told, (version, described, place))
+            shown = (table.topic, tuple((o["name"], o["typeName"], o["length"], o["scale"]) for o in described))
+            self._schema_changes.setdefault(shown, (version, described, place))
+        return table
 
     def _description(self, table: _Table, time: int) -> tuple[Fields, list[Fields]]:
         """The content of a schema change, and the columns in it."""
         version = table.version
         columns: list[Fields] = []
         for position, (column, one) in enumerate(zip(version.columns, table.columns, strict=True), 1):
-            is_decimal = column.type is Type.DECIMAL and column.places is not None
             kind = (column.keyword or column.type.value).upper()
             columns.append(
                 {
                     "name": column.name, "jdbcType": 0, "typeName": kind, "typeExpression": kind, "charsetName": None,
-                    "length": column.digits if is_decimal else column.length or None,
-                    "scale": column.places if is_decimal else None,
+                    "length": column.length or None if one.scale is None else one.precision, "scale": one.scale,
                     "position": position, "optional": one.optional, "autoIncremented": position == table.key + 1,
                 }
             )  # fmt: skip
@@ -471,52 +433,58 @@ class DebeziumEncoder:
         return {
             "source": self._log.source(version, time, self._log.entry()), "ts_ms": time // 1000 + 3,
             "databaseName": "store", "schemaName": version.table.schema,
-            "ddl": f"{verb} TABLE {table.topic} ({', '.join(one.name for one in table.columns)})",
+            "ddl": f"{verb} TABLE {table.topic} ({', '.join(version.names)})",
             "tableChanges": [{"type": verb, "id": identifier, "table": described}],
         }, columns  # fmt: skip
 
-    def _committed(self, item: Committed) -> None:
+    def load(self, item: Change) -> None:
+        """A row of the snapshot."""
+        time = microseconds(item.at)
+        self._change(item, self._log.entry(), time, time, None, None)
+
+    def commit(self, item: Committed, done: int) -> None:
         """A transaction's changes, one after another, with its boundaries where they are wanted."""
-        is_bounded, count = self._options.transactions, len(item.changes)
-        committed = microseconds(item.at) // 1000 * 1000
+        if not item.changes:
+            return
+        is_bounded, committed = self.options.transactions, microseconds(item.at) // 1000 * 1000
         began = min(microseconds(change.at) for change in item.changes) // 1000 * 1000
         position = self._log.begin()
         name = self._log.transaction
-        transaction = self._truth.transaction(Transaction(name))
+        transaction = self.truth.transaction(Transaction(name))
         if is_bounded:
             self._boundary("BEGIN", transaction, position, began, committed)
-        tables: dict[str, int] = {}
         entries = [self._log.entry() for _ in item.changes]
         position = self._log.boundary(48)
         if is_bounded:
-            transaction.commit_position = position
+            transaction.commit_position, transaction.completeness = position, "complete"
             transaction.committed_at = transaction.ended_at = committed
-            transaction.completeness = Completeness.COMPLETE
+        counts: dict[str, int] = {}
         for number, (change, entry) in enumerate(zip(item.changes, entries, strict=True), 1):
-            topic = self._tables[change.version.table.label, change.version.number].topic
-            tables[topic] = tables.get(topic, 0) + 1
-            block = None
-            if is_bounded:
-                identifier = f"{name}:{entry.lsn}" if entry.lsn else name
-                block = {"id": identifier, "total_order": number, "data_collection_order": tables[topic]}
-            self._change(change, entry, microseconds(change.at), committed, block, transaction)
+            topic = self.tables[change.version].topic
+            counts[topic] = counts.get(topic, 0) + 1
+            identifier = f"{name}:{entry.lsn}" if entry.lsn else name
+            block = {"id": identifier, "total_order": number, "data_collection_order": counts[topic]}
+            time = microseconds(change.at)
+            self._change(change, entry, time, committed, block if is_bounded else None, transaction)
         if is_bounded:
-            collections = [{"data_collection": topic, "event_count": many} for topic, many in tables.items()]
-            self._boundary("END", transaction, position, committed, committed, count, collections)
+            self._boundary("END", transaction, position, committed, committed, counts)
             transaction.end_position = position
         self._done += 1
-        if self._options.heartbeats and self._done % self._options.heartbeats == 0:
+        if self.options.heartbeats and self._done % self.options.heartbeats == 0:
             beat, topic = {"ts_ms": committed // 1000 + 40}, f"__debezium-heartbeat.{_PREFIX}"
             self._send(topic, {"serverName": _PREFIX}, beat, committed + 40_000, "Heartbeat")
 
     def _boundary(
         self, status: str, transaction: Transaction, position: str | None, time: int, sent: int,
-        count: int | None = None, collections: Any = None,
+        counts: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
+        """The begin or, with ``counts`` of changes by topic, the end of a transaction."""
         identifier = self._log.identifier
+        collections = [{"data_collection": topic, "event_count": many} for topic, many in (counts or {}).items()]
         content = {
-            "status": status, "id": identifier, "ts_ms": time // 1000, "event_count": count,
-            "data_collections": collections if self._options.form != "avro" else None,
+            "status": status, "id": identifier, "ts_ms": time // 1000,
+            "event_count": counts and sum(counts.values()),
+            "data_collections": None if self._is_avro or counts is None else collections,
         }  # fmt: skip
         place, _ = self._send(f"{_PREFIX}.transaction", {"id": identifier}, content, sent, "Transaction")
         transaction.covers(position, time)
@@ -527,44 +495,43 @@ class DebeziumEncoder:
         transaction: Transaction | None,
     ) -> None:  # fmt: skip
         """A change event, and the tombstone that follows a delete."""
-        table = self._tables[change.version.table.label, change.version.number]
+        table, owner = self.tables[change.version], change.version.table
         before, after = table.row(change.before), table.row(change.after)
-        lacking = self._lacking(change)
-        is_load = change.operation is Operation.REFRESH
+        lacking, is_load = self._lacking(change), change.operation is Operation.REFRESH
         sent = committed // 1000 + 37
         fields = {
             "source": self._log.source(change.version, time, entry, "true" if is_load else "false"),
             "op": _OPS[change.operation], "ts_ms": sent, "transaction": block,
         }  # fmt: skip
-        which = 1 if self._options.form == "avro" else 0
+        which, text = int(self._is_avro), 3 if self.options.form == "json" else 2
         images = {"before": table.image(before, which, set()), "after": table.image(after, which, lacking)}
-        held = (after or before or {table.key: None})[table.key]
-        key = None if held is None else {change.version.table.key: held[which]}
+        row = after or before
+        key_cell = None if row is None else row[table.key]
+        key = None if key_cell is None else {owner.key: key_cell[which]}
         topic = f"{_PREFIX}.{table.topic}"
         place, message = self._send(topic, key, {**images, **fields}, sent * 1000, table)
-        text = 3 if self._options.form == "json" else 2
         headers: dict[str, str | None] = {}
         for name, value in fields.items():
             inner = {f"{name}.{i}": one for i, one in value.items()} if isinstance(value, dict) else {name: value}
             headers |= {name: None if one is None else str(one) for name, one in inner.items()}
-        if which and message.value is not None:
+        if self._is_avro and message.value is not None:
             headers["schemaId"] = str(int.from_bytes(message.value[1:5], "big"))
         position = None if is_load else entry.position
         if transaction is not None:
             transaction.covers(position, time)
         new = table.image(after, text, lacking)
-        self._truth.change(
+        self.truth.change(
             {
                 "record_type": fields["op"], "operation": change.operation, "position": position,
                 "event_no": block and block["total_order"], "changed_at": time,
-                "schema_name": change.version.table.schema, "table_name": change.version.table.name,
+                "schema_name": owner.schema, "table_name": owner.name,
                 "present_columns": list(new or ()) if lacking else None,
-                "key": {change.version.table.key: held[text]} if held and self._container.has_keys else None,
+                "key": {owner.key: key_cell[text]} if key_cell and self._container.has_keys else None,
                 "before": table.image(before, text, set()), "after": new,
                 "headers": headers | self._container.facts(message),
             },
             [place],
-            self._version(table, place) if self._options.form != "json" or before or after else None,
+            self._version(table, place) if self.options.form != "json" or row else None,
             transaction,
         )  # fmt: skip
         if change.operation is Operation.DELETE:
@@ -572,54 +539,57 @@ class DebeziumEncoder:
 
     def _lacking(self, change: Change) -> set[str]:
         """The columns whose value the log does not have: large texts that an update does not change."""
-        if self._options.connector != "postgresql" or change.before is None or change.after is None:
+        if self.options.connector != "postgresql" or change.before is None or change.after is None:
             return set()
         rows = zip(change.version.columns, change.before, change.after, strict=True)
         same = {one.name for one, old, new in rows if one.type is Type.LVARCHAR and old == new and new is not None}
-        return same if same and self._rng.random() < self._options.unavailable_share else set()
+        return same if same and self.rng.random() < self.options.unavailable_share else set()
 
     def _send(
         self, topic: str, key: Fields | None, value: Fields | None, time: int, kind: str | _Table
     ) -> tuple[Place, Message]:
         """Sends a message at a ``time`` (microseconds since 1970)."""
-        named = f"{_PREFIX}.{kind if isinstance(kind, str) else kind.topic}.Key"
-        name = kind if isinstance(kind, str) else (kind.version.table.label, kind.version.number)
-        key_bytes = None if key is None else self._encoded(key, ("key", name), named, None)
-        made = None if value is None else self._encoded(value, name, named.removesuffix(".Key"), kind)
+        named = f"{_PREFIX}.{kind if isinstance(kind, str) else kind.topic}"
+        name = kind if isinstance(kind, str) else kind.version
+        key_bytes = key and self._encoded(key, ("key", name), f"{named}.Key", None)
+        value_bytes = value and self._encoded(value, name, named, kind)
         offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
-        message = Message(topic, self._part.number, offset, time // 1000, key_bytes, made)
+        message = Message(topic, self.part.number, offset, time // 1000, key_bytes or None, value_bytes or None)
         self.records += 1
-        return Place(0, *self._container.put(self._file, message)), message
+        return Place(0, *self._file.put(self._container.record(message))), message
 
     def _encoded(self, value: Fields, name: Any, named: str, kind: str | _Table | None) -> bytes:
         """A key or value in the form of the converter; schemas are made once by ``name``."""
-        if self._options.form == "json":
+        if self.options.form == "json":
             return msgspec.json.encode(value)
-        is_avro = self._options.form == "avro"
-        if name not in self._schemas:
-            if isinstance(kind, _Table):
-                schema = (_avro_envelope if is_avro else _connect_envelope)(named, kind.columns, value["source"])
+        schema = self._schemas.get(name)
+        if schema is None:
+            schema = self._schemas[name] = self._schema(value, named, kind)
+        if self._is_avro:
+            return self._registry.frame(schema, "\n") + schema.encode(value)
+        return b'{"schema":' + schema + b',"payload":' + msgspec.json.encode(value) + b"}"
+
+    def _schema(self, value: Fields, named: str, kind: str | _Table | None) -> Any:
+        """The schema of messages like this one."""
+        if isinstance(kind, _Table):
+            schema = (_avro_envelope if self._is_avro else _connect_envelope)(named, kind.columns, value["source"])
+        else:
+            named = named if kind is None else f"io.debezium.connector.common.{kind}"
+            if kind == "SchemaChange" and self._is_avro:
+                schema = _avro_schema_change(value, named)
             else:
-                named = named if kind is None else f"io.debezium.connector.common.{kind}"
-                if kind == "SchemaChange" and is_avro:
-                    schema = _avro_schema_change(value, named)
-                else:
-                    counted = {"event_count": 1} if kind == "Transaction" and is_avro else {}
-                    schema = (_avro_plain if is_avro else _connect_plain)(value | counted, named)
-            self._schemas[name] = AvroSchema(schema, (", ", ": ")) if is_avro else msgspec.json.encode(schema)
-        known = self._schemas[name]
-        if is_avro:
-            return self._registry.frame(known, "\n") + known.encode(value)
-        return b'{"schema":' + bytes(known) + b',"payload":' + msgspec.json.encode(value) + b"}"
+                counted = {"event_count": 1} if kind == "Transaction" and self._is_avro else {}
+                schema = (_avro_plain if self._is_avro else _connect_plain)(value | counted, named)
+        return AvroSchema(schema, (", ", ": ")) if self._is_avro else msgspec.json.encode(schema)
 
     def _version(self, table: _Table, place: Place) -> Version:
         """The version of rows of this shape: with a schema what that says, else the names."""
         shape = (table.topic, tuple(tuple(one.values()) for one in table.shape))
         if shape not in self._versions:
-            origin = {"json": "inferred", "avro": "registry"}.get(self._options.form, "record")
+            origin = {"json": "inferred", "avro": "registry"}.get(self.options.form, "record")
             owner = table.version.table
             made = Version(None, owner.schema, owner.name, table.shape, origin, first={0: place})
-            self._versions[shape] = self._truth.version(made)
+            self._versions[shape] = self.truth.version(made)
         return self._versions[shape]
 
     def finish(self) -> None:
@@ -628,24 +598,26 @@ class DebeziumEncoder:
         self._file.close()
         waiting = [one for one in self._versions.values() if one.has_place]
         for version, columns, place in self._schema_changes.values():
-            owner, names = version.table, [one["name"] for one in columns]
-            described = blank_columns(names)
-            for one, column in zip(described, columns, strict=True):
-                is_number = column["scale"] is not None
-                one |= {"type": column["typeName"], "scale": column["scale"], "nullable": column["optional"]}
-                one |= {("precision" if is_number else "length"): column["length"]}
-                one["key_position"] = 1 if column["name"] == owner.key else None
-            found = next(
-                (o for o in waiting if (o.schema_name, o.table_name) == (owner.schema, owner.name)
-                 and [c["name"] for c in o.columns] == names), None,
+            owner = version.table
+            described = column_rows(
+                {
+                    "name": one["name"], "type": one["typeName"], "scale": one["scale"], "nullable": one["optional"],
+                    "length" if one["scale"] is None else "precision": one["length"],
+                    "key_position": 1 if one["name"] == owner.key else None,
+                }
+                for one in columns
             )  # fmt: skip
-            if found is None:
-                self._truth.version(Version(None, owner.schema, owner.name, described, "DDL", first={0: place}))
+            match = next(
+                (o for o in waiting if (o.schema_name, o.table_name) == (owner.schema, owner.name)
+                 and [c["name"] for c in o.columns] == version.names), None,
+            )  # fmt: skip
+            if match is None:
+                self.truth.version(Version(None, owner.schema, owner.name, described, "DDL", first={0: place}))
                 continue
-            waiting.remove(found)
-            found.seen(place)
-            if found.origin == "inferred":
-                found.origin, found.columns = "DDL", described
+            waiting.remove(match)
+            match.seen(place)
+            if match.origin == "inferred":
+                match.origin, match.columns = "DDL", described
                 continue
-            for one, told in zip(found.columns, described, strict=True):
-                one |= {"length": told["length"], "key_position": told["key_position"]}
+            for one, column in zip(match.columns, described, strict=True):
+                one |= {"length": column["length"], "key_position": column["key_position"]}

@@ -14,18 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from random import Random
 from typing import Any, Final
 
 import numpy as np
 
 from cdcwb_synth.catalogue import TableVersion
+from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.files import ByteFile
 from cdcwb_synth.gbase8s_files import write_files
-from cdcwb_synth.model import Completeness, Operation, Outcome
-from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.truth import EncoderContext, Image, Place, Transaction, Version, blank_columns
-from cdcwb_synth.values import UNITS, Column, Memo, Type, formatter
+from cdcwb_synth.model import Operation
+from cdcwb_synth.options import Options, Rules, option, same
+from cdcwb_synth.truth import Image, Place, Transaction, Version, column_rows
+from cdcwb_synth.values import UNITS, Column, Memo, Type, text_of
 from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, SourceTransaction, Step
 
 __all__ = ["GBase8sEncoder", "GBase8sOptions", "LogPositions", "encoder", "fixed_size", "spelled"]
@@ -60,18 +60,17 @@ class GBase8sOptions(Options):
     line_bytes: int = option(32, "hex: bytes in a line", 1, 1 << 20)
     notes: bool = option(False, "hex and reads: remarks between the digits")
 
-    def contradictions(self) -> list[str]:
-        """What is wrong with values that are each allowed, a sentence each."""
-        problems = []
+    def rules(self) -> Rules:
+        """What values that are each allowed must not be together."""
         ascii_bytes = bytes(range(32, 127))
         try:
-            if ascii_bytes.decode("ascii").encode(self.charset) != ascii_bytes:
-                problems.append(
-                    f"charset {self.charset!r} writes ASCII in its own way; one that contains ASCII is needed"
-                )
+            is_codec, has_ascii = True, ascii_bytes.decode("ascii").encode(self.charset) == ascii_bytes
         except (LookupError, UnicodeError):
-            problems.append(f"charset {self.charset!r} is not known")
-        return problems + Options.contradictions(self)
+            is_codec, has_ascii = False, True
+        why = f"charset {self.charset!r} writes ASCII in its own way; one that contains ASCII is needed"
+        return [
+            (not is_codec, f"charset {self.charset!r} is not known"), (not has_ascii, why), *Options.rules(self),
+        ]  # fmt: skip
 
 
 # --- values (§4): all integers and floats are big-endian, NULL is a pattern of its own in every type ------------------
@@ -182,53 +181,51 @@ def _interval(value: int, column: Column, size: int) -> bytes:
     return _fields(value < 0, _pairs(lead) + numbers[1:], f"{left:05d}", column, size)
 
 
+def _int8(value: int) -> bytes:
+    return struct.pack(">hII", -1 if value < 0 else 1, abs(value) & 0xFFFFFFFF, abs(value) >> 32)
+
+
 def encoder(column: Column, charset: str, prefix_width: int) -> Callable[[Any], bytes]:
     """The function that writes a value of ``column`` (None: NULL) as its bytes in a row. ``prefix_width`` (1 or 2) is
     the size of the length before a VARCHAR (§4.2)."""
-    size = 0 if column.is_variable else fixed_size(column)
-    packers = {
-        Type.SMALLINT: ">h", Type.INTEGER: ">i", Type.BIGINT: ">q", Type.FLOAT: ">d", Type.SMALLFLOAT: ">f",
-        Type.BOOLEAN: ">h", Type.DATE: ">i",
-    }  # fmt: skip
-    null = b"\x80".ljust(size, b"\x00")
-    write: Callable[[Any], bytes]
+    write, null = _writer(column, charset, prefix_width)
+    return lambda value: null if value is None else write(value)
+
+
+def _writer(column: Column, charset: str, prefix_width: int) -> tuple[Callable[[Any], bytes], bytes]:
+    """The function that writes values, and NULL."""
+    if column.type is Type.VARCHAR:
+        null = b"\x01\x00".rjust(prefix_width + 1, b"\x00")
+        return lambda value: len(data := value.encode(charset)).to_bytes(prefix_width, "big") + data, null
+    if column.type is Type.LVARCHAR:
+        null = b"\x00\x01\x01"
+        return lambda value: (len(data := value.encode(charset)) + 1).to_bytes(2, "big") + b"\x00" + data, null
+    size = fixed_size(column)
     match column.type:
         case Type.DATE:
-            pack = struct.Struct(">i").pack
-            write = lambda value: pack(value.toordinal() - _DAY_ZERO)  # noqa: E731
-        case Type.INT8:
-            write = lambda value: struct.pack(">hII", -1 if value < 0 else 1, abs(value) & 0xFFFFFFFF, abs(value) >> 32)  # noqa: E731
+            return lambda value: struct.pack(">i", value.toordinal() - _DAY_ZERO), b"\x80".ljust(size, b"\x00")
         case Type.CHAR:
-            write = lambda value: value.encode(charset).ljust(size, b" ")  # noqa: E731
+            return lambda value: value.encode(charset).ljust(size, b" "), b"\x00".ljust(size, b" ")
+        case Type.INT8:
+            return _int8, bytes(size)
         case Type.LOB:
-            write = _LOB_PREFIX.__add__
+            return _LOB_PREFIX.__add__, bytes(size)
         case Type.DECIMAL:
-            write = lambda value: _decimal(value, size)  # noqa: E731
+            return lambda value: _decimal(value, size), bytes(size)
         case Type.DATETIME:
-            write = lambda value: _moment(value, column, size)  # noqa: E731
+            return lambda value: _moment(value, column, size), bytes(size)
         case Type.INTERVAL:
-            write = lambda value: _interval(value, column, size)  # noqa: E731
-        case Type.VARCHAR | Type.LVARCHAR:
-            is_long = column.type is Type.LVARCHAR
-            write = lambda value: _variable(value.encode(charset), is_long, prefix_width)  # noqa: E731
-            null = b"\x00\x01\x01" if is_long else b"\x01\x00".rjust(prefix_width + 1, b"\x00")
+            return lambda value: _interval(value, column, size), bytes(size)
         case kind:
-            write = struct.Struct(packers[kind]).pack
-    if column.type in (Type.INT8, Type.LOB, Type.DECIMAL, Type.DATETIME, Type.INTERVAL):
-        null = bytes(size)
-    elif column.type in (Type.FLOAT, Type.SMALLFLOAT):
-        null = b"\xff" * size
-    elif column.type is Type.BOOLEAN:
-        null = b"\x01\x00"
-    elif column.type is Type.CHAR:
-        null = b"\x00".ljust(size, b" ")
-    return Memo(write, null).__getitem__
+            pattern, null = _PACKERS[kind]
+            return struct.Struct(pattern).pack, null.ljust(size, null[1:])
 
 
-def _variable(data: bytes, is_long: bool, prefix_width: int) -> bytes:
-    if is_long:
-        return (len(data) + 1).to_bytes(2, "big") + b"\x00" + data
-    return len(data).to_bytes(prefix_width, "big") + data
+_PACKERS: Final = {
+    Type.SMALLINT: (">h", b"\x80\x00"), Type.INTEGER: (">i", b"\x80\x00"), Type.BIGINT: (">q", b"\x80\x00"),
+    Type.FLOAT: (">d", b"\xff\xff"), Type.SMALLFLOAT: (">f", b"\xff\xff"), Type.BOOLEAN: (">h", b"\x01\x00"),
+}  # fmt: skip
+"""How numbers are packed, and the first bytes of NULL, of which the second is repeated."""
 
 
 # --- records (§1, §2) -------------------------------------------------------------------------------------------------
@@ -286,40 +283,39 @@ class _Table:
 
     def __init__(self, version: TableVersion, options: GBase8sOptions) -> None:
         self.label = version.table.label
-        indexed = list(enumerate(version.columns))
-        fixed = [(i, c) for i, c in indexed if not c.is_variable]
-        variable = [(i, c) for i, c in indexed if c.is_variable]
-        columns = fixed + variable
-        self._fixed, self._variable = (
-            [(encoder(c, options.charset, options.prefix_width), i) for i, c in some] for some in (fixed, variable)
-        )
-        self._texts = [(c.name, _formatter(c), i) for i, c in columns]
-        self.words = struct.Struct(("<" if options.byte_order == "little" else ">") + f"{len(variable)}I")
-        self.schema = ", ".join(f"{c.name} {spelled(c)}" for _, c in columns)
-        self.sizes = (sum(fixed_size(c) for _, c in fixed), len(fixed), len(variable))
-        rows = blank_columns(c.name for _, c in columns)
-        for row, (_, column) in zip(rows, columns, strict=True):
-            row |= {"type": spelled(column), "length": column.length if column.is_variable else fixed_size(column)}
-            if column.type is Type.DECIMAL:
-                row |= {"precision": column.digits, "scale": column.places}
+        indexed = sorted(enumerate(version.columns), key=lambda one: one[1].is_variable)
+        columns = [column for _, column in indexed]
+        self._cells = [(_cells(column, options), index) for index, column in indexed]
+        self.names = [column.name for column in columns]
+        sizes = [fixed_size(column) for column in columns if not column.is_variable]
+        self.fixed = len(sizes)
+        self.words = struct.Struct(f"{'<' if options.byte_order == 'little' else '>'}{len(columns) - len(sizes)}I")
+        self.schema = ", ".join(f"{column.name} {spelled(column)}" for column in columns)
+        self.sizes = (sum(sizes), len(sizes), len(columns) - len(sizes))
+        rows = [
+            {
+                "name": column.name, "type": spelled(column),
+                "length": column.length if column.is_variable else fixed_size(column),
+                **({"precision": column.digits, "scale": column.places} if column.type is Type.DECIMAL else {}),
+            }
+            for column in columns
+        ]  # fmt: skip
         owner = version.table
         schema, name = (owner.schema, owner.name) if options.table_names else (None, str(owner.label))
-        self.version = Version(f"{owner.label}@{version.number}", schema, name, rows, "record", self.schema)
+        label = f"{owner.label}@{version.number}"
+        self.version = Version(label, schema, name, column_rows(rows), "record", self.schema)
 
-    def payload(self, values: Row) -> tuple[bytes, list[int]]:
-        """A row as its payload and the sizes of its variable-length columns."""
-        parts = [write(values[i]) for write, i in self._variable]
-        return b"".join([write(values[i]) for write, i in self._fixed] + parts), [len(part) for part in parts]
-
-    def image(self, values: Row | None) -> Image | None:
-        """A row as the text of its values."""
-        return None if values is None else {name: write(values[i]) for name, write, i in self._texts}
+    def row(self, values: Row) -> tuple[bytes, list[int], Image]:
+        """A row as its payload, the sizes of its variable-length columns, and the text of its values."""
+        data, texts = zip(*[cells[values[index]] for cells, index in self._cells], strict=True)
+        return b"".join(data), [len(part) for part in data[self.fixed :]], dict(zip(self.names, texts, strict=True))
 
 
-def _formatter(column: Column) -> Callable[[Any], str | None]:
-    if column.type is Type.LOB:
-        return lambda value: None if value is None else (_LOB_PREFIX + value).hex()
-    return formatter(column)
+def _cells(column: Column, options: GBase8sOptions) -> Memo:
+    """The bytes and the text of values."""
+    write, null = _writer(column, options.charset, options.prefix_width)
+    text: Any = (lambda value: (_LOB_PREFIX + value).hex()) if column.type is Type.LOB else text_of(column)
+    return Memo(lambda value: (write(value), text(value)), (null, None))
 
 
 @dataclass(slots=True, eq=False)
@@ -332,52 +328,42 @@ class _Open:
     savepoints: dict[int, int]
 
 
-class GBase8sEncoder:
+class GBase8sEncoder(Encoder[_Table]):
     """Writes everything that happens. ``records``: records that were written so far."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        options: GBase8sOptions = capture.options
-        self._capture, self._options, self._truth, self._part = capture, options, capture.truth, capture.part
-        self._rng = Random(f"{capture.seed} gbase8s")
-        self._log = LogPositions(11 + self._part.number * _LOGS, 1) if self._part.is_continued else LogPositions()
-        self._tables: dict[tuple[int, int], _Table] = {}  # by label and version
+        super().__init__(capture)
+        self._log = LogPositions(11 + self.part.number * _LOGS, 1) if self.part.is_continued else LogPositions()
         self._open: dict[int, _Open] = {}  # by ordinal
         self._savepoints: dict[tuple[int, int], int] = {}  # (ordinal, number): sequence number
-        self._labels: dict[str, str] = {}
-        self._waiting: deque[tuple[dict[str, Any], list[int], int, Transaction]] = deque()  # changes
-        self._half: tuple[SourceTransaction, Callable[[], None]] | None = (
-            None  # second half of an update, still to be written
-        )
+        self._waiting: deque[tuple[dict[str, Any], list[int], int, int, Transaction]] = deque()  # changes
+        self._half: tuple[SourceTransaction, Callable[[], None]] | None = None  # of an update, still to be written
         self._stream = ByteFile(capture.folder / "stream", "none")
         self._starts = array("q")
         self._owners = array("i")  # index into the truth's transactions, -1: none
 
-    @property
-    def records(self) -> int:
-        """How many records were written so far."""
-        return len(self._starts)
-
     def write(self, event: Event, done: int) -> None:
         """Writes one event; it may take no record, one or two."""
-        waiting, self._half = self._half, None
+        half, self._half = self._half, None
         transaction = None if isinstance(event, (Schema, Notice)) else event.transaction
-        if waiting is not None and (transaction is None or transaction is waiting[0]):
-            waiting[1]()
-            waiting = None
+        if half is not None and (transaction is None or transaction is half[0]):
+            half[1]()
+            half = None
         match event:
             case Schema():
+                self.tables.setdefault(event.version, _Table(event.version, self.options))
                 self._schema(event.version)
             case Change():
-                self._change(event, self._tables[event.version.table.label, event.version.number])
+                self._change(event, self.tables[event.version])
             case Step():
                 self._step(event)
             case Notice("idle"):
                 self._put(201, -1, 0)
             case Notice(what):
-                code = _MUST_CLOSE if what == "fatal" else self._rng.choice(_ERRORS)
+                code = _MUST_CLOSE if what == "fatal" else self.rng.choice(_ERRORS)
                 self._put(202, -1, int(what == "fatal"), code)
-        if waiting is not None:
-            waiting[1]()
+        if half is not None:
+            half[1]()
 
     def finish(self) -> None:
         """Writes what is still held back, the files, and the tables' names."""
@@ -385,19 +371,17 @@ class GBase8sEncoder:
             self._half[1]()
         self._stream.close()
         starts = np.append(np.frombuffer(self._starts, np.int64), np.int64(self._stream.size))
-        stream, folder = self._capture.folder / "stream", self._capture.folder
-        names, locate = write_files(
-            stream, starts, self._options, self._capture.seed, folder / "capture", self._part.first_file
-        )
+        stream, folder, truth = self.capture.folder / "stream", self.capture.folder, self.truth
+        names, locate = write_files(stream, starts, self.options, self.capture.seed, self.folder, self.part.first_file)
         stream.unlink()
-        self._truth.files, self._truth.locate = names, locate
-        sizes, owners = np.zeros(len(self._truth.transactions) + 1, np.int64), np.frombuffer(self._owners, np.int32)
+        truth.files, truth.locate = names, locate
+        sizes, owners = np.zeros(len(truth.transactions) + 1, np.int64), np.frombuffer(self._owners, np.int32)
         np.add.at(sizes, owners, locate(np.arange(len(owners)))[2] if len(owners) else 0)
-        for transaction, size in zip(self._truth.transactions, sizes, strict=False):
+        for transaction, size in zip(truth.transactions, sizes, strict=False):
             transaction.bytes = int(size)
-        labels = json.dumps(self._labels, indent=2, ensure_ascii=False) + "\n"
-        name = "capture.labels.json" if self._options.table_names else "labels.json"
-        (folder / name).write_text(labels, encoding="utf-8")
+        labels = {str(version.table.label): version.table.full_name for version in self.tables}
+        name = "capture.labels.json" if self.options.table_names else "labels.json"
+        (folder / name).write_text(json.dumps(labels, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def _put(self, number: int, owner: int, *fields: int, payload: bytes = b"") -> int:
         """Writes a record and returns its number."""
@@ -407,18 +391,16 @@ class GBase8sEncoder:
     def _append(self, record: bytes, owner: int) -> int:
         self._starts.append(self._stream.put(record)[0])
         self._owners.append(owner)
-        return len(self._starts) - 1
+        self.records += 1
+        return self.records - 1
 
     def _open_at(self, source: SourceTransaction, position: int) -> _Open:
         """An open transaction; it is known from its first record on."""
         one = self._open.get(source.ordinal)
         if one is None:
-            mark = "" if source.captured_begin else "~"
-            completeness = Completeness.NO_END if source.captured_begin else Completeness.NO_BEGIN
-            made = Transaction(
-                f"{source.number}@{mark}{position:016X}", outcome=Outcome.OPEN, completeness=completeness
-            )
-            one = self._open[source.ordinal] = _Open(self._truth.transaction(made), [], {})
+            name = f"{source.number}@{'' if source.captured_begin else '~'}{position:016X}"
+            made = Transaction(name, outcome="open", completeness="no_end" if source.captured_begin else "no_begin")
+            one = self._open[source.ordinal] = _Open(self.truth.transaction(made), [], {})
         return one
 
     def _step(self, event: Step) -> None:
@@ -439,11 +421,11 @@ class GBase8sEncoder:
                 if what == "commit":
                     truth.commit_position, truth.ended_at, truth.committed_at = truth.end_position, second, second
                 if source.captured_begin:
-                    truth.outcome = Outcome.COMMITTED if what == "commit" else Outcome.ROLLED_BACK
-                    truth.completeness = Completeness.COMPLETE
+                    truth.outcome = "committed" if what == "commit" else "rolled_back"
+                    truth.completeness = "complete"
                 del self._open[source.ordinal]
             case "savepoint":  # no record; a later DISCARD names its sequence number, which the next record may have
-                sequence = self._log.peek() if self._rng.random() < 0.25 else self._log.take(8)
+                sequence = self._log.peek() if self.rng.random() < 0.25 else self._log.take(8)
                 self._savepoints[source.ordinal, event.number] = sequence
                 if source.ordinal in self._open:
                     self._open[source.ordinal].savepoints[event.number] = len(self._open[source.ordinal].rows)
@@ -452,91 +434,70 @@ class GBase8sEncoder:
                 one = self._open_at(source, sequence)
                 self._log.take(_HEADERS[_DISCARD].size)
                 self._put(_DISCARD, one.truth.number, sequence, source.number)
-                self._truth.undone.update(one.rows[one.savepoints.get(event.number, 0) :])
+                self.truth.undone.update(one.rows[one.savepoints.get(event.number, 0) :])
 
     def _change(self, event: Change, table: _Table) -> None:
         """A change; an update is UPDBEF and UPDAFT, in either order, with perhaps a record of another transaction
         between them (§6.5)."""
         source, number = event.transaction, _CODES[event.operation]
         assert source is not None
-        if event.operation is not Operation.UPDATE:
-            row = None if event.operation is Operation.TRUNCATE else event.after or event.before
-            record, headers = self._row(source, table, number, row)
-            self._tell(event, table, number, [record], headers)
-            return
-        halves = [(_BEFORE, event.before), (number, event.after)]
-        first, second = halves[::-1] if event.is_reversed else halves
+        row: dict[str, Any] = {"operation": event.operation, "before": None, "after": None}
         records: list[int] = []
+        halves = [("after", number, event.after)] if event.after is not None or event.before is None else []
+        if event.before is not None:
+            halves.insert(0, ("before", _BEFORE if halves else number, event.before))
+        first, *second = halves[::-1] if event.is_reversed else halves
 
-        def put(code: int, row: Row | None) -> None:
-            record, headers = self._row(source, table, code, row)
-            records.append(record)
+        def put(image: str, code: int, values: Row | None) -> None:
+            headers, row[image] = self._row(source, table, code, values, records)
             if code == number:
-                self._tell(event, table, number, records, headers)
-            self._pass_on()
+                one, version = self._open[source.ordinal], table.version
+                row.update(
+                    record_type=_TYPES[number], position=headers["sequence_number"], headers=headers,
+                    table_version=version.table_version, schema_name=version.schema_name, table_name=version.table_name,
+                )  # fmt: skip
+                one.rows.append(self.truth.count + len(self._waiting))
+                self._waiting.append((row, records, len(halves), records[-1], one.truth))
+            while self._waiting and len(self._waiting[0][1]) == self._waiting[0][2]:
+                ready, numbers, _, head, transaction = self._waiting.popleft()
+                places = [Place(0, record, 0) for record in numbers]
+                self.truth.change(ready, places, None, transaction, head=numbers.index(head))
 
         put(*first)
-        if self._rng.random() < self._options.split_updates:
-            self._half = (source, lambda: put(*second))
-        else:
-            put(*second)
+        if second and self.rng.random() < self.options.split_updates:
+            self._half = (source, lambda: put(*second[0]))
+        elif second:
+            put(*second[0])
 
     def _row(
-        self, source: SourceTransaction, table: _Table, number: int, row: Row | None
-    ) -> tuple[int, dict[str, str | None]]:
-        """Writes a row record (§2), or a TRUNCATE, which has no row; returns its number and its headers."""
-        payload, sizes = (b"", []) if row is None else table.payload(row)
+        self, source: SourceTransaction, table: _Table, number: int, row: Row | None, records: list[int]
+    ) -> tuple[dict[str, str | None], Image | None]:
+        """Writes a row record (§2), or a TRUNCATE, which has no row, and adds its number to ``records``; returns its
+        headers and the text of the row."""
+        payload, sizes, image = (b"", [], None) if row is None else table.row(row)
         header = _HEADERS[number].size if row is None else _ROW.size + table.words.size
         sequence = self._log.take(header + len(payload))
         owner = self._open_at(source, sequence).truth.number
         fields = (header, len(payload), _SCHEME, number, sequence, source.number, table.label)
-        position = f"{sequence:016X}"
+        texts = [*map(str, fields)]
         if row is None:
-            record = self._append(_HEADERS[number].pack(*fields), owner)
+            records.append(self._append(_HEADERS[number].pack(*fields), owner))
         else:
-            record = self._append(_ROW.pack(*fields, 0) + table.words.pack(*sizes) + payload, owner)
-            table.version.begins(position)
-        texts = [*map(str, fields), "0"][: 7 if row is None else 8] + ([" ".join(map(str, sizes))] if sizes else [])
-        return record, {**dict(zip(_ROW_HEADERS, texts, strict=False)), "sequence_number": position}
-
-    def _tell(
-        self, event: Change, table: _Table, number: int, records: list[int], headers: dict[str, str | None]
-    ) -> None:
-        """Adds a change to the truth, as soon as all of its ``records`` are written."""
-        assert event.transaction is not None
-        one = self._open[event.transaction.ordinal]
-        version, position = table.version, headers["sequence_number"]
-        row = {
-            "record_type": _TYPES[number], "operation": event.operation, "position": position,
-            "before": table.image(event.before), "after": table.image(event.after), "headers": headers,
-            "table_version": version.table_version, "schema_name": version.schema_name,
-            "table_name": version.table_name,
-        }  # fmt: skip
-        one.rows.append(self._truth.count + len(self._waiting))
-        self._waiting.append((row, records, records[-1], one.truth))
-        self._pass_on()
-
-    def _pass_on(self) -> None:
-        while self._waiting:
-            row, records, head, transaction = self._waiting[0]
-            if row["operation"] is Operation.UPDATE and len(records) < 2:
-                return
-            self._waiting.popleft()
-            places = [Place(0, record, 0) for record in sorted(records)]
-            self._truth.change(row, places, None, transaction, head=sorted(records).index(head))
+            records.append(self._append(_ROW.pack(*fields, 0) + table.words.pack(*sizes) + payload, owner))
+            table.version.begins(f"{sequence:016X}")
+            texts += ["0", *([" ".join(map(str, sizes))] if sizes else [])]
+        headers: dict[str, str | None] = dict(zip(_ROW_HEADERS, texts, strict=False))
+        return headers | {"sequence_number": f"{sequence:016X}"}, image
 
     def _schema(self, version: TableVersion) -> None:
         """TABSCHEM: the text ends with a NUL that counts (§5)."""
-        owner, key = version.table, (version.table.label, version.number)
-        self._labels[str(owner.label)] = f"{owner.schema}.{owner.name}"
-        is_new = key not in self._tables
+        table = self.tables[version]
+        is_new = table.version.number < 0
         if is_new:
-            self._tables[key] = _Table(version, self._options)
-            self._truth.version(self._tables[key].version)
-        if self._part.is_continued and version.number == 1:  # which is in the first part
+            self.truth.version(table.version)
+        if self.is_continued(version):
             return
-        table = self._tables[key]
-        text = table.schema.encode(self._options.charset) + b"\x00"
-        record = self._put(200, -1, owner.label, 0, *table.sizes, payload=text)
+        text = table.schema.encode(self.options.charset) + b"\x00"
+        record = self._put(200, -1, version.table.label, 0, *table.sizes, payload=text)
         if is_new:
             table.version.seen(Place(0, record, 0))

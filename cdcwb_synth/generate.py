@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb_synth.debezium import DebeziumEncoder, DebeziumOptions
+from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.gbase8s import GBase8sEncoder, GBase8sOptions
 from cdcwb_synth.goldengate.encoder import GoldenGateEncoder
 from cdcwb_synth.goldengate.options import GoldenGateOptions
@@ -24,22 +25,18 @@ from cdcwb_synth.parts import Part, Run, write_parts
 from cdcwb_synth.qlik.change_table import ChangeTableEncoder, ChangeTableOptions
 from cdcwb_synth.qlik.kafka import KafkaEncoder, KafkaOptions
 from cdcwb_synth.sqlserver_ct import SqlServerCtEncoder, SqlServerCtOptions
-from cdcwb_synth.truth import EncoderContext, Truth, natural_key
+from cdcwb_synth.truth import Truth, natural_key
 from cdcwb_synth.workload import Workload
 
 __all__ = ["FORMATS", "FORMAT_OPTIONS", "PART_CHANGES", "generate"]
 
-_GENERATORS: Final[dict[str, tuple[type[Options], Callable[[EncoderContext], Any]]]] = {
-    "gbase8s": (GBase8sOptions, GBase8sEncoder),
-    "qlik-kafka": (KafkaOptions, KafkaEncoder),
-    "qlik-change-table": (ChangeTableOptions, ChangeTableEncoder),
-    "goldengate": (GoldenGateOptions, GoldenGateEncoder),
-    "idm-event-log": (EventLogOptions, EventLogEncoder),
-    "debezium": (DebeziumOptions, DebeziumEncoder),
-    "sqlserver-ct": (SqlServerCtOptions, SqlServerCtEncoder),
-    "maxwell": (MaxwellOptions, MaxwellEncoder),
+_GENERATORS: Final[dict[str, tuple[type[Options], type[Encoder[Any]]]]] = {
+    "gbase8s": (GBase8sOptions, GBase8sEncoder), "qlik-kafka": (KafkaOptions, KafkaEncoder),
+    "qlik-change-table": (ChangeTableOptions, ChangeTableEncoder), "goldengate": (GoldenGateOptions, GoldenGateEncoder),
+    "idm-event-log": (EventLogOptions, EventLogEncoder), "debezium": (DebeziumOptions, DebeziumEncoder),
+    "sqlserver-ct": (SqlServerCtOptions, SqlServerCtEncoder), "maxwell": (MaxwellOptions, MaxwellEncoder),
     "canal": (CanalOptions, CanalEncoder),
-}
+}  # fmt: skip
 
 FORMATS: Final = tuple(_GENERATORS)
 """Formats that can be generated."""
@@ -49,7 +46,7 @@ FORMAT_OPTIONS: Final[dict[str, dict[str, tuple[object, str]]]] = {
 }
 """The options of every format: their defaults and what they mean."""
 
-_PARTS: Final = ("capture", "truth", "metadata", "registry", "labels.json", "capture.labels.json", "synth.json")
+_CONTENTS: Final = ("capture", "truth", "metadata", "registry", "labels.json", "capture.labels.json", "synth.json")
 
 PART_CHANGES: Final = 200_000
 """Changes of a part of a capture that is generated in parallel."""
@@ -110,32 +107,32 @@ def generate(
         raise SynthError(f"the seed is a whole number, not {seed!r}")
     if type(part_changes) is not int or part_changes < 1:
         raise SynthError(f"a part has a whole number of changes from 1 on, not {part_changes!r}")
-    chosen = _GENERATORS[format][0].parse(options)
+    parsed = _GENERATORS[format][0].parse(options)
     target = Path(to)
     if target.exists() and not target.is_dir():
         raise SynthError(f"{target}: is not a folder")
-    there = [name for name in _PARTS if (target / name).exists()]
-    if there and not chosen.overwrite:
-        why = f"already holds {there[0]}; not overwritten. Name another folder, or replace it: overwrite=true"
+    old = [name for name in _CONTENTS if (target / name).exists()]
+    if old and not parsed.overwrite:
+        why = f"already holds {old[0]}; not overwritten. Name another folder, or replace it: overwrite=true"
         raise SynthError(f"{target}: {why}")
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as place:
-        made = Path(place).absolute()
+    with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as temporary:
+        folder = Path(temporary).absolute()
         if run is None:
-            facts = _write(format, Part(seed, changes=changes), chosen, made, on_progress)
+            counts = _write(format, Part(seed, changes=changes), parsed, folder, on_progress)
         else:
-            facts = write_parts(_write, format, changes, seed, chosen, made, run, part_changes)
-        told = {"format": format, "changes": changes, "seed": seed, "options": asdict(chosen)} | facts
-        text = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
-        (made / "synth.json").write_text(text, encoding="utf-8")
-        for name in there:
+            counts = write_parts(_write, format, changes, seed, parsed, folder, run, part_changes)
+        facts = {"format": format, "changes": changes, "seed": seed, "options": asdict(parsed)} | counts
+        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        (folder / "synth.json").write_text(text, encoding="utf-8")
+        for name in old:
             if (target / name).is_dir():
                 shutil.rmtree(target / name)
             else:
                 (target / name).unlink()
-        for name in _PARTS:
-            if (made / name).exists():
-                (made / name).rename(target / name)
+        for name in _CONTENTS:
+            if (folder / name).exists():
+                (folder / name).rename(target / name)
     return target
 
 

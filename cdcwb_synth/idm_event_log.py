@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from cdcwb_synth import words
 from cdcwb_synth.catalogue import TableVersion
+from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
-from cdcwb_synth.model import ChangeSource, OffsetUnit, Operation, SynthError
-from cdcwb_synth.options import Options, option, same
+from cdcwb_synth.model import Operation, SynthError
+from cdcwb_synth.options import Options, Rules, option, same
 from cdcwb_synth.sheet import MOST_ROWS, Sheet
-from cdcwb_synth.truth import NOWHERE, EncoderContext, Place, Version, blank_columns
+from cdcwb_synth.truth import NOWHERE, Place, Version, column_rows
 from cdcwb_synth.values import Column, Type, formatter, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
@@ -67,20 +68,29 @@ class EventLogOptions(Options):
     shuffle: int = option(0, "rows are in no order within blocks of so many; 0: in that of record_id", 0, 10**9)
     files: int = option(1, "files that hold the rows", 1, 10_000)
 
-    def contradictions(self) -> list[str]:
-        """What is wrong with values that are each allowed, a sentence each."""
-        problems = Options.contradictions(self)
-        if self.processed_share + self.future_share + self.loopback_share > 1:
-            problems.append("processed_share, future_share and loopback_share add up to more than 1")
-        if not self.header and self.container in ("jsonl", "parquet"):
-            problems.append(f"container {self.container} always names its columns, so header is true")
-        if self.compression != "none" and self.container == "xlsx":
-            problems.append("container xlsx is compressed already, so compression is none")
-        if self.null_text and self.container != "csv":
-            problems.append(f"container {self.container} has a NULL of its own, so null_text is empty")
-        if set(self.null_text) & set('",;\t\r\n'):
-            problems.append("null_text holds no quote, delimiter or line end")
-        return problems
+    def rules(self) -> Rules:
+        """What values that are each allowed must not be together."""
+        container = self.container
+        return [
+            *Options.rules(self),
+            (
+                self.processed_share + self.future_share + self.loopback_share > 1,
+                "processed_share, future_share and loopback_share add up to more than 1",
+            ),
+            (
+                not self.header and container in ("jsonl", "parquet"),
+                f"container {container} always names its columns, so header is true",
+            ),
+            (
+                self.compression != "none" and container == "xlsx",
+                "container xlsx is compressed already, so compression is none",
+            ),
+            (
+                self.null_text and container != "csv",
+                f"container {container} has a NULL of its own, so null_text is empty",
+            ),
+            (set(self.null_text) & set('",;\t\r\n'), "null_text holds no quote, delimiter or line end"),
+        ]
 
 
 class LogRow(dict[str, str | None]):
@@ -370,50 +380,37 @@ def _literal(row: LogRow, name: str) -> str:
     return f"TIMESTAMP {quoted}" if name == "event_time" and row.time is not None else quoted
 
 
-class EventLogEncoder:
+class EventLogEncoder(Encoder[_Watched]):
     """Writes a workload's history; everything at the end, since what becomes of a row depends on all others."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        options: EventLogOptions = capture.options
-        self._capture, self._options = capture, options
-        if options.container in ("parquet", "xlsx"):
-            capture.truth.unit = OffsetUnit.ROW
-        self._seed = capture.part.seed if capture.part.is_continued else capture.seed
-        self._rng = Random(f"{capture.seed} idm-event-log")
+        super().__init__(capture)
+        options: EventLogOptions = self.options
+        self.truth.unit = "row" if options.container in ("parquet", "xlsx") else "byte"
         self._styles = _styles(options.tables + options.all_types)
-        self._watched: dict[int, list[_Watched]] = {}  # the versions of each table, by its label
-        self._contents: dict[int, dict[tuple[str, ...], tuple[int, Row]]] = {}  # version and row by key, likewise
+        self._contents: dict[int, dict[tuple[str, ...], tuple[int, Row]]] = {}  # version and row by key, by table
         self._held: Statement = []
         self._rows: list[LogRow] = []
         self._ids: list[str] = []
-        self._next = 1 + capture.part.numbers(_RECORDS)
+        self._next = 1 + self.part.numbers(_RECORDS)
         self._is_excel = options.container == "xlsx"  # has neither empty texts nor control characters
         self._kinds = [kind for kind in _KINDS if not (self._is_excel and kind == "character")]
         self._odd = [status for status in _ODD if status or not self._is_excel]
 
-    @property
-    def records(self) -> int:
-        """Rows that were written."""
-        return len(self._rows)
+    def table(self, item: Schema, done: int) -> _Watched:
+        """A table version with its triggers."""
+        self._contents.setdefault(item.version.table.label, {})
+        index = list(self._contents).index(item.version.table.label)
+        return _Watched(item.version, index, self._styles[index], self.options, self.part.seed)
 
-    def write(self, item: Schema | Change | Committed, done: int) -> None:
-        """Logs what comes next in a history."""
-        match item:
-            case Schema(version):
-                versions = self._watched.setdefault(version.table.label, [])
-                index = list(self._watched).index(version.table.label)
-                if len(versions) < version.number:
-                    versions.append(_Watched(version, index, self._styles[index], self._options, self._seed))
-                    self._contents.setdefault(version.table.label, {})
-            case Committed():
-                for change in item.changes:
-                    self._change(change)
-            case Change():
-                self._change(item)
+    def commit(self, item: Committed, done: int) -> None:
+        """Logs the changes of a transaction."""
+        for change in item.changes:
+            self.load(change)
 
-    def _change(self, change: Change) -> None:
-        label = change.version.table.label
-        watched, contents = self._watched[label][change.version.number - 1], self._contents[label]
+    def load(self, change: Change) -> None:
+        """Logs a change; that of a row that was there before is only remembered."""
+        watched, contents = self.tables[change.version], self._contents[change.version.table.label]
         if change.operation is Operation.TRUNCATE:  # fires no trigger
             contents.clear()
             return
@@ -423,14 +420,14 @@ class EventLogEncoder:
             contents[watched.key(change.after)] = (change.version.number, change.after)
         if change.operation is Operation.REFRESH:
             return
-        rows = _fire(watched, change.before, change.after, self._rng)
+        rows = _fire(watched, change.before, change.after, self.rng)
         if rows:
             self._dress(rows, change.at)
             self._queue(rows)
 
     def _dress(self, rows: Statement, at: datetime) -> None:
         """Gives the rows of a statement time, user and status."""
-        rng, options = self._rng, self._options
+        rng, options = self.rng, self.options
         user = None if rng.random() < _NO_USER else rng.choice(_USERS)
         status = "N"
         chance = rng.random()
@@ -453,8 +450,8 @@ class EventLogEncoder:
         """Logs a statement, mixed with the one before it where they are of other objects."""
         held, self._held = self._held, rows
         apart = {row["table_key"] for row in held}.isdisjoint(row["table_key"] for row in rows)
-        if held and apart and self._rng.random() < self._options.interleaved_share:
-            places = sorted(self._rng.sample(range(len(held) + len(rows)), len(held)))
+        if held and apart and self.rng.random() < self.options.interleaved_share:
+            places = sorted(self.rng.sample(range(len(held) + len(rows)), len(held)))
             mixed = list(rows)
             for place, row in zip(places, held, strict=True):
                 mixed.insert(place, row)
@@ -463,13 +460,13 @@ class EventLogEncoder:
 
     def _emit(self, rows: Statement) -> None:
         """Gives rows their numbers, and breaks some."""
-        rng = self._rng
+        rng = self.rng
         for row in rows:
             if rng.random() < _GAPS:
                 self._next += rng.choice((1, 1, 2, 19))
             row["record_id"] = record = str(self._next)
             self._next += 1
-            if rng.random() < self._options.damaged_share:
+            if rng.random() < self.options.damaged_share:
                 _damage(row, self._kinds, rng, self._ids[-200:])
                 if self._is_excel:
                     row |= {name: row[name] or None for name in COLUMNS}
@@ -479,14 +476,15 @@ class EventLogEncoder:
 
     def finish(self) -> None:
         """Writes everything."""
+        self.records = len(self._rows) + len(self._held)
         self._emit(self._held)
-        size = self._options.shuffle
+        size = self.options.shuffle
         if size > 1:
             blocks = [self._rows[start : start + size] for start in range(0, len(self._rows), size)]
             for block in blocks:
-                self._rng.shuffle(block)
+                self.rng.shuffle(block)
             self._rows = [row for block in blocks for row in block]
-        count, part = self._options.files, self._capture.part
+        count, part = self.options.files, self.part
         for number in range(count):
             some = self._rows[len(self._rows) * number // count : len(self._rows) * (number + 1) // count]
             is_numbered = count > 1 or part.count > 1
@@ -498,15 +496,15 @@ class EventLogEncoder:
             self._write_snapshot()
 
     def _write_file(self, stem: str, rows: Statement) -> None:
-        options, container = self._options, self._options.container
+        options, container = self.options, self.options.container
         name = f"{stem}.{container}" + ("" if container == "parquet" else ENDINGS[options.compression])
-        path, number = self._capture.folder / "capture" / name, self._capture.truth.file(name)
+        path, number = self.folder / name, self.truth.file(name)
         sink: ByteFile | TableFile | Sheet
         is_typed = not options.damaged_share
         if container == "parquet":
             kinds = {"record_id": pa.int64(), "event_type": pa.int32()} if is_typed else {}
             schema = pa.schema([(column, kinds.get(column, pa.string())) for column in COLUMNS])
-            sink = TableFile(path, options.compression, schema, kept=65_536)
+            sink = TableFile(path, options.compression, schema, block=65_536)
         elif container == "xlsx":
             if len(rows) >= MOST_ROWS:
                 raise SynthError(f"a sheet holds {MOST_ROWS:,} rows, not {len(rows):,}; files is more")
@@ -536,12 +534,13 @@ class EventLogEncoder:
 
     def _write_snapshot(self) -> None:
         """The contents of the tables at the end, in the columns that they have then; NULL is an empty field."""
-        folder = self._capture.folder / "truth" / "snapshot"
+        folder = self.truth.folder / "snapshot"
         folder.mkdir()
-        for label, versions in self._watched.items():
+        for label, contents in self._contents.items():
+            versions = [watched for version, watched in self.tables.items() if version.table.label == label]
             last = versions[-1]
             lines = [_delimited([*last.key_names, *last.names])]
-            for key, (number, values) in self._contents[label].items():
+            for key, (number, values) in contents.items():
                 for watched in versions[number:]:
                     values = tuple(None if old is None else values[old] for old in watched.version.origin)
                 lines.append(_delimited([*key, *last.texts(values)]))
@@ -565,12 +564,12 @@ class EventLogEncoder:
             if column is not None and row.kind not in _WHOLE_ROW:
                 others[column] = None
         for table, (keys, others) in found.items():
-            made = blank_columns([*keys, *(other for other in others if other not in keys)])
+            made = column_rows([*keys, *(other for other in others if other not in keys)])
             for one in made:
                 one["key_position"] = one["ordinal"] if one["name"] in keys else None
             versions[table].columns, versions[table].lineage, versions[table].has_place = made, {}, False
         for version in versions.values():
-            self._capture.truth.version(version)
+            self.truth.version(version)
         return versions
 
     def _tell(self, group: Statement, versions: dict[str, Version]) -> None:
@@ -587,12 +586,12 @@ class EventLogEncoder:
         if len(group) == 1 and kind == 4 and pairs is not None:
             before = {**pairs}
         is_per_field = group[0].kind not in _WHOLE_ROW and bool(named)
-        self._capture.truth.change(
+        self.truth.change(
             {
                 "record_type": last["event_type"], "operation": _OPERATIONS[kind], "position": _position(last),
                 "changed_at": last.time, "changed_columns": named if is_per_field else None, "key": pairs,
                 "before": before or None, "after": after or None, "headers": dict(last),
-                "change_source": str(ChangeSource.LOG) if is_per_field else None,
+                "change_source": "log" if is_per_field else None,
             },
             [row.place for row in sorted(group, key=lambda row: row.place)],
             versions[table] if table else None,

@@ -7,24 +7,14 @@ Times are ``timestamp[us, tz=UTC]``. A null image map means: no such image; a nu
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 
 __all__ = [
-    "CHANGE",
-    "CHANGES",
-    "COLUMN",
-    "SOURCE_EVENT",
-    "TABLE_VERSIONS",
-    "TRANSACTIONS",
-    "ChangeSource",
-    "Completeness",
-    "OffsetUnit",
-    "Operation",
-    "Outcome",
+    "CHANGES", "COLUMN", "SOURCE_EVENT", "TABLE_VERSIONS", "TRANSACTIONS", "Completeness", "Operation", "Outcome",
     "SynthError",
-]
+]  # fmt: skip
 
 
 class SynthError(ValueError):
@@ -42,133 +32,65 @@ class Operation(StrEnum):
     DDL = "DDL"
 
 
-class OffsetUnit(StrEnum):
-    """What ``offset`` and ``length`` count."""
+Outcome = Literal["committed", "rolled_back", "undone", "undo", "open"]
+"""The outcome of a change or a transaction. ``undone`` (reversed by a rollback to a savepoint) and ``undo`` (the
+reversal of another change) are those of changes only."""
 
-    BYTE = "byte"
-    ROW = "row"
-    MESSAGE = "message"
+Completeness = Literal["complete", "no_begin", "no_end", "gaps", "unknown"]
+"""Whether the capture has all events of a transaction."""
 
-
-class Outcome(StrEnum):
-    """The outcome of a change or a transaction."""
-
-    COMMITTED = "committed"
-    ROLLED_BACK = "rolled_back"
-    UNDONE = "undone"  # changes only: reversed by a rollback to a savepoint
-    UNDO = "undo"  # changes only: the reversal of another change
-    OPEN = "open"
+_TYPES: Final[dict[str, pa.DataType]] = {
+    "text": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "flag": pa.bool_(),
+    "time": pa.timestamp("us", tz="UTC"), "texts": pa.list_(pa.string()), "map": pa.map_(pa.string(), pa.string()),
+    "counts": pa.map_(pa.string(), pa.int64()),
+    "problems": pa.list_(pa.struct([("code", pa.string()), ("detail", pa.string())])),
+}  # fmt: skip
 
 
-class Completeness(StrEnum):
-    """Whether the capture has all events of a transaction."""
-
-    COMPLETE = "complete"
-    NO_BEGIN = "no_begin"
-    NO_END = "no_end"
-    GAPS = "gaps"
-    UNKNOWN = "unknown"
+def _fields(text: str) -> list[pa.Field]:
+    """Fields from their names and types."""
+    return [pa.field(name, _TYPES[kind]) for name, kind in (field.split() for field in text.split(","))]
 
 
-class ChangeSource(StrEnum):
-    """Where ``changed_columns`` comes from: a mask in the capture, a comparison of both images, or the log, whose
-    record lists the columns that were written."""
-
-    MASK = "mask"
-    IMAGES = "images"
-    LOG = "log"
-
-
-CHANGE: Final = "change"
-"""The kind of every row of CHANGES."""
-
-_TIME: Final = pa.timestamp("us", tz="UTC")
-_TEXTS: Final = pa.list_(pa.string())
-_MAP: Final = pa.map_(pa.string(), pa.string())
-
-SOURCE_EVENT: Final = pa.struct([("file_index", pa.int32()), ("offset", pa.int64()), ("length", pa.int64())])
+SOURCE_EVENT: Final = pa.struct(_fields("file_index int, offset bigint, length bigint"))
 """The location of a record that a change consists of."""
 
 COLUMN: Final = pa.struct(
-    [
-        ("ordinal", pa.int32()),  # from 1
-        ("name", pa.string()),
-        ("type", pa.string()),  # as the source spells it
-        ("length", pa.int32()),  # bytes
-        ("precision", pa.int32()),
-        ("scale", pa.int32()),  # null for a floating decimal
-        ("key_position", pa.int32()),  # from 1; null: not in the key, or not in the capture
-        ("nullable", pa.bool_()),  # null: not in the capture
-    ]
+    _fields("ordinal int, name text, type text, length int, precision int, scale int, key_position int, nullable flag")
 )
-"""One column of a table version; what the capture does not give is null."""
+"""One column of a table version; what the capture does not give is null. ``ordinal`` and ``key_position`` count from 1,
+``type`` is spelled as in the source, ``length`` counts bytes, ``scale`` is null for a floating decimal."""
+
+_TYPES.update(event=SOURCE_EVENT, events=pa.list_(SOURCE_EVENT), columns=pa.list_(COLUMN))
 
 CHANGES: Final = pa.schema(
-    [
-        ("format", pa.string()),
-        ("file", pa.string()),
-        ("file_index", pa.int32()),  # in natural order of the names, from 0
-        ("offset", pa.int64()),  # in the decompressed file
-        ("length", pa.int64()),
-        ("offset_unit", pa.string()),
-        ("record_type", pa.string()),
-        ("kind", pa.string()),
-        ("operation", pa.string()),
-        ("position", pa.string()),
-        ("commit_position", pa.string()),
-        ("transaction_id", pa.string()),
-        ("event_no", pa.int64()),
-        ("last_in_transaction", pa.bool_()),
-        ("changed_at", _TIME),
-        ("schema_name", pa.string()),
-        ("table_name", pa.string()),
-        ("table_version", pa.string()),
-        ("change_mask", pa.string()),
-        ("column_mask", pa.string()),
-        ("changed_columns", _TEXTS),
-        ("present_columns", _TEXTS),
-        ("key", _MAP),
-        ("before", _MAP),
-        ("after", _MAP),
-        ("headers", _MAP),
-        # Null throughout: the truth shows what happened, not what a reader remarks about it.
-        ("problems", pa.list_(pa.struct([("code", pa.string()), ("detail", pa.string())]))),
-        ("source_events", pa.list_(SOURCE_EVENT)),
-        ("outcome", pa.string()),  # null for REFRESH and the event log
-        ("committed_at", _TIME),
-        ("change_source", pa.string()),
-    ]
+    _fields(
+        "format text, file text, file_index int, offset bigint, length bigint, offset_unit text, record_type text,"
+        "kind text, operation text, position text, commit_position text, transaction_id text, event_no bigint,"
+        "last_in_transaction flag, changed_at time, schema_name text, table_name text, table_version text,"
+        "change_mask text, column_mask text, changed_columns texts, present_columns texts, key map, before map,"
+        "after map, headers map, problems problems, source_events events, outcome text, committed_at time,"
+        "change_source text"
+    )
 )
-"""One row per logical change; location and position are those of the after record of an update."""
+"""One row per logical change; location and position are those of the after record of an update. ``kind`` is always
+``change``; ``problems`` is null: the truth shows what happened, not what a reader remarks about it. ``outcome`` is null
+for REFRESH and the event log. ``change_source``: ``mask`` (in the capture), ``images`` (a comparison of both), or
+``log`` (the record lists the columns that were written)."""
 
 TRANSACTIONS: Final = pa.schema(
-    [
-        ("transaction_id", pa.string()),
-        ("begin_position", pa.string()),
-        ("end_position", pa.string()),
-        ("began_at", _TIME),
-        ("ended_at", _TIME),
-        ("outcome", pa.string()),
-        ("completeness", pa.string()),
-        ("changes", pa.map_(pa.string(), pa.int64())),  # logical changes by operation, undone ones included
-        ("tables", _TEXTS),  # in name order
-        ("bytes", pa.int64()),  # sum of the lengths of its records
-        ("user", pa.string()),
-    ]
+    _fields(
+        "transaction_id text, begin_position text, end_position text, began_at time, ended_at time, outcome text,"
+        "completeness text, changes counts, tables texts, bytes bigint, user text"
+    )
 )
-"""One row per transaction."""
+"""One row per transaction; ``changes`` counts logical changes by operation, undone ones included, ``tables`` are in
+name order, ``bytes`` is the sum of the lengths of its records."""
 
 TABLE_VERSIONS: Final = pa.schema(
-    [
-        ("table_version", pa.string()),
-        ("schema_name", pa.string()),
-        ("table_name", pa.string()),
-        ("first_position", pa.string()),
-        ("first_event", SOURCE_EVENT),
-        ("columns", pa.list_(COLUMN)),
-        ("origin", pa.string()),
-        ("schema_text", pa.string()),
-        ("lineage", _MAP),
-    ]
+    _fields(
+        "table_version text, schema_name text, table_name text, first_position text, first_event event,"
+        "columns columns, origin text, schema_text text, lineage map"
+    )
 )
 """One row per version of a table."""

@@ -12,7 +12,10 @@ from typing import Any, Final, Self
 from cdcwb_synth.catalogue import KINDS
 from cdcwb_synth.model import SynthError
 
-__all__ = ["Options", "described", "listed", "nearest", "option", "same", "unlisted"]
+__all__ = ["Options", "Rules", "described", "listed", "nearest", "option", "same", "unlisted"]
+
+Rules = list[tuple[Any, str]]
+"""Whether something is wrong with values that are each allowed, and the sentence for it."""
 
 
 def option(
@@ -58,24 +61,23 @@ class Options:
         """Options from keywords; texts are taken as a command line gives them ("8", "0.3", "true").
 
         Raises SynthError with every problem in one message: unknown names with their nearest match, values of the
-        wrong type, out of range or not in the list.
+        wrong type, out of range or not in the list, values that contradict each other.
         """
-        known = {f.name: f for f in fields(cls)}
+        specs = {f.name: f for f in fields(cls)}
         problems: list[str] = []
         values: dict[str, Any] = {}
         for name, value in given.items():
-            if name not in known:
-                problems.append(f"unknown option {name!r}; {nearest(name, known)}")
+            if name not in specs:
+                problems.append(f"unknown option {name!r}; {nearest(name, specs)}")
                 continue
-            spec = known[name]
             try:
-                values[name] = _value(name, value, type(spec.default), spec.metadata)
+                values[name] = _value(name, value, type(specs[name].default), specs[name].metadata)
             except ValueError as problem:
                 problems.append(str(problem))
-        if not problems:
-            options = cls(**values)
-            problems = options.contradictions()
-        if problems:
+        options = None if problems else cls(**values)
+        if options is not None:
+            problems = [sentence for is_wrong, sentence in options.rules() if is_wrong]
+        if options is None or problems:
             raise SynthError("; ".join(problems))
         return options
 
@@ -85,17 +87,18 @@ class Options:
         time = datetime.fromisoformat(self.start)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
 
-    def contradictions(self) -> list[str]:
-        """What is wrong with values that are each allowed, a sentence each."""
-        problems = unlisted("schema_kinds", listed(self.schema_kinds), KINDS)
+    def rules(self) -> Rules:
+        """What values that are each allowed must not be together."""
         try:
-            if not 1970 < self.start_time.year < 9000:
-                problems.append(f"start {self.start!r} is not between the years 1971 and 8999")
+            is_time, is_modern = True, 1970 < self.start_time.year < 9000
         except ValueError:
-            problems.append(f"start {self.start!r} is no ISO 8601 time such as 2025-03-23T08:00:00Z")
-        if self.update_share + self.delete_share > 1:
-            problems.append("update_share and delete_share add up to more than 1")
-        return problems
+            is_time, is_modern = False, True
+        return [
+            *unlisted("schema_kinds", self.schema_kinds, KINDS),
+            (not is_modern, f"start {self.start!r} is not between the years 1971 and 8999"),
+            (not is_time, f"start {self.start!r} is no ISO 8601 time such as 2025-03-23T08:00:00Z"),
+            (self.update_share + self.delete_share > 1, "update_share and delete_share add up to more than 1"),
+        ]
 
 
 _SHARED: Final = {f.name: f for f in fields(Options)}
@@ -113,46 +116,42 @@ def described(cls: type[Options]) -> dict[str, tuple[object, str]]:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The parts of a text with commas."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    """The items of a text with commas."""
+    return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
-def unlisted(name: str, parts: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
-    """What is wrong with the parts of an option of which each is one of the ``known``, at most once."""
-    problems = [f"{name}: {part!r} is not one of {', '.join(known)}" for part in parts if part not in known]
-    return problems + [f"{name} names {part} twice" for part in sorted({p for p in parts if parts.count(p) > 1})]
+def unlisted(name: str, text: str, allowed: tuple[str, ...]) -> Rules:
+    """The rules of an option with commas whose items are each one of those ``allowed``, at most once."""
+    items = listed(text)
+    wrong = [(item not in allowed, f"{name}: {item!r} is not one of {', '.join(allowed)}") for item in items]
+    return wrong + [(items.count(item) > 1, f"{name} names {item} twice") for item in sorted({*items})]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at the known name that is meant, or all of them."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, 1, 0.4)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}"
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint at the name that is meant, or all of them."""
+    choices = list(names)
+    near = difflib.get_close_matches(name, choices, 1, 0.4)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(choices)}"
+
+
+_SWITCHES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_KINDS: Final[dict[type, str]] = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
 
 
 def _value(name: str, value: object, wanted: type, limits: Mapping[str, Any]) -> object:
     """``value`` as ``wanted``; ValueError with a sentence when it cannot be that."""
     result: Any = value
-    if wanted is bool:
-        if isinstance(value, str) and value.lower() in ("true", "yes", "1", "false", "no", "0"):
-            result = value.lower() in ("true", "yes", "1")
-        elif not isinstance(value, bool):
-            raise ValueError(f"option {name!r} is true or false, not {value!r}")
-    elif wanted is str:
-        if not isinstance(value, str):
-            raise ValueError(f"option {name!r} is a text, not {value!r}")
-    else:
-        try:
-            if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                raise ValueError
+    try:
+        if wanted is bool and isinstance(value, str):
+            result = _SWITCHES[value.lower()]
+        elif wanted in (int, float) and isinstance(value, (str, int, float)) and not isinstance(value, bool):
             result = wanted(value)
-            if not isinstance(value, str) and result != value:
-                raise ValueError
-        except (ValueError, OverflowError):
-            kind = "a whole number" if wanted is int else "a number"
-            raise ValueError(f"option {name!r} is {kind}, not {value!r}") from None
+        if type(result) is not wanted or (not isinstance(value, str) and result != value):
+            raise ValueError
+    except (ValueError, KeyError, OverflowError):
+        raise ValueError(f"option {name!r} is {_KINDS[wanted]}, not {value!r}") from None
     if limits["of"] and result not in limits["of"]:
-        raise ValueError(f"option {name!r} cannot be {result!r}; {nearest(result, limits['of'])}")
+        raise ValueError(f"option {name!r} cannot be {result!r}; {nearest(str(result), limits['of'])}")
     if limits["low"] is not None and not limits["low"] <= result <= limits["high"]:
         raise ValueError(f"option {name!r} is between {limits['low']:g} and {limits['high']:g}, not {result!r}")
     return result

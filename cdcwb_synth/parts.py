@@ -224,14 +224,14 @@ def _merge_versions(format: str, folder: Path, indexes: Sequence[Sequence[int]])
                 row["first_event"]["file_index"] = index[row["first_event"]["file_index"]]
             known = merged.setdefault(key, row)
             if known is not row:
-                for name, order in (("first_position", str), ("first_event", _place_of)):
+                for name, order in (("first_position", str), ("first_event", _location)):
                     found = [one for one in (known[name], row[name]) if one is not None]
                     known[name] = min(found, key=order, default=None)
                 if known["origin"] == row["origin"] == "inferred":
                     known["columns"] = _united(format, known["columns"], row["columns"])
     counts: Counter[str] = Counter()
     numbered = [row for key, row in merged.items() if isinstance(key, tuple)]
-    for row in sorted(numbered, key=lambda one: _place_of(one["first_event"])):
+    for row in sorted(numbered, key=lambda one: _location(one["first_event"])):
         label = row["table_version"].rpartition("@")[0]
         counts[label] += 1
         row["table_version"] = f"{label}@{counts[label]}"
@@ -240,7 +240,7 @@ def _merge_versions(format: str, folder: Path, indexes: Sequence[Sequence[int]])
     return [{old: merged[key]["table_version"] for old, key in part.items()} for part in labels]
 
 
-def _place_of(event: dict[str, int]) -> tuple[int, int]:
+def _location(event: dict[str, int]) -> tuple[int, int]:
     return event["file_index"], event["offset"]
 
 

@@ -1,21 +1,21 @@
-"""What really happened in a generated capture: its changes, transactions and table versions, collected while it is
-written, as Parquet files in exactly the columns of :mod:`cdcwb_synth.model`.
+"""The truth of a generated capture: its changes, transactions and table versions, collected while it is written, as
+Parquet files in exactly the columns of :mod:`cdcwb_synth.model`.
 
-A change is added when it has its place. What is only known later (the order of the files, how transactions end, the
-numbers of inferred table versions) is put in at the end; until then changes wait in an Arrow file, so that memory does
-not grow with them. Column ``problems`` is null throughout: the truth says what happened, not what a reader remarks.
+A change is added when its location is known. What is only known later (the order of the files, how transactions end,
+the numbers of inferred table versions) is filled in at the end; until then changes wait in an Arrow file, so that
+memory does not grow with them.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +24,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb_synth import model
-from cdcwb_synth.model import Completeness, OffsetUnit, Operation, Outcome
-
-if TYPE_CHECKING:
-    from cdcwb_synth.parts import Part
+from cdcwb_synth.model import Completeness, Operation, Outcome
 
 __all__ = [
-    "NOWHERE", "EncoderContext", "Image", "Place", "Transaction", "Truth", "Version", "blank_columns", "differing",
-    "natural_key",
+    "NOWHERE", "Image", "Place", "Transaction", "Truth", "Version", "column_rows", "differing", "natural_key",
 ]  # fmt: skip
 
 _BATCH: Final = 20_000
 _WAITING: Final = pa.schema([*model.CHANGES, ("version", pa.int32()), ("transaction", pa.int32())])
+_LATE: Final = {
+    "version": ("table_version", "schema_name", "table_name"),
+    "transaction": ("transaction_id", "commit_position", "outcome", "committed_at"),
+}
+"""Columns of changes that come from their version and their transaction, unless the change has them."""
+
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 Image = Mapping[str, str | None]
@@ -52,7 +54,7 @@ Locate = Callable[[Ints], tuple[Ints, Ints, Ints]]
 class Place(NamedTuple):
     """Where a record is: number of the file, offset and length there, in the capture's unit."""
 
-    file: int
+    file_index: int
     offset: int
     length: int
 
@@ -91,7 +93,7 @@ class Version:
 
     def seen(self, place: Place) -> None:
         """Notes a place where it, or a row of it, is."""
-        self.first[place.file] = min(self.first.get(place.file, place), place)
+        self.first[place.file_index] = min(self.first.get(place.file_index, place), place)
 
     def begins(self, position: str | None) -> None:
         """Notes the position of a row."""
@@ -101,8 +103,8 @@ class Version:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """A transaction; ``counts`` (by operation), ``tables`` and ``bytes`` grow with each of its changes. ``ended_at`` is
-    the time in ``transactions``, ``committed_at`` that in ``changes``."""
+    """A transaction; ``counts`` (by operation), ``labels`` (of tables) and ``bytes`` grow with each of its changes.
+    ``ended_at`` is the time in ``transactions``, ``committed_at`` that in ``changes``."""
 
     transaction_id: str
     begin_position: str | None = None
@@ -111,11 +113,11 @@ class Transaction:
     began_at: Time = None
     ended_at: Time = None
     committed_at: Time = None
-    outcome: Outcome = Outcome.COMMITTED
-    completeness: Completeness = Completeness.UNKNOWN
+    outcome: Outcome = "committed"
+    completeness: Completeness = "unknown"
     user: str | None = None
     counts: Counter[str] = field(default_factory=Counter)
-    tables: set[str] = field(default_factory=set)
+    labels: set[str] = field(default_factory=set)
     bytes: int = 0
     number: int = -1
 
@@ -128,6 +130,16 @@ class Transaction:
         if at is not None:
             self.began_at = at if self.began_at is None else min(self.began_at, at)
 
+    @property
+    def changes(self) -> dict[str, int]:
+        """How many changes it has, by operation."""
+        return dict(sorted(self.counts.items()))
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables of its changes, in name order."""
+        return sorted(self.labels)
+
 
 class Truth:
     """Collects the truth of a capture of ``format``, whose places count ``unit``; ``folder`` gets its files.
@@ -138,13 +150,14 @@ class Truth:
     """
 
     def __init__(self, format: str, folder: Path) -> None:
-        self.format, self.unit, self.folder = format, OffsetUnit.BYTE, folder
+        self.format, self.folder = format, folder
+        self.unit: Literal["byte", "row"] = "byte"
         self.locate: Locate | None = None
         self.files: list[str] = []
-        self.versions: list[Version] = []
         self.transactions: list[Transaction] = []
         self.count = 0
         self.undone: set[int] = set()
+        self._versions: dict[Hashable, Version] = {}
         self._path = folder / "waiting.arrow"
         self._waiting = pa.ipc.new_file(self._path, _WAITING)
         self._rows: list[dict[str, Any]] = []
@@ -154,11 +167,10 @@ class Truth:
         self.files.append(name)
         return len(self.files) - 1
 
-    def version(self, version: Version) -> Version:
-        """Adds a table version."""
-        version.number = len(self.versions)
-        self.versions.append(version)
-        return version
+    def version(self, version: Version, key: Hashable = None) -> Version:
+        """Adds a table version, with a ``key`` only the first one of this key; returns the one in the truth."""
+        version.number = len(self._versions)
+        return self._versions.setdefault(version.number if key is None else key, version)
 
     def transaction(self, transaction: Transaction) -> Transaction:
         """Adds a transaction."""
@@ -169,18 +181,17 @@ class Truth:
     def change(
         self, row: dict[str, Any], places: Sequence[Place], version: Version | None = None,
         transaction: Transaction | None = None, *, head: int = -1,
-    ) -> int:  # fmt: skip
-        """Adds a change that is at ``places``, of which ``head`` is the one that speaks for it; returns its number.
+    ) -> None:  # fmt: skip
+        """Adds a change that is at ``places``, of which ``head`` is that of its main record.
 
         ``row`` holds the rest by the columns of the model, maps as dictionaries; what it lacks comes from the version
         and the transaction. ``changed_columns`` and ``change_source`` of an update default to a comparison of both
         images.
         """
-        file, offset, length = places[head]
         if row["operation"] is Operation.UPDATE and "change_source" not in row:
-            row["changed_columns"] = differing(row["before"], row["after"])
-            row["change_source"] = str(model.ChangeSource.IMAGES)
-        row |= {"file_index": file, "offset": offset, "length": length, "source_events": places}
+            row |= {"changed_columns": differing(row["before"], row["after"]), "change_source": "images"}
+        row["file_index"], row["offset"], row["length"] = places[head]
+        row["source_events"] = places
         if version is not None:
             version.rows += 1
             version.begins(row.get("position"))
@@ -189,17 +200,17 @@ class Truth:
         if transaction is not None:
             transaction.counts[row["operation"]] += 1
             transaction.bytes += sum(place.length for place in places)
-            if version is not None and version.table_name is not None:
-                transaction.tables.add(version.label)
-            elif version is None and row.get("table_name") is not None:
-                transaction.tables.add(_label(row["schema_name"], row["table_name"]))
+            names: Any = (
+                row if version is None else {"schema_name": version.schema_name, "table_name": version.table_name}
+            )
+            if names.get("table_name") is not None:
+                transaction.labels.add(_label(names["schema_name"], names["table_name"]))
         row["version"] = -1 if version is None else version.number
         row["transaction"] = -1 if transaction is None else transaction.number
         self._rows.append(row)
         self.count += 1
         if len(self._rows) >= _BATCH:
             self._flush()
-        return self.count - 1
 
     def _flush(self) -> None:
         if self._rows:
@@ -214,122 +225,84 @@ class Truth:
         """Writes ``changes.parquet``, ``transactions.parquet`` and ``table_versions.parquet``."""
         self._flush()
         self.close()
-        self._order = np.array(natural_order(self.files) or [0], np.int64)
-        self._name_versions()
-        self._write_changes()
+        self._names = sorted(self.files, key=natural_key)
+        index = {name: number for number, name in enumerate(self._names)}
+        self._order = np.array([index[name] for name in self.files] or [0], np.int64)
+        versions = list(self._versions.values())
+        firsts = sorted((self._first(one) or NOWHERE, one.number) for one in versions)
+        numbers: Counter[str] = Counter()
+        for first, number in firsts:
+            one = versions[number]
+            if one.table_version is None and first is not NOWHERE:
+                numbers[one.label] += 1
+                one.table_version = f"{one.label}@{numbers[one.label]}"
+        self._write_changes({"version": versions, "transaction": self.transactions})
         self._path.unlink()
-        _write_rows(self.folder / "transactions.parquet", model.TRANSACTIONS, map(_transaction_row, self.transactions))
-        listed = [(self._first(one) or NOWHERE, one.number, one) for one in self.versions if one.is_listed or one.rows]
-        versions = [self._version_row(one) for _, _, one in sorted(listed, key=lambda entry: entry[:2])]
-        _write_rows(self.folder / "table_versions.parquet", model.TABLE_VERSIONS, versions)
+        rows: list[dict[str, Any]] = []
+        for first, number in firsts:
+            one = versions[number]
+            event = first._asdict() if one.has_place and first is not NOWHERE else None
+            if one.is_listed or one.rows:
+                rows.append(_attributes(one, model.TABLE_VERSIONS) | {"first_event": event})
+        _write_rows(self.folder / "table_versions.parquet", model.TABLE_VERSIONS, rows)
+        transactions = (_attributes(one, model.TRANSACTIONS) for one in self.transactions)
+        _write_rows(self.folder / "transactions.parquet", model.TRANSACTIONS, transactions)
+
+    def _first(self, version: Version) -> Place | None:
+        """The first place of a version in capture order, with the index of its file."""
+        return min(
+            (
+                Place(*(int(part[0]) for part in self._resolve(*(np.array([part]) for part in place))))
+                for place in version.first.values()
+            ),
+            default=None,
+        )
 
     def _resolve(self, file: Ints, offset: Ints, length: Ints) -> tuple[Ints, Ints, Ints]:
         """Places with the indexes of files in natural order."""
         return self.locate(offset) if self.locate is not None else (self._order[file], offset, length)
 
-    def _first(self, version: Version) -> Place | None:
-        """The first place of a version in capture order, with the index of its file."""
-        arrays = (self._resolve(*(np.array([part]) for part in place)) for place in version.first.values())
-        return min((Place(*(int(part[0]) for part in found)) for found in arrays), default=None)
+    def _resolved(self, places: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The columns of places, with the indexes of files in natural order."""
+        resolved = self._resolve(*(places[name].to_numpy().astype(np.int64) for name in Place._fields))
+        return {one.name: pa.array(part).cast(one.type) for one, part in zip(model.SOURCE_EVENT, resolved, strict=True)}
 
-    def _name_versions(self) -> None:
-        unnamed = [(self._first(one), one.number, one) for one in self.versions if one.table_version is None]
-        numbers: Counter[str] = Counter()
-        for _, _, one in sorted(entry for entry in unnamed if entry[0] is not None):
-            numbers[one.label] += 1
-            one.table_version = f"{one.label}@{numbers[one.label]}"
-
-    def _version_row(self, one: Version) -> dict[str, Any]:
-        first = self._first(one) if one.has_place else None
-        return {
-            "table_version": one.table_version, "schema_name": one.schema_name, "table_name": one.table_name,
-            "first_position": one.first_position,
-            "first_event": None if first is None else dict(zip(_PLACE, first, strict=True)),
-            "columns": one.columns, "origin": one.origin, "schema_text": one.schema_text, "lineage": one.lineage,
-        }  # fmt: skip
-
-    def _write_changes(self) -> None:
-        files = pa.array([*sorted(self.files, key=natural_key), None], pa.string())
-        late = {
-            "version": _columns_of(self.versions, ("table_version", "schema_name", "table_name")),
-            "transaction": _columns_of(
-                self.transactions, ("transaction_id", "commit_position", "outcome", "committed_at")
-            ),
-        }
+    def _write_changes(self, late: Mapping[str, Sequence[Any]]) -> None:
+        files = pa.array([*self._names, None], pa.string())
+        taken: dict[str, tuple[str, pa.Array]] = {}
+        for whose, names in _LATE.items():
+            for name in names:
+                values = [*(getattr(one, name) for one in late[whose]), None]
+                taken[name] = whose, pa.array(values, model.CHANGES.field(name).type)
         undone = np.zeros(self.count, bool)
         undone[list(self.undone)] = True
+        constants = {"format": self.format, "offset_unit": self.unit, "kind": "change"}
         done = 0
         with (
             pq.ParquetWriter(self.folder / "changes.parquet", model.CHANGES, compression="zstd") as writer,
             pa.ipc.open_file(self._path) as waiting,
         ):
             for batch in map(waiting.get_batch, range(waiting.num_record_batches)):
-                n = batch.num_rows
-                filled = {name: batch[name] for name in model.CHANGES.names}
-                filled |= self._resolved(batch)
+                filled = {name: batch[name] for name in batch.schema.names}
+                filled |= self._resolved(filled)
                 filled["file"] = files.take(filled["file_index"])
-                filled["source_events"] = pa.ListArray.from_arrays(
-                    batch["source_events"].offsets,
-                    pa.StructArray.from_arrays(
-                        [*self._resolved(batch["source_events"].flatten()).values()], fields=list(model.SOURCE_EVENT)
-                    ),
-                )
-                for whose, columns in late.items():
-                    number = batch[whose].to_numpy()
-                    for name, values in columns.items():
-                        taken = values.take(pa.array(np.where(number < 0, len(values) - 1, number)))
-                        filled[name] = pc.coalesce(filled[name], taken)
-                is_undone = pa.array(undone[done : done + n])
-                filled["outcome"] = pc.if_else(is_undone, str(Outcome.UNDONE), filled["outcome"])
-                for name, text in (("format", self.format), ("offset_unit", self.unit), ("kind", model.CHANGE)):
-                    filled[name] = pa.repeat(pa.scalar(str(text)), n)
+                events = filled["source_events"]
+                structs = self._resolved(dict(zip(Place._fields, events.flatten().flatten(), strict=True)))
+                filled["source_events"] = _events(events.offsets, list(structs.values()))
+                for name, (whose, values) in taken.items():
+                    number = filled[whose].to_numpy()
+                    own = values.take(pa.array(np.where(number < 0, len(values) - 1, number)))
+                    filled[name] = pc.coalesce(filled[name], own)
+                is_undone = pa.array(undone[done : done + batch.num_rows])
+                filled["outcome"] = pc.if_else(is_undone, "undone", filled["outcome"])
+                filled |= {name: pa.repeat(text, batch.num_rows) for name, text in constants.items()}
                 arrays = [filled[one.name] for one in model.CHANGES]
                 writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=model.CHANGES))
-                done += n
-
-    def _resolved(self, places: Any) -> dict[str, pa.Array]:
-        """The columns of places (of a batch or an array of structs), with the indexes of files in natural order."""
-        fields = [places.field(name) if isinstance(places, pa.StructArray) else places[name] for name in _PLACE]
-        found = self._resolve(*(one.to_numpy().astype(np.int64) for one in fields))
-        kinds = (one.type for one in model.SOURCE_EVENT)
-        return {name: pa.array(one).cast(kind) for name, one, kind in zip(_PLACE, found, kinds, strict=True)}
+                done += batch.num_rows
 
 
 def _label(schema: str | None, table: str | None) -> str:
     return ".".join(part for part in (schema, table) if part) or "unnamed"
-
-
-def _columns_of(objects: Sequence[Any], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Attributes of objects by the columns of changes, and null at the end."""
-    return {
-        name: pa.array([*(getattr(one, name) for one in objects), None], model.CHANGES.field(name).type)
-        for name in names
-    }
-
-
-def _transaction_row(one: Transaction) -> dict[str, Any]:
-    return {
-        "transaction_id": one.transaction_id, "begin_position": one.begin_position, "end_position": one.end_position,
-        "began_at": one.began_at, "ended_at": one.ended_at, "outcome": str(one.outcome),
-        "completeness": str(one.completeness), "changes": dict(sorted(one.counts.items())),
-        "tables": sorted(one.tables), "bytes": one.bytes, "user": one.user,
-    }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderContext:
-    """What an encoder writes: a part of a capture, or all of it, under ``folder``/capture. ``options`` are those of
-    its format, ``seed`` and ``changes`` those of the part."""
-
-    options: Any
-    seed: int
-    changes: int
-    folder: Path
-    part: Part
-    truth: Truth
-
-
-_PLACE: Final = ("file_index", "offset", "length")
 
 
 def differing(before: Image | None, after: Image | None) -> list[str] | None:
@@ -339,10 +312,20 @@ def differing(before: Image | None, after: Image | None) -> list[str] | None:
     return [name for name, text in after.items() if before.get(name) != text]
 
 
-def blank_columns(names: Iterable[str], **more: Any) -> list[dict[str, Any]]:
-    """Columns of which nothing but the names is known, and what ``more`` says of all of them."""
-    blank = dict.fromkeys(one.name for one in model.COLUMN)
-    return [blank | {"ordinal": ordinal, "name": name} | more for ordinal, name in enumerate(names, 1)]
+_UNKNOWN: Final[dict[str, Any]] = dict.fromkeys(one.name for one in model.COLUMN)
+
+
+def column_rows(columns: Iterable[Mapping[str, Any] | str]) -> list[dict[str, Any]]:
+    """Rows of model.COLUMN from what is known of each column, at least its name."""
+    return [
+        _UNKNOWN | {"ordinal": ordinal} | ({"name": one} if isinstance(one, str) else dict(one))
+        for ordinal, one in enumerate(columns, 1)
+    ]
+
+
+def _attributes(one: object, schema: pa.Schema) -> dict[str, Any]:
+    """The attributes of an object that are named like columns."""
+    return {name: getattr(one, name, None) for name in schema.names}
 
 
 def _write_rows(path: Path, schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> None:
@@ -360,28 +343,29 @@ def _batch(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
         if pa.types.is_map(one.type):
             columns.append(_maps(values, one.type.item_type))
         elif one.name == "source_events":
-            columns.append(_places(values))
+            flat = np.array([*chain.from_iterable(values)], np.int64).reshape(-1, 3)
+            parts = [pa.array(flat[:, at]).cast(part.type) for at, part in enumerate(model.SOURCE_EVENT)]
+            columns.append(_events(_offsets(values), parts))
         else:
             columns.append(pa.array(values, one.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    return pa.array(np.cumsum([0, *(0 if value is None else len(value) for value in values)], dtype=np.int32))
+
+
 def _maps(values: Sequence[Mapping[str, Any] | None], kind: pa.DataType) -> pa.Array:
-    offsets = np.cumsum([0, *(0 if value is None else len(value) for value in values)], dtype=np.int32)
     present = [value for value in values if value is not None]
     keys = pa.array(list(chain.from_iterable(present)), pa.string())
     items = pa.array([*chain.from_iterable(value.values() for value in present)], kind)
     nulls = pa.array([value is None for value in values], pa.bool_())
-    return pa.MapArray.from_arrays(pa.array(offsets), keys, items, mask=nulls)
+    return pa.MapArray.from_arrays(_offsets(values), keys, items, mask=nulls)
 
 
-def _places(values: Sequence[Sequence[Place]]) -> pa.Array:
-    flat = np.array([*chain.from_iterable(values)], np.int64).reshape(-1, 3)
-    columns = [pa.array(flat[:, at].astype(one.type.to_pandas_dtype())) for at, one in enumerate(model.SOURCE_EVENT)]
-    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
-    return pa.ListArray.from_arrays(
-        pa.array(offsets), pa.StructArray.from_arrays(columns, fields=list(model.SOURCE_EVENT))
-    )
+def _events(offsets: pa.Array, parts: Sequence[pa.Array]) -> pa.Array:
+    """Lists of places from their columns."""
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(parts, fields=list(model.SOURCE_EVENT)))
 
 
 def natural_key(name: str) -> list[Any]:
@@ -391,11 +375,3 @@ def natural_key(name: str) -> list[Any]:
         tokens = _DIGITS.split(part.casefold())
         parts.append(([(1, int(t), "") if i % 2 else (0, 0, t) for i, t in enumerate(tokens)], part))
     return parts
-
-
-def natural_order(names: Sequence[str]) -> list[int]:
-    """The index of each path among all of them in natural order."""
-    places = [0] * len(names)
-    for place, at in enumerate(sorted(range(len(names)), key=lambda at: natural_key(names[at]))):
-        places[at] = place
-    return places

@@ -15,7 +15,7 @@ from itertools import accumulate, cycle, repeat
 from random import Random
 from typing import Any, Final
 
-from cdcwb_synth.catalogue import Table, TableVersion, evolve, reshape, tables
+from cdcwb_synth.catalogue import TableVersion, evolve, reshape, tables
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, listed
 from cdcwb_synth.parts import WHOLE, Part
@@ -122,13 +122,9 @@ class _Table:
         self._draw: dict[str, Callable[[], Value]] = {}
         self._arrange()
 
-    @property
-    def table(self) -> Table:
-        return self.version.table
-
     def _arrange(self) -> None:
         columns = self.version.columns
-        self.key = next(i for i, c in enumerate(columns) if c.name == self.table.key)
+        self.key = self.version.key
         self.others = [i for i in range(len(columns)) if i != self.key] or [self.key]
         for column in columns:
             if column.name not in self._draw:

@@ -13,10 +13,11 @@ from typing import Any
 
 import cdcwb_synth as synth
 from cdcwb_synth.catalogue import TableVersion
+from cdcwb_synth.encoder import EncoderContext
 from cdcwb_synth.model import Operation
 from cdcwb_synth.parts import WHOLE
 from cdcwb_synth.qlik.kafka import KafkaEncoder, KafkaOptions
-from cdcwb_synth.truth import EncoderContext, Truth
+from cdcwb_synth.truth import Truth
 from cdcwb_synth.workload import Change, Committed, Schema, Workload
 
 __all__ = ["RULES", "Planted", "plant"]

@@ -4,9 +4,9 @@ has of them (``docs/formats/goldengate.md``)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
+from typing import Any
 
-from cdcwb_synth.catalogue import TableVersion
+from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.goldengate.columns import Layout
 from cdcwb_synth.goldengate.exports import Exports
 from cdcwb_synth.goldengate.logdump import Prints, RawFiles, record_headers
@@ -26,32 +26,29 @@ from cdcwb_synth.goldengate.trail import (
     statement_record,
     transaction_token,
 )
-from cdcwb_synth.model import ChangeSource, Completeness, Operation, Outcome
-from cdcwb_synth.truth import EncoderContext, Transaction, Version, blank_columns
+from cdcwb_synth.model import Operation, Outcome
+from cdcwb_synth.truth import Transaction, Version, column_rows
 from cdcwb_synth.values import Column, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
 __all__ = ["GoldenGateEncoder"]
 
 
-class GoldenGateEncoder:
-    """Writes a workload's history."""
+class GoldenGateEncoder(Encoder[Layout]):
+    """Writes a workload's history. ``records``: records, messages or elements in the files."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        options: GoldenGateOptions = capture.options
-        self._options, self._truth = options, capture.truth
+        super().__init__(capture)
+        options: GoldenGateOptions = self.options
         if not options.is_text:
-            self._truth.format = "goldengate-export"
-        self._rng = Random(f"{capture.seed} goldengate")
+            self.truth.format = "goldengate-export"
         outputs: dict[str, type[Prints | RawFiles | Exports]] = {"logdump": Prints, "raw": RawFiles}
         self._output = outputs.get(options.form, Exports)(capture)
-        self._trail = Trail(options, self._output, lambda: str(self._csn + 1), capture.part.first_file)
-        self._layouts: dict[tuple[int, int], Layout] = {}
-        self._columns: dict[int, tuple[Column, ...]] = {}
-        self._versions: dict[str, Version] = {}  # inferred ones
-        self._csn = 1_332_800 + capture.part.numbers(1)
+        self._trail = Trail(options, self._output, lambda: str(self._csn + 1), self.part.first_file)
+        self._columns: dict[int, tuple[Column, ...]] = {}  # by the label of the table
+        self._csn = 1_332_800 + self.part.numbers(1)
         self._statements = 0
-        self._audit = capture.part.numbers(400)
+        self._audit = self.part.numbers(400)
         changes = capture.changes
         self._cuts, self._restarts, self._abends = (
             [(number + 1) * changes // (times + 1) for number in range(times)]
@@ -59,58 +56,46 @@ class GoldenGateEncoder:
         )  # after how many changes each happens
         self._begun = False
 
-    @property
-    def records(self) -> int:
-        """How many records, messages or elements are in the files."""
-        return self._output.records
-
-    def write(self, item: Schema | Change | Committed, done: int) -> None:
-        """Writes what comes next in a history, when ``done`` changes have happened."""
+    def write(self, item: Any, done: int) -> None:
+        """Writes what comes next, when ``done`` changes have happened."""
         if not self._begun:
             self._begun = True
             self._trail.start_file(microseconds(item.at))
-        if isinstance(item, Schema):
-            self._schema(item)
-        elif isinstance(item, Committed) and item.changes:
-            self._committed(item, done)
+        super().write(item, done)
 
     def finish(self) -> None:
         """Completes the files."""
         self._output.close()
+        self.records = self._output.records
 
-    def _layout(self, version: TableVersion) -> Layout:
-        key = (version.table.label, version.number)
-        if key not in self._layouts:
-            options = self._options
-            is_defined = options.is_defined or not options.is_text
-            self._layouts[key] = Layout(version, options.order, lobs=options.lobs, is_defined=is_defined)
-        return self._layouts[key]
+    def table(self, item: Schema, done: int) -> Layout:
+        """A table version, and its statement, where the columns of a table change."""
+        version, options = item.version, self.options
+        old = self._columns.get(version.table.label)
+        self._columns[version.table.label] = version.columns
+        if old is not None and version.columns != old:
+            self._statement(item, statement(version, old))
+        is_defined = options.is_defined or not options.is_text
+        return Layout(version, options.order, lobs=options.lobs, is_defined=is_defined)
 
-    def _schema(self, item: Schema) -> None:
-        """A statement, where the columns of a table change."""
-        version, label = item.version, item.version.table.label
-        old = self._columns.get(label)
-        self._columns[label] = version.columns
-        if old is None or version.columns == old:
-            return
+    def _statement(self, item: Schema, sql: str) -> None:
         self._csn += 1
         self._statements += 1
         csn, xid, at = str(self._csn), f"12.{self._statements % 34}.{self._statements}", microseconds(item.at)
-        sql = statement(version, old)
-        items = statement_items(version, sql, csn)
-        record = statement_record(version, items, at, csn, xid)
-        if self._options.tokens != "all":
+        items = statement_items(item.version, sql, csn)
+        record = statement_record(item.version, items, at, csn, xid)
+        if self.options.tokens != "all":
             record.tokens = record.tokens[:4]
         self._trail.put(record)
-        if not self._options.is_text:
+        if not self.options.is_text:
             return
-        transaction = self._transaction([record], csn, xid, Outcome.COMMITTED, record)
+        transaction = self._transaction([record], csn, xid, "committed", record)
         headers = self._headers(record) | self._ids([record], csn, xid) | {"statement": sql} | items
-        self._truth.change(
+        self.truth.change(
             {
                 "record_type": record.name, "operation": Operation.DDL, "position": record.position,
-                "last_in_transaction": True, "changed_at": at, "schema_name": version.table.schema,
-                "table_name": version.table.name, "headers": headers,
+                "last_in_transaction": True, "changed_at": at, "schema_name": item.version.table.schema,
+                "table_name": item.version.table.name, "headers": headers,
             },
             [record.place],
             None,
@@ -119,16 +104,19 @@ class GoldenGateEncoder:
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
-    def _committed(self, item: Committed, done: int) -> None:
+    def commit(self, item: Committed, done: int) -> None:
+        """Writes the changes of a transaction."""
+        if not item.changes:
+            return
         self._csn += 1
         xid, csn = f"{item.ordinal % 10 + 1}.{item.ordinal // 10 % 34}.{1000 + item.ordinal // 340}", str(self._csn)
         steps = self._steps(item.changes)
-        if self._options.form == "formatxml" and all(step.operation is Operation.TRUNCATE for step in steps):
+        if self.options.form == "formatxml" and all(step.operation is Operation.TRUNCATE for step in steps):
             return
         cut, begin = (self._due_at(due, done, len(steps)) for due in (self._cuts, self._restarts))
         if self._abends and self._abends[0] <= done and len(steps) > 1:
             del self._abends[0]
-            self._written(steps[: self._rng.randrange(1, len(steps))], csn, xid, is_aborted=True)
+            self._written(steps[: self.rng.randrange(1, len(steps))], csn, xid, is_aborted=True)
             steps = self._steps(item.changes)
         self._written(steps, csn, xid, cut, begin)
         if isinstance(self._output, Exports):
@@ -139,21 +127,22 @@ class GoldenGateEncoder:
         if not due or due[0] > done:
             return -1
         del due[0]
-        return self._rng.randrange(1, count) if count > 1 and self._rng.random() < 0.8 else 0
+        return self.rng.randrange(1, count) if count > 1 and self.rng.random() < 0.8 else 0
 
     def _steps(self, changes: Sequence[Change]) -> list[Step]:
         """The steps, and after some of them a change that is taken back at once."""
-        options = self._options
-        steps = [change_step(change, self._layout(change.version), options) for change in changes]
+        options = self.options
+        steps = [change_step(change, self.tables[change.version], options) for change in changes]
         if not options.undo:
             return steps
         made: list[Step] = []
         for change, step in zip(changes, steps, strict=True):
             made.append(step)
-            if self._rng.random() >= options.undo:
+            if self.rng.random() >= options.undo:
                 continue
-            for extra, outcome in zip(self._taken_back(change), (Outcome.UNDONE, Outcome.UNDO), strict=False):
-                made.append(change_step(extra, step.layout, options, outcome is Outcome.UNDO))
+            outcomes: tuple[Outcome, ...] = ("undone", "undo")
+            for extra, outcome in zip(self._taken_back(change), outcomes, strict=False):
+                made.append(change_step(extra, step.layout, options, outcome == "undo"))
                 made[-1].outcome = outcome
         return made
 
@@ -166,13 +155,9 @@ class GoldenGateEncoder:
             return [
                 Change(Operation.INSERT, version, None, before, at), Change(Operation.DELETE, version, before, None, at)
             ]  # fmt: skip
-        if before is not None and before != row and self._rng.random() < 0.5:
-            key = next(i for i, column in enumerate(version.columns) if column.name == version.table.key)
-            if row[key] == before[key]:
-                return [
-                    Change(Operation.UPDATE, version, row, before, at),
-                    Change(Operation.UPDATE, version, before, row, at),
-                ]
+        is_update = before is not None and before != row and self.rng.random() < 0.5
+        if before is not None and is_update and row[version.key] == before[version.key]:
+            return [Change(Operation.UPDATE, version, *rows, at) for rows in ((row, before), (before, row))]
         return [Change(Operation.DELETE, version, row, None, at), Change(Operation.INSERT, version, None, row, at)]
 
     def _written(
@@ -194,15 +179,15 @@ class GoldenGateEncoder:
             end = restart(ABEND, records[-1].at)
             self._trail.put(end)
             self._trail.put(restart(RESTART, records[-1].at))
-        if self._options.is_text:
-            outcome = Outcome.ROLLED_BACK if is_aborted else Outcome.COMMITTED
+        if self.options.is_text:
+            outcome: Outcome = "rolled_back" if is_aborted else "committed"
             self._tell(steps, self._transaction(records, csn, xid, outcome, end), csn, xid)
 
     def _prepare(self, steps: Sequence[Step], csn: str, xid: str, is_ended: bool) -> None:
         """Fills what records know of their transaction."""
         records = [record for step in steps for record in step.records]
         last = len(records) - 1
-        where, tokens = self._options.tokens, (commit_token(csn), transaction_token(xid))
+        where, tokens = self.options.tokens, (commit_token(csn), transaction_token(xid))
         for number, record in enumerate(records):
             is_first, is_last = number == 0, number == last and is_ended
             record.trans_ind = 3 if is_first and is_last else 0 if is_first else 2 if is_last else 1
@@ -216,18 +201,18 @@ class GoldenGateEncoder:
                 bearer = records[0] if where == "first" else records[last] if is_ended else None
                 if where == "all" or record is bearer:
                     record.tokens += tokens
-                if "usertoken" in self._options.shown:
+                if "usertoken" in self.options.shown:
                     record.user_tokens = [("TK-XID", xid), ("TK-CSN", csn)]
 
     # --- truth --------------------------------------------------------------------------------------------------------
 
     def _headers(self, record: Record) -> dict[str, str]:
         path = self._trail.path(record.sequence)
-        return record_headers(record, self._options, self._output.time(record.at), path)
+        return record_headers(record, self.options, self._output.time(record.at), path)
 
     def _is_named(self, records: Sequence[Record]) -> bool:
         """Does a token give the transaction's id?"""
-        return "ggstoken" in self._options.shown and any(t.name == "TRANID" for r in records for t in r.tokens)
+        return "ggstoken" in self.options.shown and any(t.name == "TRANID" for r in records for t in r.tokens)
 
     def _ids(self, records: Sequence[Record], csn: str, xid: str) -> dict[str, str]:
         """What headers say of the transaction of these records."""
@@ -235,17 +220,17 @@ class GoldenGateEncoder:
 
     def _transaction(self, records: Sequence[Record], csn: str, xid: str, outcome: Outcome, end: Record) -> Transaction:
         """The transaction of these records, as a reader names it: by its id, or by the position of its first record."""
-        first, is_committed = records[0].position, outcome is Outcome.COMMITTED
+        first, is_committed = records[0].position, outcome == "committed"
         name = f"~{first}"
         if self._is_named(records):
             name = xid if is_committed else f"{xid}@{first}"
         one = Transaction(
             name, begin_position=first, end_position=end.position,
             commit_position=end.position if is_committed else None, began_at=records[0].at, ended_at=end.at,
-            committed_at=end.at if is_committed else None, outcome=outcome, completeness=Completeness.COMPLETE,
+            committed_at=end.at if is_committed else None, outcome=outcome, completeness="complete",
         )  # fmt: skip
         one.bytes = 0 if is_committed else end.place.length
-        return self._truth.transaction(one)
+        return self.truth.transaction(one)
 
     def _tell(self, steps: Sequence[Step], transaction: Transaction, csn: str, xid: str) -> None:
         ids = self._ids([record for step in steps for record in step.records], csn, xid)
@@ -254,29 +239,27 @@ class GoldenGateEncoder:
             headers = self._headers(head) | ids
             if len(step.records) - step.head > 1:
                 headers["fragments"] = str(len(step.records) - step.head)
-            source = str(ChangeSource.IMAGES if step.compared else ChangeSource.LOG)
+            source = "images" if step.compared else "log"
             row = {
                 "record_type": head.name, "operation": step.operation, "position": head.position,
                 "last_in_transaction": head.trans_ind in (2, 3), "changed_at": head.at, "changed_columns": step.changed,
                 "change_source": source if step.changed is not None else None, "key": step.key, "before": step.before,
                 "after": step.after, "headers": headers,
             }  # fmt: skip
-            if transaction.outcome is Outcome.COMMITTED:
-                row["outcome"] = str(step.outcome)
+            if transaction.outcome == "committed":
+                row["outcome"] = step.outcome
             places, version = [record.place for record in step.records], self._version(step.layout, head)
             version.begins(step.records[0].position)
-            self._truth.change(row, places, version, transaction, head=step.head)
+            self.truth.change(row, places, version, transaction, head=step.head)
 
     def _version(self, layout: Layout, head: Record) -> Version:
         """The version in force at a record; without definitions its columns are those that records have shown."""
-        if isinstance(self._output, Prints) and self._options.is_defined:
+        if isinstance(self._output, Prints) and self.options.is_defined:
             return self._output.versions[head.version]
-        made = self._versions.get(layout.full_name)
-        if made is None:
-            schema, table = layout.table.schema, layout.table.name
-            made = Version(f"{layout.full_name}@1", schema, table, [], "inferred", lineage={}, has_place=False)
-            self._versions[layout.full_name] = self._truth.version(made)
+        name = f"{layout.full_name}@1"
+        made = Version(name, layout.table.schema, layout.table.name, [], "inferred", lineage={}, has_place=False)
+        made = self.truth.version(made, name)
         count = 1 + max((part.number for part in head.parts if part.kind in ("column", "key")), default=-1)
         if count > len(made.columns):
-            made.columns = blank_columns(f"c{index}" for index in range(count))
+            made.columns = column_rows(f"c{index}" for index in range(count))
         return made

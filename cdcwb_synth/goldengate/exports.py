@@ -11,12 +11,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
+from cdcwb_synth.encoder import EncoderContext
 from cdcwb_synth.goldengate.columns import Cell, Described, Layout
 from cdcwb_synth.goldengate.logdump import Output
 from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.goldengate.trail import Image, Record, Step
-from cdcwb_synth.model import ChangeSource, Completeness, Operation
-from cdcwb_synth.truth import NOWHERE, EncoderContext, Place, Transaction, Version, blank_columns, differing
+from cdcwb_synth.model import Operation
+from cdcwb_synth.truth import NOWHERE, Place, Transaction, Version, column_rows, differing
 from cdcwb_synth.values import EPOCH, Type
 
 __all__ = ["Exports"]
@@ -79,16 +80,15 @@ class Exports:
                     transaction = self._truth.transaction(Transaction(xid))
                 self._message(step, transaction if has_id else None)
         else:
-            complete = Completeness.COMPLETE
-            transaction = Transaction(xid, ended_at=at, committed_at=at, completeness=complete)
+            transaction = Transaction(xid, ended_at=at, committed_at=at, completeness="complete")
             self._elements(steps, self._truth.transaction(transaction), csn, at)
 
     def _tell(self, step: Step, places: list[Place], row: dict[str, Any], transaction: Transaction | None) -> None:
         """Adds a change to the truth, with what all exports have in common."""
         layout, keys = step.layout, [step.layout.names[i] for i in step.layout.keys]
         changed = differing(row["before"], row["after"])
-        row |= {"operation": step.operation, "changed_columns": changed, "outcome": str(step.outcome)}
-        row |= {"change_source": None if changed is None else str(ChangeSource.IMAGES)}
+        row |= {"operation": step.operation, "changed_columns": changed, "outcome": step.outcome}
+        row |= {"change_source": None if changed is None else "images"}
         version = self._versions.get(layout.full_name)
         if version is None:
             made = Version(f"{layout.full_name}@1", layout.table.schema, layout.table.name, [], "inferred", lineage={})
@@ -98,7 +98,7 @@ class Exports:
         numbers = {column.name for column in layout.columns if _is_number(column)}
         for name, text in [item for one in (row["after"], row["before"]) for item in (one or {}).items()]:
             if name not in kinds:
-                version.columns += blank_columns([name], key_position=1 if name in keys else None)
+                version.columns += column_rows([{"name": name, "key_position": 1 if name in keys else None}])
                 version.columns[-1]["ordinal"] = len(version.columns)
             found = kinds.setdefault(name, set())
             if text is not None:

@@ -9,11 +9,12 @@ from random import Random
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from cdcwb_synth.encoder import EncoderContext
 from cdcwb_synth.files import ENDINGS, ByteFile
 from cdcwb_synth.goldengate.columns import TYPES, Layout
 from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.goldengate.trail import BodyPart, Record, Token, header_bytes, token_bytes, user_bytes
-from cdcwb_synth.truth import EncoderContext, Place, Version, blank_columns
+from cdcwb_synth.truth import Place, Version, column_rows
 from cdcwb_synth.values import EPOCH
 
 __all__ = ["Output", "Prints", "RawFiles", "record_headers"]
@@ -181,12 +182,12 @@ class Prints:
         if self._options.is_defined and key not in self.versions:
             lines = [line.strip() for line in text.split("\n")]
             text = "\n".join(" ".join(line.split()) if self._options.collapsed else line for line in lines)
-            columns = blank_columns(layout.names)
+            columns = column_rows(layout.names)
             for row, column in zip(columns, layout.columns, strict=True):
                 row |= {"type": TYPES[column.datatype], "length": column.numbers(0)[1], "scale": column.scale}
                 row |= {"key_position": 1 if column.is_key else None, "nullable": column.source.nullable}
             schema, name = layout.table.schema, layout.table.name
-            made = Version(key, schema, name, columns, "record", text, _LINEAGE, first={place.file: place})
+            made = Version(key, schema, name, columns, "record", text, _LINEAGE, first={place.file_index: place})
             self.versions[key] = self._capture.truth.version(made)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
-from cdcwb_synth.options import Options, listed, option, same, unlisted
+from cdcwb_synth.options import Options, Rules, listed, option, same, unlisted
 
 __all__ = ["SWITCHES", "GoldenGateOptions"]
 
@@ -88,35 +88,40 @@ class GoldenGateOptions(Options):
         """``byte_order`` as :meth:`int.to_bytes` takes it."""
         return "big" if self.byte_order == "big" else "little"
 
-    def contradictions(self) -> list[str]:
-        """What is wrong with values that are each allowed, a sentence each."""
-        problems = Options.contradictions(self)
-        problems += unlisted("switches", listed(self.switches), SWITCHES)
+    def rules(self) -> Rules:
+        """What values that are each allowed must not be together."""
         try:
-            ZoneInfo(self.zone)
+            is_zone = bool(ZoneInfo(self.zone))
         except (ValueError, OSError, LookupError):
-            problems.append(f"zone {self.zone!r} is no time zone such as Europe/Berlin")
-        if self.unified_prefix == 3:
-            problems.append("unified_prefix is 2 or 4")
-        if 0 < self.long_varchars < 16:
-            problems.append("long_varchars is 0, or at least 16")
-        if self.undo and not self.is_text:
-            problems.append("only records of a trail show that they take another back, so undo is 0")
-        if self.form == "raw" and (self.style != "11g" or self.lobs):
-            problems.append(
-                "how a raw trail holds definitions is not public, so style is 11g, and without them nobody can tell "
-                "which column a large object is of, so lobs is false"
-            )
-        if not self.trail or self.trail.endswith("/"):
-            problems.append("trail is a path that ends with the first letters of a file's name")
-        if self.form == "logdump" and not self.has_headers:
-            if self.is_defined and self.schema_changes:
-                problems.append("without headers nobody can tell which definition is in force, so schema_changes is 0")
-            if self.undo or self.lobs or self.long_varchars:
-                problems.append(
-                    "without ghdr (or headertoken and headerdetail) nobody can tell what is taken back and what goes "
-                    "on, so undo and long_varchars are 0 and lobs is false"
-                )
-        if self.form == "logdump" and self.lobs and not self.is_defined and "detail" not in self.shown:
-            problems.append("without metadata only detail tells which column a large object is of")
-        return problems
+            is_zone = False
+        is_print = self.form == "logdump"
+        is_bare = is_print and not self.has_headers
+        of_raw = (
+            "how a raw trail holds definitions is not public, so style is 11g, and without them nobody can tell which "
+            "column a large object is of, so lobs is false"
+        )
+        of_bare = (
+            "without ghdr (or headertoken and headerdetail) nobody can tell what is taken back and what goes on, so "
+            "undo and long_varchars are 0 and lobs is false"
+        )
+        return [
+            *Options.rules(self), *unlisted("switches", self.switches, SWITCHES),
+            (not is_zone, f"zone {self.zone!r} is no time zone such as Europe/Berlin"),
+            (self.unified_prefix == 3, "unified_prefix is 2 or 4"),
+            (0 < self.long_varchars < 16, "long_varchars is 0, or at least 16"),
+            (self.undo and not self.is_text, "only records of a trail show that they take another back, so undo is 0"),
+            (self.form == "raw" and (self.style != "11g" or self.lobs), of_raw),
+            (
+                not self.trail or self.trail.endswith("/"),
+                "trail is a path that ends with the first letters of a file's name",
+            ),
+            (
+                is_bare and self.is_defined and self.schema_changes,
+                "without headers nobody can tell which definition is in force, so schema_changes is 0",
+            ),
+            (is_bare and (self.undo or self.lobs or self.long_varchars), of_bare),
+            (
+                is_print and self.lobs and not self.is_defined and "detail" not in self.shown,
+                "without metadata only detail tells which column a large object is of",
+            ),
+        ]  # fmt: skip

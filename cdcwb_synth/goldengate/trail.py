@@ -171,7 +171,7 @@ class Step:
     after: Image | None = None
     changed: list[str] | None = None
     compared: bool = False
-    outcome: Outcome = Outcome.COMMITTED
+    outcome: Outcome = "committed"
 
     @property
     def key(self) -> Image | None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from random import Random
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from cdcwb_synth.catalogue import TableVersion
+from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
-from cdcwb_synth.model import ChangeSource, OffsetUnit, Operation
-from cdcwb_synth.options import option
+from cdcwb_synth.model import Operation
+from cdcwb_synth.options import Rules, option
 from cdcwb_synth.qlik.columns import (
     SERVER,
     TASK,
@@ -26,8 +25,8 @@ from cdcwb_synth.qlik.columns import (
     QlikOptions,
     log_position,
     transaction_id,
-)
-from cdcwb_synth.truth import EncoderContext, Place, Transaction, Version, blank_columns, natural_key
+)  # fmt: skip
+from cdcwb_synth.truth import Place, Transaction, Version, column_rows, natural_key
 from cdcwb_synth.values import EPOCH, Column, Type, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -65,21 +64,27 @@ class ChangeTableOptions(QlikOptions):
     ddl_history: bool = option(True, "the control table attrep_ddl_history, as csv")
     file_rows: int = option(5000, "most rows of a file", 1, 1_000_000)
 
-    def contradictions(self) -> list[str]:
-        """What is wrong with values that are each allowed, a sentence each."""
-        problems = QlikOptions.contradictions(self)
-        if not self.dfm and (self.delimiter != "," or self.null_value or self.escape):
-            problems.append("without dfm nothing tells delimiter, null_value and escape")
-        if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum():
-            problems.append("delimiter is one character, and neither letter, digit, quote nor line end")
+    def rules(self) -> Rules:
+        """What values that are each allowed must not be together."""
         is_special = bool(set(self.null_value) & set('"\r\n' + self.delimiter))
-        if len(self.escape) > 1 or self.escape in (self.delimiter, '"') or is_special:
-            problems.append("escape and null_value hold no quote, delimiter or line end; escape is one character")
-        if self.tables + self.all_types > 400:
-            problems.append(f"{self.tables + self.all_types} tables would be as many open files; at most 400")
-        if not self.suffix:
-            problems.append("suffix is not empty")
-        return problems
+        count = self.tables + self.all_types
+        return [
+            *QlikOptions.rules(self),
+            (
+                not self.dfm and (self.delimiter != "," or self.null_value or self.escape),
+                "without dfm nothing tells delimiter, null_value and escape",
+            ),
+            (
+                len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum(),
+                "delimiter is one character, and neither letter, digit, quote nor line end",
+            ),
+            (
+                len(self.escape) > 1 or self.escape in (self.delimiter, '"') or is_special,
+                "escape and null_value hold no quote, delimiter or line end; escape is one character",
+            ),
+            (count > 400, f"{count} tables would be as many open files; at most 400"),
+            (not self.suffix, "suffix is not empty"),
+        ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,12 +97,29 @@ class _Structure:
     target: str
     number: int
     has_headers: bool
-    columns: Sequence[Any]
+    columns: Sequence[Described]
     version: Version | None = None
 
     @property
     def names(self) -> list[str]:
         return [_PREFIX + name for name in _HEADERS if self.has_headers] + [c.name for c in self.columns]
+
+    @property
+    def described(self) -> list[dict[str, Any]]:
+        """The columns as a ``.dfm`` has them."""
+        heads = [(_PREFIX + n, kind, length, 0, 0, 0) for n, (kind, length) in _HEADERS.items() if self.has_headers]
+        own = [(c.name, c.type, c.length, c.precision, c.scale, c.key) for c in self.columns]
+        names = ("name", "type", "length", "precision", "scale", "primaryKeyPos")
+        return [{"ordinal": i, **dict(zip(names, one, strict=True))} for i, one in enumerate([*heads, *own], 1)]
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The columns in Parquet."""
+        heads: dict[str, pa.DataType] = dict.fromkeys(_HEADERS if self.has_headers else (), pa.string())
+        if heads:
+            heads |= {"timestamp": pa.timestamp("us"), "change_mask": pa.binary()}
+        kinds = [*heads.values(), *(_arrow(column) for column in self.columns)]
+        return pa.schema(list(zip(self.names, kinds, strict=True)))
 
 
 @dataclass(slots=True, eq=False)
@@ -116,29 +138,28 @@ class _Rows:
     """How rows are written: as fields, and as text beside them."""
 
     def __init__(self, options: ChangeTableOptions, container: str) -> None:
-        self.container, self.compression = container, options.compression
-        self.delimiter, self._null, self._escape = options.delimiter, options.null_value, options.escape
+        self.container = container
+        self._options, self._is_table = options, container == "parquet"
         self._special = set('"\r\n' + options.delimiter + options.escape)
-        self.ending = container + ("" if container == "parquet" else ENDINGS[options.compression])
+        self._compression = "none" if options.container == "parquet" else options.compression  # of files of text
+        self.ending = container + ENDINGS[self._compression]
 
     def quoted(self, text: str) -> str:
         """A text of delimited text in quotes."""
-        escape = self._escape
+        escape = self._options.escape
         inner = text.replace(escape, escape * 2).replace('"', escape + '"') if escape else text.replace('"', '""')
         return f'"{inner}"'
 
     def head(self, value: str | None) -> Any:
         """The field of a header column: bare in delimited text, unless that would be misread."""
-        if self.container != "csv" or (value and value != self._null and not self._special & set(value)):
-            return value
-        return None if value is None else self.quoted(value)
+        is_bare = bool(value) and value != self._options.null_value and not self._special & set(value or "")
+        return value if self.container != "csv" or is_bare or value is None else self.quoted(value)
 
     def time(self, at: int) -> tuple[Any, str]:
         """The field of a time (microseconds since 1970), and its text."""
         moment = (EPOCH + timedelta(microseconds=at)).replace(tzinfo=None)
-        if self.container == "parquet":
-            return moment, moment.isoformat("T", "microseconds")
-        return moment.isoformat(" ", "microseconds"), moment.isoformat(" ", "microseconds")
+        text = moment.isoformat("T" if self._is_table else " ", "microseconds")
+        return moment if self._is_table else text, text
 
     def mask(self, mask: int | None) -> tuple[Any, str | None]:
         """The field of a mask and its text: bytes whose first has bits 0 to 7, or a number in hexadecimal digits; one
@@ -146,30 +167,26 @@ class _Rows:
         if mask is None:
             return {"csv": (None, None), "json": ("", ""), "parquet": (b"", "")}[self.container]
         data = mask.to_bytes((mask.bit_length() + 7) // 8, "little")
-        text = (data if self.container == "parquet" else data[::-1]).hex().upper()
-        return (data if self.container == "parquet" else text), text
+        text = (data if self._is_table else data[::-1]).hex().upper()
+        return data if self._is_table else text, text
 
     def open(self, path: Any, structure: _Structure) -> tuple[ByteFile | TableFile, int]:
         """A new file, and the length of the line that names its columns."""
-        if self.container != "parquet":
-            file = ByteFile(path, self.compression)
-            return file, file.put(self._line(structure.names))[1] if self.container == "csv" else 0
-        heads: dict[str, pa.DataType] = dict.fromkeys(_HEADERS if structure.has_headers else (), pa.string())
-        if heads:
-            heads |= {"timestamp": pa.timestamp("us"), "change_mask": pa.binary()}
-        kinds = [*heads.values(), *(_arrow(column) for column in structure.columns)]
-        return TableFile(path, self.compression, pa.schema(list(zip(structure.names, kinds, strict=True)))), 0
+        if self._is_table:
+            return TableFile(path, self._options.compression, structure.arrow), 0
+        file = ByteFile(path, self._compression)
+        return file, file.put(self._line(structure.names))[1] if self.container == "csv" else 0
 
-    def put(self, file: ByteFile | TableFile, structure: _Structure, fields: Sequence[Any]) -> tuple[int, int]:
-        """Writes a row; returns its offset and length, in bytes of the decompressed file or in rows."""
-        if isinstance(file, TableFile):
-            return file.put(fields)
+    def row(self, structure: _Structure, fields: Sequence[Any]) -> Any:
+        """A row as files have it."""
+        if self._is_table:
+            return fields
         if self.container == "json":
-            return file.put(msgspec.json.encode(dict(zip(structure.names, fields, strict=True))) + b"\n")
-        return file.put(self._line([self._null if field is None else field for field in fields]))
+            return msgspec.json.encode(dict(zip(structure.names, fields, strict=True))) + b"\n"
+        return self._line([self._options.null_value if field is None else field for field in fields])
 
     def _line(self, fields: Sequence[str]) -> bytes:
-        return (self.delimiter.join(fields) + "\n").encode()
+        return (self._options.delimiter.join(fields) + "\n").encode()
 
 
 def _arrow(column: Described) -> pa.DataType:
@@ -191,7 +208,7 @@ class _Folder:
     table version, and what orders it among the others."""
 
     def __init__(self, capture: EncoderContext, name: str, rows: _Rows, sides: _Sides, is_load: bool = False) -> None:
-        self._capture, self._options, self._name = capture, capture.options, name
+        self._truth, self._options, self._name = capture.truth, capture.options, name
         self._rows, self._sides, self._is_load = rows, sides, is_load
         self._path = capture.folder / "capture" / name
         self._path.mkdir(parents=True, exist_ok=True)
@@ -209,7 +226,7 @@ class _Folder:
             file = self._begin(structure, at)
         self._times[1:] = [at]
         self._size += 1
-        return Place(self._number, *self._rows.put(file, structure, fields))
+        return Place(self._number, *file.put(self._rows.row(structure, fields)))
 
     def _begin(self, structure: _Structure, at: datetime) -> ByteFile | TableFile:
         self.close()
@@ -221,7 +238,7 @@ class _Folder:
             self._stem = f"{at:%Y%m%d-%H%M%S}{at.microsecond // 1000:03d}"
         self._structure, self._times, self._size = structure, [at], 0
         name = f"{self._stem}.{self._rows.ending}"
-        self._number = self._capture.truth.file(f"{self._name}/{name}")
+        self._number = self._truth.file(f"{self._name}/{name}")
         self._file, heading = self._rows.open(self._path / name, structure)
         if structure.version is not None and not self._options.dfm and heading:
             structure.version.seen(Place(self._number, 0, heading))
@@ -238,28 +255,17 @@ class _Folder:
             (self._path / f"{self._stem}.dfm").write_text(text, encoding="utf-8")
             version = self._structure.version
             if version is not None:
-                found = natural_key(self._capture.truth.files[self._number]), text
-                self._sides[version] = min(self._sides.get(version, found), found)
+                side = natural_key(self._truth.files[self._number]), text
+                self._sides[version] = min(self._sides.get(version, side), side)
 
     def _described(self, structure: _Structure) -> dict[str, Any]:
         base, _, packed = self._rows.ending.partition(".")
         first, last = (time.isoformat(timespec="milliseconds")[:23] for time in (self._times[0], self._times[-1]))
-        columns = [
-            {"name": _PREFIX + name, "type": kind, "length": length, "precision": 0, "scale": 0, "primaryKeyPos": 0}
-            for name, (kind, length) in _HEADERS.items() if structure.has_headers
-        ]  # fmt: skip
-        columns += [
-            {
-                "name": c.name, "type": c.type, "length": c.length, "precision": c.precision, "scale": c.scale,
-                "primaryKeyPos": c.key,
-            }
-            for c in structure.columns
-        ]  # fmt: skip
         style: dict[str, Any] = {"format": base, "options": {}}
         if base == "csv":
             options = {
-                "fieldDelimiter": self._rows.delimiter, "recordDelimiter": "\n", "nullValue": self._options.null_value,
-                "quoteChar": '"', "escapeChar": self._options.escape,
+                "fieldDelimiter": self._options.delimiter, "recordDelimiter": "\n",
+                "nullValue": self._options.null_value, "quoteChar": '"', "escapeChar": self._options.escape,
             }  # fmt: skip
             style = {"format": "delimited", "options": options}
         return {
@@ -279,128 +285,106 @@ class _Folder:
             "formatInfo": style,
             "dataInfo": {
                 "sourceSchema": structure.schema, "sourceTable": structure.table, "targetSchema": structure.schema,
-                "targetTable": structure.target, "tableVersion": structure.number,
-                "columns": [{"ordinal": ordinal, **column} for ordinal, column in enumerate(columns, 1)],
+                "targetTable": structure.target, "tableVersion": structure.number, "columns": structure.described,
             },
         }  # fmt: skip
 
 
-class ChangeTableEncoder:
+class ChangeTableEncoder(Encoder[_Stored]):
     """Writes a workload's history. ``records``: rows that were written so far, before images and control rows among
     them."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        options: ChangeTableOptions = capture.options
-        self._capture, self._options, self._truth = capture, options, capture.truth
-        if options.container == "parquet":
-            self._truth.unit = OffsetUnit.ROW
-        self._rows = _Rows(options, options.container)
-        self._rng = Random(f"{capture.seed} qlik-change-table")
-        self._sequence = ChangeSequence(options, capture.changes, capture.part.numbers(3))
-        self._position = capture.part.numbers(1)
-        self._tables: dict[tuple[int, int], _Stored] = {}  # by label and version
-        self._inferred: dict[Any, Version] = {}
+        super().__init__(capture)
+        self.truth.unit = "row" if self.options.container == "parquet" else "byte"
+        self._rows, self._ddl_rows = _Rows(self.options, self.options.container), _Rows(self.options, "csv")
+        self._sequence = ChangeSequence(self.options, capture.changes, self.part.numbers(3))
+        self._position = self.part.numbers(1)
         self._folders: dict[str, _Folder] = {}
         self._sides: _Sides = {}
         self._loaded: tuple[int, _Folder] | None = None  # the table that is being loaded
-        self._ddl_rows = _Rows(options, "csv")
-        if options.container == "parquet":
-            self._ddl_rows.compression, self._ddl_rows.ending = "none", "csv"
         columns = [Described(Column(name, Type.LVARCHAR), -1, False) for name, _, _ in _DDL_COLUMNS]
         for column, (_, kind, length) in zip(columns, _DDL_COLUMNS, strict=True):
             column.type, column.length = kind, length
         self._ddl = _Structure("", _DDL, _DDL, 1, False, columns)
-        self.records = 0
-
-    def write(self, item: Schema | Change | Committed, done: int) -> None:
-        """Writes what comes next in a history, when ``done`` changes have happened."""
-        match item:
-            case Schema(version):
-                if (version.table.label, version.number) not in self._tables:
-                    self._schema(version, self._sequence.clock(item.at, done))
-            case Change():
-                self._load(item)
-            case Committed():
-                self._committed(item, self._sequence.clock(item.at, done))
 
     def finish(self) -> None:
         """Completes the files. A version without rows is that of the DDL history."""
-        if self._loaded is not None:
-            self._loaded[1].close()
-        for folder in self._folders.values():
+        for folder in (*([self._loaded[1]] if self._loaded is not None else []), *self._folders.values()):
             folder.close()
         for version, (_, text) in self._sides.items():
             version.schema_text = text
-        for table in self._tables.values():
+        for table in self.tables.values():
             version = table.version
             if table.history and not version.rows:
                 place, version.columns, version.schema_text = table.history
                 version.origin, version.has_place, version.is_listed = "DDL", True, True
-                version.first = {place.file: place}
+                version.first = {place.file_index: place}
 
-    def _folder(self, name: str, rows: _Rows) -> _Folder:
+    def _add(self, name: str, rows: _Rows, structure: _Structure, fields: Sequence[Any], at: datetime) -> Place:
+        """Writes a row into the folder of this name."""
+        self.records += 1
         if name not in self._folders:
-            self._folders[name] = _Folder(self._capture, name, rows, self._sides)
-        return self._folders[name]
+            self._folders[name] = _Folder(self.capture, name, rows, self._sides)
+        return self._folders[name].add(structure, fields, at)
 
-    def _schema(self, version: TableVersion, shown: datetime) -> None:
-        form = self._rows.container
-        layout = Layout(version, form, lobs=self._options.lobs, csv=self._rows.quoted)
-        table = layout.table
-        if self._options.dfm:
-            name, columns = f"{layout.full_name}@{version.number}", layout.rows(nullable=None)
-            made = Version(name, table.schema, table.name, columns, "side file", has_place=False, is_listed=False)
-            truth = self._truth.version(made)
+    def table(self, item: Schema, done: int) -> _Stored:
+        """A table version, and its row in the DDL history."""
+        version, shown = item.version, self._sequence.clock(item.at, done)
+        layout = Layout(version, self._rows.container, lobs=self.options.lobs, quote=self._rows.quoted)
+        owner = layout.table
+        names = (owner.schema, owner.name)
+        if self.options.dfm:
+            label, columns = f"{owner.full_name}@{version.number}", layout.rows(nullable=None)
+            made = Version(label, *names, columns, "side file", has_place=False, is_listed=False)
+            truth = self.truth.version(made)
         else:
-            key = (layout.full_name, layout.names)
-            if key not in self._inferred:
-                columns = blank_columns(layout.names)
-                made = Version(None, table.schema, table.name, columns, "inferred", is_listed=False)
-                self._inferred[key] = self._truth.version(made)
-            truth = self._inferred[key]
-        names, suffix = (table.schema, table.name), self._options.suffix
-        changed = _Structure(*names, table.name + suffix, version.number, True, layout.columns, truth)
-        loaded = _Structure(*names, table.name, version.number, False, layout.columns, truth)
-        stored = self._tables[table.label, version.number] = _Stored(layout, truth, changed, loaded)
-        if self._options.ddl_history and not (self._capture.part.is_continued and version.number == 1):
-            old = self._tables.get((table.label, version.number - 1))
+            made = Version(None, *names, column_rows(layout.names), "inferred", is_listed=False)
+            truth = self.truth.version(made, (owner.full_name, layout.names))
+        changed = _Structure(*names, owner.name + self.options.suffix, version.number, True, layout.columns, truth)
+        loaded = _Structure(*names, owner.name, version.number, False, layout.columns, truth)
+        stored = _Stored(layout, truth, changed, loaded)
+        if not self.is_continued(version):
+            old = self.tables.get(replace(version, number=version.number - 1))
             stored.history = self._describe(stored, old, "CREATE_TABLE" if old is None else "ALTER_TABLE", shown)
+        return stored
 
-    def _load(self, item: Change) -> None:
+    def load(self, item: Change) -> None:
         """A row of the full load: no header columns."""
-        table, label = self._tables[item.version.table.label, item.version.number], item.version.table.label
+        table, label = self.tables[item.version], item.version.table.label
         if self._loaded is None or self._loaded[0] != label:
             if self._loaded is not None:
                 self._loaded[1].close()
-            self._loaded = label, _Folder(self._capture, table.layout.full_name, self._rows, self._sides, is_load=True)
-        fields, after = table.layout.image(item.after or ())
-        place = self._loaded[1].add(table.loaded, fields, item.at)
+            folder = _Folder(self.capture, table.layout.table.full_name, self._rows, self._sides, is_load=True)
+            self._loaded = label, folder
+        image = table.layout.image(item.after) or ((), {})
+        place = self._loaded[1].add(table.loaded, image[0], item.at)
         self.records += 1
-        row = {"record_type": "LOAD", "operation": Operation.REFRESH, "key": self._key(table, after), "after": after}
-        self._truth.change(row, [place], table.version)
+        key = self._key(table, image)
+        row = {"record_type": "LOAD", "operation": Operation.REFRESH, "key": key, "after": image[1]}
+        self.truth.change(row, [place], table.version)
 
-    def _key(self, table: _Stored, texts: dict[str, str | None]) -> dict[str, str | None] | None:
+    def _key(self, table: _Stored, image: Image | None) -> dict[str, str | None] | None:
         """The key, where a ``.dfm`` names it."""
-        name = table.layout.names[table.layout.key_at]
-        return {name: texts[name]} if self._options.dfm and texts else None
+        name = table.layout.key_name
+        return {name: image[1][name]} if self.options.dfm and image else None
 
-    def _committed(self, item: Committed, shown: datetime) -> None:
+    def commit(self, item: Committed, done: int) -> None:
         """A transaction's changes, one after another, under the time of its commit; updates that change nothing are
         left out (§3.1)."""
-        stamp, ready = self._sequence.stamp(shown), []
+        stamp, ready = self._sequence.stamp(self._sequence.clock(item.at, done)), []
         for change in item.changes:
-            table = self._tables[change.version.table.label, change.version.number]
-            before, after = (None if row is None else table.layout.image(row) for row in (change.before, change.after))
+            table = self.tables[change.version]
+            before, after = table.layout.image(change.before), table.layout.image(change.after)
             if before is None or after is None or before[1] != after[1]:
                 ready.append((change, table, before, after))
         if not ready:
             return
         committed = microseconds(stamp)
-        name = transaction_id(item.ordinal)
-        transaction = self._truth.transaction(Transaction(name, ended_at=committed, committed_at=committed))
-        sequence = ""
+        made = Transaction(transaction_id(item.ordinal), ended_at=committed, committed_at=committed)
+        transaction, sequence = self.truth.transaction(made), ""
         for change, table, before, after in ready:
-            if not sequence or self._rng.random() >= self._options.repeat_sequences:
+            if not sequence or self.rng.random() >= self.options.repeat_sequences:
                 sequence = self._sequence.take(2 if change.operation is Operation.UPDATE else 1)
             self._change(change, table, before, after, transaction, sequence, stamp)
             if change.operation is Operation.TRUNCATE:
@@ -411,39 +395,34 @@ class ChangeTableEncoder:
         sequence: str, stamp: datetime,
     ) -> None:  # fmt: skip
         """Writes a change as its rows."""
-        layout, operation, options = table.layout, change.operation.value, self._options
-        columns: int | None = layout.everything
-        if before is not None and after is not None:
-            pairs = enumerate(zip(before[1].values(), after[1].values(), strict=True))
-            columns = layout.mask(at for at, (old, new) in pairs if old != new)
-        elif before is not None:
-            columns = layout.key
-        elif after is None:
-            columns = None
-        at = microseconds(change.at)
-        is_unknown = options.unknown_times > 0 and self._rng.random() < options.unknown_times
+        layout, operation, options = table.layout, change.operation.value, self.options
+        columns: int | None = None
+        if before is not None:
+            columns = layout.key if after is None else layout.differing(before[1].values(), after[1].values())
+        elif after is not None:
+            columns = layout.everything
+        is_unknown = options.unknown_times > 0 and self.rng.random() < options.unknown_times
+        at = None if is_unknown else microseconds(change.at)
         heads = {
             "change_seq": sequence, "change_oper": _LETTERS[operation], "operation": operation,
             "stream_position": log_position(self._position), "transaction_id": transaction.transaction_id,
         }  # fmt: skip
         self._position += 1
-        time, places = 0 if is_unknown else at, []
+        image, places = after or before, []
         if before is not None and after is not None:
             first = heads | {"change_oper": "B", "operation": "BEFOREIMAGE"}
-            places.append(self._put(table, first, None, time, before[0], stamp)[0])
-        image = after or before
-        place, texts = self._put(table, heads, columns, time, image[0] if image else None, stamp)
+            places.append(self._put(table, first, None, at or 0, before, stamp)[0])
+        place, texts = self._put(table, heads, columns, at or 0, image, stamp)
         places.append(place)
-        changed_at = None if is_unknown else at
-        transaction.covers(sequence, changed_at)
-        self._truth.change(
+        transaction.covers(sequence, at)
+        self.truth.change(
             {
                 "record_type": heads["change_oper"], "operation": change.operation, "position": sequence,
-                "changed_at": changed_at, "change_mask": texts[f"{_PREFIX}change_mask"],
-                "change_source": None if columns is None else str(ChangeSource.MASK),
+                "changed_at": at, "change_mask": texts[f"{_PREFIX}change_mask"],
+                "change_source": None if columns is None else "mask",
                 "changed_columns": None if columns is None else layout.marked(columns),
-                "key": self._key(table, image[1]) if image else None, "before": before and before[1],
-                "after": after and after[1], "headers": texts,
+                "key": self._key(table, image), "before": before and before[1], "after": after and after[1],
+                "headers": texts,
             },
             places,
             table.version,
@@ -451,21 +430,18 @@ class ChangeTableEncoder:
         )  # fmt: skip
 
     def _put(
-        self, table: _Stored, heads: dict[str, str], columns: int | None, time: int, fields: Sequence[Any] | None,
+        self, table: _Stored, heads: dict[str, str], columns: int | None, time: int, image: Image | None,
         stamp: datetime,
     ) -> tuple[Place, dict[str, str | None]]:  # fmt: skip
         """Writes one row; returns its place and its headers as text."""
-        mask = self._rows.mask(None if columns is None else columns << len(_HEADERS))
-        told = {"change_mask": mask, "timestamp": self._rows.time(time)}
-        row, texts = [], {}
-        for name in _HEADERS:
-            field, text = told[name] if name in told else (self._rows.head(heads[name]), heads[name])
-            row.append(field)
-            texts[_PREFIX + name] = text
-        row += fields if fields is not None else [None] * len(table.layout.columns)
-        self.records += 1
-        folder = self._folder(table.layout.full_name + self._options.suffix, self._rows)
-        return folder.add(table.changed, row, stamp), texts
+        fields: dict[str, tuple[Any, str | None]] = {n: (self._rows.head(text), text) for n, text in heads.items()}
+        fields["change_mask"] = self._rows.mask(None if columns is None else columns << len(_HEADERS))
+        fields["timestamp"] = self._rows.time(time)
+        row = [fields[name][0] for name in _HEADERS]
+        row += [None] * len(table.layout.columns) if image is None else image[0]
+        name = table.layout.table.full_name + self.options.suffix
+        place = self._add(name, self._rows, table.changed, row, stamp)
+        return place, {_PREFIX + name: fields[name][1] for name in _HEADERS}
 
     # --- the DDL history (§6.1) ---------------------------------------------------------------------------------------
 
@@ -474,22 +450,20 @@ class ChangeTableEncoder:
     ) -> tuple[Place, list[dict[str, Any]], str] | None:
         """Writes a row about a table (``old``: with the columns that it had before) into the control table; returns its
         place, the columns and the details as text."""
-        if not self._options.ddl_history:
+        if not self.options.ddl_history:
             return None
         layout, stamp = table.layout, self._sequence.stamp(at)
+        owner, number = layout.table, layout.version.number
         details = {
-            "owner": layout.table.schema, "table": layout.table.name, "tableNewName": None,
-            "version": layout.version.number,
+            "owner": owner.schema, "table": owner.name, "tableNewName": None, "version": number,
             "columns": {} if kind == "TRUNCATE_TABLE" else _altered(layout, None if old is None else old.layout),
         }  # fmt: skip
         text = json.dumps(details, ensure_ascii=False, separators=(",", ":"))
         fields = (
-            SERVER, TASK, layout.table.schema, layout.table.name, self._sequence.take(),
-            self._ddl_rows.time(microseconds(at))[1], str(layout.version.number), kind, text,
+            SERVER, TASK, owner.schema, owner.name, self._sequence.take(), self._ddl_rows.time(microseconds(at))[1],
+            str(number), kind, text,
         )  # fmt: skip
-        self.records += 1
-        folder = self._folder(_DDL, self._ddl_rows)
-        place = folder.add(self._ddl, [self._ddl_rows.head(field) for field in fields], stamp)
+        place = self._add(_DDL, self._ddl_rows, self._ddl, [self._ddl_rows.head(field) for field in fields], stamp)
         return place, layout.rows(), text
 
 
@@ -499,19 +473,12 @@ def _altered(layout: Layout, old: Layout | None) -> dict[str, Any]:
     def column(one: Described, ordinal: int, action: str, new_name: str | None = None) -> dict[str, Any]:
         return {"columnNewName": new_name, "action": action, **one.properties, "ordinal": ordinal}
 
-    told: dict[str, Any] = {}
-    before = {} if old is None else {column.place: (i, column) for i, column in enumerate(old.columns, 1)}
-    kept = set()
+    altered: dict[str, Any] = {}
+    left: dict[Any, Any] = {} if old is None else {was.index: (i, was) for i, was in enumerate(old.columns, 1)}
     for ordinal, one in enumerate(layout.columns, 1):
-        origin = None if old is None else layout.version.origin[one.place]
-        if origin is None or origin not in before:
-            told[one.name] = column(one, ordinal, "ADD")
-            continue
-        kept.add(origin)
-        place, was = before[origin]
-        if (place, was.name, was.properties) != (ordinal, one.name, one.properties):
-            told[was.name] = column(one, ordinal, "ALTER", one.name if was.name != one.name else None)
-    for origin, (place, was) in before.items():
-        if origin not in kept:
-            told[was.name] = column(was, place, "DROP")
-    return told
+        ordinal_was, was = left.pop(layout.version.origin[one.index] if old else None, (0, None))
+        if was is None:
+            altered[one.name] = column(one, ordinal, "ADD")
+        elif (ordinal_was, was.name, was.properties) != (ordinal, one.name, one.properties):
+            altered[was.name] = column(one, ordinal, "ALTER", one.name if was.name != one.name else None)
+    return altered | {was.name: column(was, ordinal, "DROP") for ordinal, was in left.values()}

@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import Context, Decimal
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -17,12 +15,12 @@ import numpy as np
 from cdcwb_synth import words
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.values import EPOCH, Column, Memo, Type, formatter
+from cdcwb_synth.truth import column_rows
+from cdcwb_synth.values import EPOCH, Column, Memo, Type, text_of, unscaled
 from cdcwb_synth.workload import Row
 
 __all__ = [
-    "SERVER", "TASK", "ChangeSequence", "Described", "Image", "Layout", "QlikOptions", "avro_type", "log_position",
-    "transaction_id",
+    "SERVER", "TASK", "ChangeSequence", "Described", "Image", "Layout", "QlikOptions", "log_position", "transaction_id",
 ]  # fmt: skip
 
 TASK: Final = "shop-load"
@@ -37,8 +35,15 @@ _LENGTHS: Final = {
     "INT2": 5, "INT4": 10, "INT8": 19, "REAL4": 7, "REAL8": 14, "BOOLEAN": 1, "BLOB": 32768, "CLOB": 32768,
 }  # fmt: skip
 _SPELLED: Final = 40  # bytes of what is written as text because no type fits
+_KINDS: Final = {
+    Type.SMALLINT: "INT2", Type.INTEGER: "INT4", Type.BIGINT: "INT8", Type.INT8: "INT8", Type.DATE: "DATE",
+    Type.FLOAT: "REAL8", Type.SMALLFLOAT: "REAL4", Type.BOOLEAN: "BOOLEAN",
+}  # fmt: skip
+_AVRO: Final = {
+    "INT2": "int", "INT4": "int", "INT8": "long", "REAL4": "float", "REAL8": "double", "BOOLEAN": "boolean",
+    "BLOB": "bytes",
+}  # fmt: skip
 _FIELDS: Final = ("hour", "minute", "second", "microsecond")
-_CONTEXT: Final = Context(prec=80)
 
 Image = tuple[tuple[Any, ...], dict[str, str | None]]
 """A row as it is written, column by column, and as text."""
@@ -57,57 +62,90 @@ class QlikOptions(Options):
 
 class Described:
     """A column: Replicate's ``type``, the most bytes of a value (0: does not apply), ``precision`` and ``scale`` of a
-    NUMERIC (else 0), ``key``: its place in the key (from 1; 0: not in it). ``place`` is its index in the workload's
-    rows, -1 for one that Replicate added."""
+    NUMERIC (else 0), ``key``: its place in the key (from 1; 0: not in it). ``index`` is that in the workload's rows, -1
+    for one that Replicate added."""
 
-    def __init__(self, source: Column, place: int, is_key: bool) -> None:
-        self.source, self.name, self.place, self.key = source, source.name, place, int(is_key)
-        self.nullable = source.nullable
+    def __init__(self, source: Column, index: int, is_key: bool) -> None:
+        self.source, self.name, self.index, self.key = source, source.name, index, int(is_key)
         self.type = _kind(source)
         self.length = (source.length or _SPELLED) if self.type == "STRING" else _LENGTHS.get(self.type, 0)
-        is_numeric = self.type == "NUMERIC"
-        self.precision, self.scale = (source.digits, source.places or 0) if is_numeric else (0, 0)
+        self.precision, self.scale = (source.digits, source.places or 0) if self.type == "NUMERIC" else (0, 0)
 
     @property
     def properties(self) -> dict[str, Any]:
         """Everything but the name, as metadata have it."""
         return {
             "type": self.type, "length": self.length, "precision": self.precision, "scale": self.scale,
-            "primaryKeyPosition": self.key, "nullable": self.nullable,
+            "primaryKeyPosition": self.key, "nullable": self.source.nullable,
         }  # fmt: skip
 
-    def cells(self, form: str, csv: Callable[[str], str] = str) -> Memo:
+    def avro(self, logical: bool) -> Any:
+        """Its type in Avro, without its null; ``logical``: with a logical type if there is one."""
+        if logical and self.type in ("DATE", "TIME", "DATETIME", "NUMERIC"):
+            return {
+                "DATE": {"type": "int", "logicalType": "date"}, "TIME": {"type": "int", "logicalType": "time-millis"},
+                "DATETIME": {"type": "long", "logicalType": "timestamp-micros"},
+                "NUMERIC": {
+                    "type": "bytes", "logicalType": "decimal", "precision": self.precision, "scale": self.scale,
+                },
+            }[self.type]  # fmt: skip
+        return _AVRO.get(self.type, "string")
+
+    def cells(self, form: str, quote: Callable[[str], str] = str) -> Memo:
         """How its values are written and what they are as text, for ``json``, ``csv``, ``parquet``, ``avro`` (with
-        logical types) or ``avro text``. ``csv`` quotes a text."""
-        typed, plain, text, avro = _writing(self)
+        logical types) or ``avro text``. ``quote`` quotes a text of delimited text."""
+        typed, plain, text, avro = self._writing()
         if form == "json" and self.type in _NUMBERS:
             return Memo(lambda value: (msgspec.Raw(plain(value).encode()), plain(value)))
         if form == "csv" and self.type in ("STRING", "CLOB"):
-            return Memo(lambda value: (csv(plain(value)), plain(value)))
+            return Memo(lambda value: (quote(plain(value)), plain(value)))
         is_text = form == "avro text" and self.type in ("DATE", "TIME", "DATETIME", "NUMERIC")
         if form in ("json", "csv") or is_text or (form == "parquet" and self.type == "TIME"):
             return Memo(lambda value: (plain(value),) * 2)
-        if form == "parquet":
-            return Memo(lambda value: (typed(value), text(typed(value))))
-        return Memo(lambda value: (avro(typed(value)), text(typed(value))))
+        written = _same if form == "parquet" else avro
+        return Memo(lambda value: (written(typed(value)), text(typed(value))))
+
+    def _writing(self) -> tuple[Callable[[Any], Any], ...]:
+        """How values (never None) are written: as Replicate's type (int, float, bool, Decimal, date, datetime, time,
+        bytes or str), as text in JSON and in files, as text with all the digits of its type's unit, and in Avro (the
+        latter two from the value of Replicate's type)."""
+        source, text = self.source, text_of(self.source)
+        match self.type:
+            case "DATE":
+                typed: Callable[[Any], Any] = datetime.date if source.type is Type.DATETIME else _same
+                days = EPOCH.toordinal()
+                return typed, lambda one: typed(one).isoformat(), date.isoformat, lambda one: one.toordinal() - days
+            case "TIME":
+                return (
+                    lambda one: _cut(one, source).time(), lambda one: _cut(one, source).time().isoformat(),
+                    lambda one: one.isoformat("milliseconds"),
+                    lambda one: ((one.hour * 60 + one.minute) * 60 + one.second) * 1000,
+                )  # fmt: skip
+            case "DATETIME":
+                return (
+                    lambda one: _cut(one, source), lambda one: _cut(one, source).isoformat(" ", "microseconds"),
+                    lambda one: one.isoformat("T", "microseconds"),
+                    lambda one: (one - datetime(1970, 1, 1)) // timedelta(microseconds=1),
+                )  # fmt: skip
+            case "NUMERIC":
+                return _same, text, text, lambda one: unscaled(one, self.scale)
+            case "BLOB":
+                return _same, lambda one: one.hex().upper(), bytes.hex, _same
+            case "REAL4":  # the shortest text that reads back as the same number of single precision
+                return _same, repr, lambda one: repr(float(str(np.float32(one)))), _same
+            case "REAL8":
+                return _same, repr, repr, _same
+            case "CLOB":  # a text, made up from where the object is
+                typed = lambda one: "; ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in one[:3])  # noqa: E731
+                return typed, typed, str, _same
+            case "STRING" if source.type not in (Type.VARCHAR, Type.LVARCHAR):
+                return text, text, str, _same
+            case _:
+                return _same, text, text, _same
 
 
 def _kind(column: Column) -> str:
     match column.type:
-        case Type.SMALLINT:
-            return "INT2"
-        case Type.INTEGER:
-            return "INT4"
-        case Type.BIGINT | Type.INT8:
-            return "INT8"
-        case Type.DATE:
-            return "DATE"
-        case Type.FLOAT:
-            return "REAL8"
-        case Type.SMALLFLOAT:
-            return "REAL4"
-        case Type.BOOLEAN:
-            return "BOOLEAN"
         case Type.DECIMAL if column.places is not None:
             return "NUMERIC"
         case Type.LOB:
@@ -116,67 +154,12 @@ def _kind(column: Column) -> str:
             return "DATE" if column.end == "day" else "DATETIME"
         case Type.DATETIME if column.start == "hour" and column.end in ("minute", "second"):
             return "TIME"
-        case _:
-            return "STRING"
-
-
-class _Writing(NamedTuple):
-    """How values (never None) of a column are written. ``typed`` gives the type that Replicate has for it: int, float,
-    bool, Decimal, date, datetime, time, bytes (BLOB) or str; ``plain`` the text in JSON and in files; ``text`` that of
-    a typed value, with all the digits of its type's unit; ``avro`` what Avro holds for a typed value."""
-
-    typed: Callable[[Any], Any]
-    plain: Callable[[Any], Any]
-    text: Callable[[Any], Any]
-    avro: Callable[[Any], Any]
+        case kind:
+            return _KINDS.get(kind, "STRING")
 
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _writing(column: Described) -> _Writing:
-    source = column.source
-    typed: Callable[[Any], Any] = _same
-    match column.type:
-        case "DATE":
-            typed = datetime.date if source.type is Type.DATETIME else _same
-            days = date(1970, 1, 1).toordinal()
-            return _Writing(
-                typed, lambda value: typed(value).isoformat(), date.isoformat, lambda value: value.toordinal() - days
-            )
-        case "TIME":
-            return _Writing(
-                lambda value: _cut(value, source).time(), lambda value: _cut(value, source).time().isoformat(),
-                lambda value: value.isoformat("milliseconds"),
-                lambda value: ((value.hour * 60 + value.minute) * 60 + value.second) * 1000,
-            )  # fmt: skip
-        case "DATETIME":
-            return _Writing(
-                lambda value: _cut(value, source), lambda value: _cut(value, source).isoformat(" ", "microseconds"),
-                lambda value: value.isoformat("T", "microseconds"),
-                lambda value: (value - datetime(1970, 1, 1)) // timedelta(microseconds=1),
-            )  # fmt: skip
-        case "NUMERIC":
-            spelled = formatter(source)
-            return _Writing(_same, spelled, spelled, lambda value: _unscaled(value, column.scale))
-        case "BLOB":
-            return _Writing(_same, lambda value: value.hex().upper(), bytes.hex, _same)
-        case "BOOLEAN":
-            spelled = {True: "true", False: "false"}.__getitem__
-            return _Writing(_same, spelled, spelled, _same)
-        case "REAL4":  # the shortest text that reads back as the same number of single precision
-            shortest = partial(np.format_float_scientific, unique=True)
-            return _Writing(_same, repr, lambda value: repr(float(shortest(np.float32(value)))), _same)
-        case "REAL8":
-            return _Writing(_same, repr, repr, _same)
-        case "CLOB":  # a text, made up from where the object is
-            typed = lambda value: "; ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in value[:3])  # noqa: E731
-        case "STRING" if source.type not in (Type.VARCHAR, Type.LVARCHAR):
-            typed = formatter(source)
-        case "INT2" | "INT4" | "INT8":
-            return _Writing(_same, str, str, _same)
-    return _Writing(typed, typed, str, _same)
 
 
 def _cut(value: datetime, source: Column) -> datetime:
@@ -188,52 +171,31 @@ def _cut(value: datetime, source: Column) -> datetime:
     return value.replace(**zeros)
 
 
-def avro_type(column: Described, logical: bool) -> Any:
-    """The type of a column in Avro, without its null; ``logical``: with logical types where there are some."""
-    kinds: dict[str, Any] = {
-        "INT2": "int", "INT4": "int", "INT8": "long", "REAL4": "float", "REAL8": "double", "BOOLEAN": "boolean",
-        "BLOB": "bytes",
-    }  # fmt: skip
-    decimal = {"type": "bytes", "logicalType": "decimal", "precision": column.precision, "scale": column.scale}
-    if logical:
-        kinds |= {
-            "DATE": {"type": "int", "logicalType": "date"}, "TIME": {"type": "int", "logicalType": "time-millis"},
-            "DATETIME": {"type": "long", "logicalType": "timestamp-micros"}, "NUMERIC": decimal,
-        }  # fmt: skip
-    return kinds.get(column.type, "string")
-
-
-def _unscaled(value: Decimal, scale: int) -> bytes:
-    """The digits of a decimal as the shortest two's complement, big-endian."""
-    number = int(value.scaleb(scale, _CONTEXT))
-    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
-
-
 class Layout:
     """The columns of one table version as Replicate has them, in ordinal order, written in the ``form`` of
     :meth:`Described.cells`.
 
     ``added``: a column with this name that holds the table's name in every row comes last; "": none. Masks are
     integers: bit n is the column with ordinal n + 1. ``everything`` has the bits of all columns, ``own`` those of the
-    source's columns, ``inserted`` those of all but large objects, ``key`` that of the key.
+    source's columns, ``inserted`` those of all but large objects, ``key`` that of the key, whose name is ``key_name``.
     """
 
     def __init__(
-        self, version: TableVersion, form: str, *, lobs: bool, added: str = "", csv: Callable[[str], str] = str
+        self, version: TableVersion, form: str, *, lobs: bool, added: str = "", quote: Callable[[str], str] = str
     ) -> None:
         self.version, self.table = version, version.table
-        self.full_name = f"{version.table.schema}.{version.table.name}"
         columns = [Described(c, i, c.name == version.table.key) for i, c in enumerate(version.columns)]
         self.columns = [c for c in columns if lobs or c.type not in _LOBS]
         if added:
             self.columns.append(Described(Column(added, Type.VARCHAR, length=128, nullable=False), -1, False))
         self.names = tuple(c.name for c in self.columns)
-        self._cells = [column.cells(form, csv) for column in self.columns]
-        self.key_at = next(i for i, c in enumerate(self.columns) if c.key)
+        self._cells = [(c.cells(form, quote), c.index) for c in self.columns]
+        self.key_at, self.key_name = self.names.index(version.table.key), version.table.key
         self.everything = (1 << len(self.columns)) - 1
-        self.own = self.mask(i for i, c in enumerate(self.columns) if c.place >= 0)
+        self.own = self.mask(i for i, c in enumerate(self.columns) if c.index >= 0)
         self.inserted = self.mask(i for i, c in enumerate(self.columns) if c.type not in _LOBS)
         self.key = 1 << self.key_at
+        self._marked = Memo(lambda mask: [name for bit, name in enumerate(self.names) if mask >> bit & 1])
 
     @staticmethod
     def mask(indexes: Iterable[int]) -> int:
@@ -242,24 +204,30 @@ class Layout:
 
     def marked(self, mask: int) -> list[str]:
         """The names of the columns whose bit is set, in ordinal order."""
-        return [name for bit, name in enumerate(self.names) if mask >> bit & 1]
+        names: list[str] = self._marked[mask]
+        return names
 
-    def image(self, row: Row) -> Image:
+    def differing(self, before: Iterable[Any], after: Iterable[Any]) -> int:
+        """The mask of the columns whose values differ."""
+        return self.mask([at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new])
+
+    def image(self, row: Row | None) -> Image | None:
         """A row of the workload as it is written, and as text."""
-        values = [row[c.place] if c.place >= 0 else self.table.name for c in self.columns]
-        cells = [of[value] for of, value in zip(self._cells, values, strict=True)]
-        return tuple([cell[0] for cell in cells]), dict(zip(self.names, [cell[1] for cell in cells], strict=True))
+        if row is None:
+            return None
+        fields, texts = zip(*[of[row[i] if i >= 0 else self.table.name] for of, i in self._cells], strict=True)
+        return fields, dict(zip(self.names, texts, strict=True))
 
     def rows(self, **more: Any) -> list[dict[str, Any]]:
-        """The columns as :data:`cdcwb_synth.model.COLUMN` has them: what does not apply is null."""
-        return [
+        """The columns as the truth has them: what does not apply is null."""
+        return column_rows(
             {
-                "ordinal": ordinal, "name": c.name, "type": c.type, "length": c.length or None,
-                "precision": c.precision or None, "scale": c.scale if c.type == "NUMERIC" else None,
-                "key_position": c.key or None, "nullable": c.nullable, **more,
+                "name": c.name, "type": c.type, "length": c.length or None, "precision": c.precision or None,
+                "scale": c.scale if c.type == "NUMERIC" else None, "key_position": c.key or None,
+                "nullable": c.source.nullable, **more,
             }
-            for ordinal, c in enumerate(self.columns, 1)
-        ]  # fmt: skip
+            for c in self.columns
+        )  # fmt: skip
 
 
 def log_position(number: int) -> str:

@@ -5,20 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 from zlib import crc32
 
 import msgspec
 
-from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.kafka import BINARY_CONTAINERS, AvroSchema, Container, KafkaFile, Message, Registry, iso_milliseconds
-from cdcwb_synth.model import ChangeSource, Completeness, Operation
-from cdcwb_synth.options import option, same
+from cdcwb_synth.encoder import Encoder, EncoderContext
+from cdcwb_synth.kafka import (
+    BINARY_CONTAINERS,
+    AvroSchema,
+    Container,
+    KafkaFile,
+    Message,
+    Registry,
+    avro_record,
+    iso_milliseconds,
+)  # fmt: skip
+from cdcwb_synth.model import Operation
+from cdcwb_synth.options import Rules, option, same
 from cdcwb_synth.qlik.columns import (
     SERVER,
     TASK,
@@ -26,11 +34,10 @@ from cdcwb_synth.qlik.columns import (
     Image,
     Layout,
     QlikOptions,
-    avro_type,
     log_position,
     transaction_id,
-)
-from cdcwb_synth.truth import EncoderContext, Place, Transaction, Version, blank_columns
+)  # fmt: skip
+from cdcwb_synth.truth import Place, Transaction, Version, column_rows
 from cdcwb_synth.values import microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -98,41 +105,50 @@ class KafkaOptions(QlikOptions):
         """Are messages in the envelope?"""
         return self.form.endswith("envelope")
 
-    def contradictions(self) -> list[str]:
-        """What is wrong with values that are each allowed, a sentence each."""
-        problems = QlikOptions.contradictions(self)
-        if self.is_enveloped and self.metadata_mode == "none" and self.is_avro:
-            problems.append("form avro-envelope cannot be read without metadata; metadata is mixed, late or separate")
-        if not self.is_enveloped and self.metadata_mode != "none":
-            problems.append(f"form {self.form} has no metadata messages, so metadata is none")
-        if self.is_avro and self.container not in BINARY_CONTAINERS and self.encoding == "raw":
-            held = ", ".join(BINARY_CONTAINERS)
-            problems.append(f"form {self.form} is binary: container is one of {held}, or encoding is base64 or hex")
-        if self.encoding != "raw" and self.container not in ("lines", "console", "kcat"):
-            problems.append(f"container {self.container} holds values as they are, so encoding is raw")
-        is_held = self.container == "avro" and self.form == "avro-envelope"
-        if self.tombstone_share and (self.container in ("documents", "message") or is_held):
-            problems.append(f"container {self.container} cannot hold tombstones in this form")
+    def rules(self) -> Rules:
+        """What values that are each allowed must not be together."""
+        is_own = self.container == "avro" and self.form == "avro-envelope"
         files = (self.tables + self.all_types if self.naming == "topic" else 1) * self.partitions
-        if self.layout == "partitions" and files > 500:
-            problems.append(f"{files} partitions would be as many open files; at most 500, or layout=stream")
-        return problems
+        binary = ", ".join(BINARY_CONTAINERS)
+        return [
+            *QlikOptions.rules(self),
+            (
+                self.form == "avro-envelope" and self.metadata_mode == "none",
+                "form avro-envelope cannot be read without metadata; metadata is mixed, late or separate",
+            ),
+            (
+                not self.is_enveloped and self.metadata_mode != "none",
+                f"form {self.form} has no metadata messages, so metadata is none",
+            ),
+            (
+                self.is_avro and self.container not in BINARY_CONTAINERS and self.encoding == "raw",
+                f"form {self.form} is binary: container is one of {binary}, or encoding is base64 or hex",
+            ),
+            (
+                self.encoding != "raw" and self.container not in ("lines", "console", "kcat"),
+                f"container {self.container} holds values as they are, so encoding is raw",
+            ),
+            (
+                self.tombstone_share and (self.container in ("documents", "message") or is_own),
+                f"container {self.container} cannot hold tombstones in this form",
+            ),
+            (
+                self.layout == "partitions" and files > 500,
+                f"{files} partitions would be as many open files; at most 500, or layout=stream",
+            ),
+        ]
 
 
 # --- schemas (§2.3, §3.4, §4.1) ---------------------------------------------------------------------------------------
 
-_ENVELOPE: Final[Fields] = {
-    "type": "record",
-    "name": "MessageEnvelope",
-    "fields": [
-        {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 5}},
-        {"name": "type", "type": "string"},
-        {"name": "headers", "type": ["null", {"type": "map", "values": "string"}]},
-        {"name": "messageSchemaId", "type": ["null", "string"]},
-        {"name": "messageSchema", "type": ["null", "string"]},
-        {"name": "message", "type": "bytes"},
-    ],
-}
+_ENVELOPE: Final = avro_record(
+    "MessageEnvelope",
+    {
+        "magic": {"type": "fixed", "name": "Magic", "size": 5}, "type": "string",
+        "headers": ["null", {"type": "map", "values": "string"}], "messageSchemaId": ["null", "string"],
+        "messageSchema": ["null", "string"], "message": "bytes",
+    },
+)  # fmt: skip
 
 
 def _long_form(kind: Any) -> Any:
@@ -146,59 +162,54 @@ def _data_schema(layout: Layout, options: KafkaOptions) -> Fields:
     """The schema of a table's data messages; one of 2018 is in the long spelling of its time."""
     is_old, naming = options.generation == "2018", options.naming
 
-    def one(name: str, kind: Any) -> Fields:
-        default = {"default": None} if isinstance(kind, list) and not is_old else {}
-        return {"name": name, "type": _long_form(kind) if is_old else kind, **default}
+    def fields(**kinds: Any) -> list[Fields]:
+        if is_old:
+            return [{"name": name, "type": _long_form(kind)} for name, kind in kinds.items()]
+        default = {"default": None}
+        return [{"name": n, "type": k, **(default if isinstance(k, list) else {})} for n, k in kinds.items()]
 
-    names = [one("schema", "string"), one("table", "string")]
+    names = fields(schema="string", table="string")
     symbols = ["INSERT", "UPDATE", "DELETE", "REFRESH"]
+    more: Fields = {"externalSchemaId": ["null", "string"]} if options.generation == "external" else {}
+    if not is_old:
+        more |= {"transactionEventCounter": ["null", "long"], "transactionLastEvent": ["null", "boolean"]}
     headers = [
         *(names if naming == "headers" else []),
         {"name": "operation", "type": {"type": "enum", "name": "operation", "symbols": symbols}},
-        *(one(name, "string") for name in ("changeSequence", "timestamp", "streamPosition", "transactionId")),
-        *(one(name, ["null", "bytes"]) for name in ("changeMask", "columnMask")),
+        *fields(changeSequence="string", timestamp="string", streamPosition="string", transactionId="string"),
+        *fields(changeMask=["null", "bytes"], columnMask=["null", "bytes"], **more),
     ]
-    if options.generation == "external":
-        headers.append(one("externalSchemaId", ["null", "string"]))
-    if not is_old:
-        headers += [one("transactionEventCounter", ["null", "long"]), one("transactionLastEvent", ["null", "boolean"])]
     space = {} if is_old else {"namespace": _MESSAGE}
-    columns = [one(c.name, ["null", avro_type(c, options.logical)]) for c in layout.columns]
+    columns = fields(**{c.name: ["null", c.avro(options.logical)] for c in layout.columns})
     schema: Fields = {
-        "type": "record",
-        "name": "DataRecord",
+        "type": "record", "name": "DataRecord",
         "fields": [
             {"name": "data", "type": {"type": "record", "name": "Data", "fields": columns}},
-            one("beforeData", ["null", "Data"]),
+            *fields(beforeData=["null", "Data"]),
             *(names if naming == "message" else []),
             {"name": "headers", "type": {"type": "record", "name": "Headers", "fields": headers, **space}},
         ],
-    }
-    return schema if options.is_enveloped else schema | {"namespace": f"{_MESSAGE}.{TASK}.{layout.full_name}"}
+    }  # fmt: skip
+    return schema if options.is_enveloped else schema | {"namespace": f"{_MESSAGE}.{TASK}.{layout.table.full_name}"}
 
 
 def _key_schema(layout: Layout, logical: bool) -> Fields:
     """The schema of a table's record keys in a registry."""
     column = layout.columns[layout.key_at]
-    fields = [{"name": column.name, "type": ["null", avro_type(column, logical)], "default": None}]
-    space = f"{_MESSAGE}.{TASK}.{layout.full_name}"
-    return {"type": "record", "name": "KeyRecord", "namespace": space, "fields": fields}
+    space = f"{_MESSAGE}.{TASK}.{layout.table.full_name}"
+    schema = avro_record("KeyRecord", {column.name: ["null", column.avro(logical)]}, space)
+    schema["fields"][0]["default"] = None
+    return schema
 
 
 def _metadata_schema(layout: Layout) -> Fields:
     """The schema of a table's metadata messages; every column is a record that is named like it."""
 
     def record(name: str, **fields: Any) -> Fields:
-        return {
-            "type": "record",
-            "name": name,
-            "fields": [{"name": n, "type": _long_form(k)} for n, k in fields.items()],
-        }
+        return avro_record(name, {field: _long_form(kind) for field, kind in fields.items()})
 
     numbers = {"length": "int", "precision": "int", "scale": "int", "primaryKeyPosition": "int"}
-    columns = {
-        c.name: record(c.name, ordinal="int", type="string", **numbers, nullable="boolean") for c in layout.columns
-    }
+    columns = {name: record(name, ordinal="int", type="string", **numbers, nullable="boolean") for name in layout.names}
     names = {"server": "string", "task": "string", "schema": "string", "table": "string"}
     return record(
         "MetadataMessage",
@@ -209,18 +220,20 @@ def _metadata_schema(layout: Layout) -> Fields:
     )
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
 class _Table:
-    """One version of a table. ``envelope`` are the fields around its messages, ``schema`` and ``frame`` those of Avro,
-    ``metadata`` its metadata message (None: none is sent), ``sent`` how many data messages there are so far."""
+    """One version of a table. ``envelope`` are the fields around its messages, ``outer`` those that are headers;
+    ``schema`` and ``frame`` those of Avro, ``key`` the frame and schema of its keys, ``metadata`` its metadata message
+    (None: none is sent), ``sent`` how many data messages there are so far."""
 
     layout: Layout
     version: Version
     topic: str
     envelope: Fields
+    outer: dict[str, str | None]
     external: str | None
     schema: AvroSchema
     frame: bytes = b""
@@ -229,105 +242,86 @@ class _Table:
     sent: int = 0
 
 
-class KafkaEncoder:
+class KafkaEncoder(Encoder[_Table]):
     """Writes a workload's history: ``capture/``, and beside it ``metadata/`` and ``registry/`` where the options ask
     for them. ``records``: messages that were written so far."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        options: KafkaOptions = capture.options
-        self._options, self._part, self._truth = options, capture.part, capture.truth
-        self._seed = capture.part.seed if capture.part.is_continued else capture.seed
-        held: Any = ["null", "bytes"] if options.tombstone_share else "bytes"
-        if options.form == "avro-envelope":
-            held = _ENVELOPE
+        super().__init__(capture)
+        options: KafkaOptions = self.options
+        schema: Any = ["null", "bytes"] if options.tombstone_share else "bytes"
         self._container = Container(
             options.container, options.compression, _PARTS, is_avro=options.is_avro, encoding=options.encoding,
-            held=held,
+            schema=_ENVELOPE if options.form == "avro-envelope" else schema,
         )  # fmt: skip
-        self._truth.unit = self._container.unit
+        self.truth.unit = "row" if self._container.is_rows else "byte"
         self._envelope = AvroSchema(_ENVELOPE)
         self._registry = Registry(capture.folder / "registry", _FIRST_ID)
-        self._topics = _Topics(self._container, capture, capture.folder / "capture", self._truth.file, self._placed)
-        self._beside = _Topics(self._container, capture, capture.folder / "metadata", lambda _: -1, lambda *_: None)
-        self._rng, self._masks = Random(f"{capture.seed} qlik-kafka"), Random(f"{capture.seed} changes")
-        self._sequence = ChangeSequence(options, capture.changes, capture.part.numbers(2))
-        self._position = capture.part.numbers(1)
-        self._tables: dict[tuple[int, int], _Table] = {}  # by label and version
-        self._known: dict[Any, Version] = {}
+        self._topics = _Topics(self._container, capture, "capture", self._written)
+        self._side = _Topics(self._container, capture, "metadata", None)
+        self._masks = Random(f"{capture.seed} changes")
+        self._sequence = ChangeSequence(options, capture.changes, self.part.numbers(2))
+        self._position = self.part.numbers(1)
         self._late: list[_Table] = []
         self._again: list[tuple[Any, ...]] = []  # messages that are sent a second time
-        self.records = 0
-
-    def write(self, item: Schema | Change | Committed, done: int) -> None:
-        """Writes what comes next in a history, when ``done`` changes have happened."""
-        match item:
-            case Schema():
-                self._schema(item)
-            case Change():
-                self._load(item)
-            case Committed():
-                shown = self._sequence.clock(item.at, done)
-                again, self._again = self._again, []
-                committed = microseconds(self._sequence.stamp(shown))
-                changes = [one for one in item.changes if one.operation is not Operation.TRUNCATE]  # has no message
-                if changes:
-                    self._transaction(item, changes, committed)
-                self._resend(again)
+        self._is_old = options.generation == "2018"
 
     def finish(self) -> None:
         """Writes what is still held back, and completes the files."""
-        self._resend([])
+        self._send_again()
         for table in self._late:
             self._send_metadata(table, self._sequence.time)
         self._topics.close()
-        self._beside.close()
+        self._side.close()
 
     # --- table versions -----------------------------------------------------------------------------------------------
 
-    def _schema(self, item: Schema) -> None:
-        version, key = item.version, (item.version.table.label, item.version.number)
-        if key in self._tables:
-            return
-        table = self._tables[key] = self._make(version, item.at)
-        if self._part.is_continued and version.number == 1:  # its metadata are in the first part
-            return
-        if self._options.metadata_mode == "late":
+    def table(self, item: Schema, done: int) -> _Table:
+        """A table version; its metadata are sent."""
+        table = self._make(item)
+        if table.metadata is None or self.is_continued(item.version):
+            return table
+        if self.options.metadata_mode == "late":
             self._late.append(table)
-        elif table.metadata is not None:
+        else:
             self._send_metadata(table, item.at)
+        return table
 
-    def _make(self, version: TableVersion, at: datetime) -> _Table:
-        """The table version that is in force from ``at`` on."""
-        options = self._options
+    def _make(self, item: Schema) -> _Table:
+        options, version = self.options, item.version
         form = ("avro" if options.logical else "avro text") if options.is_avro else "json"
-        added = _ADDED if options.naming == "column" else ""
-        layout = Layout(version, form, lobs=options.lobs, added=added)
-        told = f"{self._seed} {layout.full_name} {version.number}"
-        identifier = hashlib.md5(told.encode(), usedforsecurity=False).hexdigest().upper()
+        layout = Layout(version, form, lobs=options.lobs, added=_ADDED if options.naming == "column" else "")
+        owner = layout.table
+        name = f"{self.part.seed} {owner.full_name} {version.number}"
+        identifier = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest().upper()
         external = f"{crc32(identifier.encode()):08x}" if options.generation == "external" else None
         schema = AvroSchema(_data_schema(layout, options))
         has_metadata = options.metadata_mode != "none"
-        envelope: Fields = {}
-        if options.is_enveloped:
-            envelope = {
-                "magic": "atMSG", "type": "DT", "headers": None,
-                "messageSchemaId": identifier if has_metadata else None, "messageSchema": None,
-            }  # fmt: skip
-        topic = layout.full_name if options.naming == "topic" else _TOPIC
+        topic = owner.full_name if options.naming == "topic" else _TOPIC
         if options.form == "confluent":
             frame, key = self._registry.frame(schema), AvroSchema(_key_schema(layout, options.logical))
-            known = self._registered(layout, frame, schema)
-            return _Table(layout, known, topic, envelope, external, schema, frame, (self._registry.frame(key), key))
+            number = str(int.from_bytes(frame[1:], "big"))
+            made = self._registered(layout, number, schema)
+            key_of = self._registry.frame(key), key
+            return _Table(layout, made, topic, {}, {"schemaId": number}, external, schema, frame, key_of)
+        outer: dict[str, str | None] = {}
+        envelope: Fields = {}
+        if options.is_enveloped:
+            outer = {"magic": "atMSG", "type": "DT", "messageSchemaId": identifier if has_metadata else None}
+            envelope = {
+                "magic": "atMSG", "type": "DT", "headers": None, "messageSchemaId": outer["messageSchemaId"],
+                "messageSchema": None,
+            }  # fmt: skip
         if not has_metadata:
-            return _Table(layout, self._inferred(layout, external), topic, envelope, external, schema)
+            return _Table(layout, self._inferred(layout, external), topic, envelope, outer, external, schema)
         lineage = {
-            "server": SERVER, "task": TASK, "schema": layout.table.schema, "table": layout.table.name,
-            "tableVersion": version.number, "timestamp": iso_milliseconds(microseconds(at)),
+            "server": SERVER, "task": TASK, "schema": owner.schema, "table": owner.name,
+            "tableVersion": version.number, "timestamp": iso_milliseconds(microseconds(item.at)),
         }  # fmt: skip
-        is_beside = options.metadata_mode == "separate"
+        is_separate = options.metadata_mode == "separate"
         described = Version(
-            identifier, layout.table.schema, layout.table.name, layout.rows(), "side file" if is_beside else "record",
-            schema.text, {name: str(value) for name, value in lineage.items()}, has_place=not is_beside,
+            identifier, owner.schema, owner.name, layout.rows(), "side file" if is_separate else "record",
+            schema.text, {name: str(value) for name, value in lineage.items()}, has_place=not is_separate,
         )  # fmt: skip
         columns = {c.name: {"ordinal": i, **c.properties} for i, c in enumerate(layout.columns, 1)}
         message = {
@@ -335,60 +329,53 @@ class KafkaEncoder:
             "dataSchema": schema.text,
         }  # fmt: skip
         own = AvroSchema(_metadata_schema(layout))
-        around = envelope | {"type": "MD", "messageSchema": own.text}
-        table = _Table(layout, self._truth.version(described), topic, envelope, external, schema)
-        table.metadata = self._enveloped(around, own, message)
-        return table
+        metadata = self._enveloped(envelope | {"type": "MD", "messageSchema": own.text}, own, message)
+        made = self.truth.version(described)
+        return _Table(layout, made, topic, envelope, outer, external, schema, metadata=metadata)
 
-    def _enveloped(self, around: Fields, schema: AvroSchema, message: Fields) -> bytes:
+    def _enveloped(self, envelope: Fields, schema: AvroSchema, message: Fields) -> bytes:
         """A message in the envelope."""
-        if not self._options.is_avro:
-            return msgspec.json.encode(around | {"message": message})
-        return self._envelope.encode(around | {"magic": b"atMSG", "message": schema.encode(message)})
+        if not self.options.is_avro:
+            return msgspec.json.encode(envelope | {"message": message})
+        return self._envelope.encode(envelope | {"magic": b"atMSG", "message": schema.encode(message)})
 
-    def _registered(self, layout: Layout, frame: bytes, schema: AvroSchema) -> Version:
-        if schema.text not in self._known:
-            columns = blank_columns(layout.names)
-            fields = json.loads(schema.text)["fields"][0]["type"]["fields"]
-            for row, field in zip(columns, fields, strict=True):
-                kind = field["type"][1]
-                kind = kind if isinstance(kind, dict) else {"type": kind}
-                row |= {"type": kind.get("logicalType") or kind["type"], "nullable": True}
-                row |= {"precision": kind.get("precision"), "scale": kind.get("scale")}
-            made = Version(
-                str(int.from_bytes(frame[1:], "big")), layout.table.schema, layout.table.name, columns, "registry",
-                schema.text, {"table named by": "namespace"}, has_place=False, is_listed=False,
-            )  # fmt: skip
-            self._known[schema.text] = self._truth.version(made)
-        return self._known[schema.text]
+    def _registered(self, layout: Layout, number: str, schema: AvroSchema) -> Version:
+        """The version that a registry has under a number."""
+        rows = []
+        for field in json.loads(schema.text)["fields"][0]["type"]["fields"]:
+            kind = field["type"][1]
+            kind = kind if isinstance(kind, dict) else {"type": kind}
+            numbers = {"precision": kind.get("precision"), "scale": kind.get("scale")}
+            kind = kind.get("logicalType") or kind["type"]
+            rows.append({"name": field["name"], "type": kind, "nullable": True, **numbers})
+        made = Version(
+            number, layout.table.schema, layout.table.name, column_rows(rows), "registry", schema.text,
+            {"table named by": "namespace"}, has_place=False, is_listed=False,
+        )  # fmt: skip
+        return self.truth.version(made, schema.text)
 
     def _inferred(self, layout: Layout, external: str | None) -> Version:
         """A version of which nothing but its messages is known; what names its table depends on the options."""
-        naming, container = self._options.naming, self._options.container
+        naming, container = self.options.naming, self.options.container
         schema: str | None = layout.table.schema
         table: str | None = layout.table.name
-        is_keyed = container in ("kcat", "parquet", "console") and (naming == "key" or container != "console")
+        has_topics = container in ("kcat", "parquet") or (container == "console" and naming == "key")
         if naming == "column":
             schema = None
-        elif naming == "none" or (naming in ("topic", "key") and not is_keyed):
+        elif naming == "none" or (naming in ("topic", "key") and not has_topics):
             schema = table = None
-        key = (schema, table, external, layout.names)
-        if key not in self._known:
-            name = None if external is None else f"external {external}"
-            lineage = {} if table is None else {"table named by": naming}
-            columns = blank_columns(layout.names)
-            made = Version(name, schema, table, columns, "inferred", None, lineage, is_listed=False)
-            self._known[key] = self._truth.version(made)
-        return self._known[key]
+        name = None if external is None else f"external {external}"
+        lineage = {} if table is None else {"table named by": naming}
+        made = Version(name, schema, table, column_rows(layout.names), "inferred", None, lineage, is_listed=False)
+        return self.truth.version(made, (schema, table, external, layout.names))
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def _send_metadata(self, table: _Table, at: datetime) -> None:
-        time = microseconds(at) // 1000
-        if self._options.metadata_mode == "separate":
-            self._beside.send("cdc-metadata", None, table.metadata, time)
+        if self.options.metadata_mode == "separate":
+            self._side.send("cdc-metadata", None, table.metadata, microseconds(at) // 1000)
         else:
-            self._topics.send(table.topic, None, table.metadata, time, table.version)
+            self._topics.send(table.topic, None, table.metadata, microseconds(at) // 1000, table.version)
 
     def _send(self, table: _Table, key: bytes, value: bytes, time: int, note: tuple[Any, ...]) -> None:
         """Sends a data message at a ``time`` (milliseconds since 1970); ``note`` is the truth of it."""
@@ -398,48 +385,51 @@ class KafkaEncoder:
             self._late.remove(table)
             self._send_metadata(table, self._sequence.time)
 
-    def _placed(self, message: Message, note: Any, place: Place) -> None:
+    def _send_again(self, again: Sequence[tuple[Any, ...]] = ()) -> None:
+        """Sends again what comes twice: ``again``, or all of it."""
+        if not again:
+            again, self._again = self._again, []
+        for message in again:
+            self._send(*message)
+
+    def _written(self, message: Message, note: Any, place: Place) -> None:
         """Completes the truth of a message, when it is written to a file."""
         self.records += 1
         if isinstance(note, tuple):
             row, version, transaction = note
             headers = row["headers"] | self._container.facts(message)
-            self._truth.change(row | {"headers": headers}, [place], version, transaction)
+            self.truth.change(row | {"headers": headers}, [place], version, transaction)
         elif note is not None:
             note.seen(place)
 
     def _message_key(self, table: _Table, image: Image) -> bytes:
         """The record key of a row: its table's name, or its primary key (as text, or in Avro in a registry)."""
-        at, name = table.layout.key_at, table.layout.names[table.layout.key_at]
-        if self._options.naming == "key":
-            return table.layout.full_name.encode()
+        layout = table.layout
+        if self.options.naming == "key":
+            return layout.table.full_name.encode()
         if table.key is not None:
-            return table.key[0] + table.key[1].encode({name: image[0][at]})
-        return (image[1][name] or "").encode()
+            return table.key[0] + table.key[1].encode({layout.key_name: image[0][layout.key_at]})
+        return (image[1][layout.key_name] or "").encode()
 
     def _value(
         self, table: _Table, heads: Fields, row: Fields, before: Fields | None
     ) -> tuple[bytes, dict[str, str | None]]:
         """A message, and its headers as text. ``row`` is the after image or the deleted row."""
-        options, layout = self._options, table.layout
+        options, layout = self.options, table.layout
         names = {"schema": layout.table.schema, "table": layout.table.name}
-        named = {where: names if options.naming == where else {} for where in ("message", "headers")}
-        size, order = len(layout.columns) // 8 + 1, options.mask_order if options.is_avro else "big"
-        texts = {name: None if one is None else _text(one) for name, one in heads.items()}
+        of_message, of_headers = (names if options.naming == where else {} for where in ("message", "headers"))
+        order = options.mask_order if options.is_avro else "big"
+        texts = {n: v if v is None or isinstance(v, str) else str(v).lower() for n, v in heads.items()}
         for name in ("changeMask", "columnMask"):
             if heads[name] is not None:
-                mask = heads[name].to_bytes(size, order)
+                mask = heads[name].to_bytes(len(layout.columns) // 8 + 1, order)
                 texts[name] = mask.hex().upper()
                 heads[name] = mask if options.is_avro else texts[name]
-        is_swapped = heads["operation"] == "DELETE" and options.delete_row == "beforeData"
         data: Fields | None = row
-        if is_swapped:  # data cannot be null in Avro
+        if heads["operation"] == "DELETE" and options.delete_row == "beforeData":  # data cannot be null in Avro
             data, before = dict.fromkeys(row) if options.is_avro else None, row
-        message = {**named["message"], "data": data, "beforeData": before, "headers": named["headers"] | heads}
-        outer = {name: table.envelope[name] for name in ("magic", "type", "messageSchemaId") if table.envelope}
-        if table.frame:
-            outer = {"schemaId": str(int.from_bytes(table.frame[1:], "big"))}
-        headers = outer | named["message"] | named["headers"] | texts
+        message = {**of_message, "data": data, "beforeData": before, "headers": {**of_headers, **heads}}
+        headers = {**table.outer, **of_message, **of_headers, **texts}
         if options.is_enveloped:
             return self._enveloped(table.envelope, table.schema, message), headers
         if options.is_avro:
@@ -448,76 +438,73 @@ class KafkaEncoder:
 
     def _heads(self, table: _Table, operation: str, sequence: str, timestamp: str, **more: Any) -> Fields:
         """The headers of a message; what ``more`` lacks is empty or null, as in a full load."""
-        generation = self._options.generation
         heads = {
-            "operation": operation, "changeSequence": sequence, "timestamp": timestamp, "streamPosition": "",
-            "transactionId": "", "changeMask": None, "columnMask": None,
+            "operation": operation, "changeSequence": sequence, "timestamp": timestamp,
+            "streamPosition": more.get("position", ""), "transactionId": more.get("transaction", ""),
+            "changeMask": more.get("mask"), "columnMask": more.get("present"),
         }  # fmt: skip
-        if generation == "external" or (generation == "2018" and not self._options.is_avro):
+        if self.options.generation == "external" or (self._is_old and not self.options.is_avro):
             heads["externalSchemaId"] = table.external
-        if generation != "2018":
-            heads |= {"transactionEventCounter": None, "transactionLastEvent": None}
-        return heads | {name: value for name, value in more.items() if name in heads}
+        if not self._is_old:
+            heads["transactionEventCounter"] = more.get("number")
+            heads["transactionLastEvent"] = more.get("is_last")
+        return heads
 
     def _row(self, table: _Table, operation: Operation, image: Image, **more: Any) -> Fields:
         """What the truth has of a message."""
-        key = table.layout.names[table.layout.key_at]
+        key = table.layout.key_name
         return {
-            "record_type": "DT" if self._options.is_enveloped else "DataRecord", "operation": operation,
+            "record_type": "DT" if self.options.is_enveloped else "DataRecord", "operation": operation,
             "key": {key: image[1][key]} if table.metadata is not None else None, **more,
         }  # fmt: skip
 
-    def _load(self, item: Change) -> None:
+    def load(self, item: Change) -> None:
         """A row of the full load: no position, no transaction, no masks."""
-        table = self._tables[item.version.table.label, item.version.number]
-        time, is_old = microseconds(item.at), self._options.generation == "2018"
-        image = table.layout.image(item.after or ())
-        heads = self._heads(table, "REFRESH", "", "" if is_old else iso_milliseconds(time))
+        table, time = self.tables[item.version], microseconds(item.at)
+        image = table.layout.image(item.after or ()) or ((), {})
+        heads = self._heads(table, "REFRESH", "", "" if self._is_old else iso_milliseconds(time))
         value, headers = self._value(table, heads, dict(zip(table.layout.names, image[0], strict=True)), None)
-        at = None if is_old else time // 1000 * 1000
+        at = None if self._is_old else time // 1000 * 1000
         row = self._row(table, Operation.REFRESH, image, changed_at=at, after=image[1], headers=headers)
         self._send(table, self._message_key(table, image), value, time // 1000, (row, table.version, None))
 
-    def _resend(self, again: list[tuple[Any, ...]]) -> None:
-        """Sends again what comes twice: ``again``, or all of it."""
-        if not again:
-            again, self._again = self._again, []
-        for one in again:
-            self._send(*one)
-
-    def _transaction(self, item: Committed, changes: list[Change], committed: int) -> None:
-        """A transaction's changes, one after another, under the time of its commit."""
-        options, count = self._options, len(changes)
+    def commit(self, item: Committed, done: int) -> None:
+        """A transaction's changes, one after another, under the time of its commit; a TRUNCATE has no message."""
+        options, name = self.options, transaction_id(item.ordinal)
+        committed = microseconds(self._sequence.stamp(self._sequence.clock(item.at, done)))
+        again, self._again = self._again, []
+        changes = [one for one in item.changes if one.operation is not Operation.TRUNCATE]
         sequences = [self._sequence.take() for _ in changes]
         times = [microseconds(change.at) for change in changes]
-        fates = [_ONCE] * count
-        if options.lost_share or options.duplicate_share:
-            fates = [self._fate() for _ in changes]
-        is_old, sent, name = options.generation == "2018", microseconds(item.at) // 1000, transaction_id(item.ordinal)
-        truth = None
-        there = [at for at, fate in enumerate(fates) if fate]
-        if there:
-            truth = self._truth.transaction(
+        fates = [self._fate() for _ in changes]
+        sent, truth = microseconds(item.at) // 1000, None
+        arrived = [at for at, fate in enumerate(fates) if fate]
+        if arrived:
+            has_end = bool(fates[-1])
+            truth = self.truth.transaction(
                 Transaction(
-                    name, begin_position=sequences[there[0]],
-                    end_position=sequences[there[-1]] if is_old or fates[-1] else None,
-                    commit_position=sequences[-1] if fates[-1] and not is_old else None,
-                    began_at=min(times[at] for at in there) // 1000 * 1000, ended_at=committed, committed_at=committed,
-                    completeness=Completeness.UNKNOWN if is_old else _completeness(fates),
+                    name, begin_position=sequences[arrived[0]],
+                    end_position=sequences[arrived[-1]] if self._is_old or has_end else None,
+                    commit_position=sequences[-1] if has_end and not self._is_old else None,
+                    began_at=min(times[at] for at in arrived) // 1000 * 1000, ended_at=committed,
+                    committed_at=committed,
                 )
             )  # fmt: skip
+            if not self._is_old:
+                truth.completeness = (
+                    "no_begin" if not fates[0] else "no_end" if not has_end else "complete" if all(fates) else "gaps"
+                )
         for number, change in enumerate(changes, 1):
-            table = self._tables[change.version.table.label, change.version.number]
-            at, fate, is_last = times[number - 1], fates[number - 1], number == count
-            more = {
-                "streamPosition": log_position(self._position), "transactionId": name,
-                "transactionEventCounter": number, "transactionLastEvent": is_last,
+            table, fate, at = self.tables[change.version], fates[number - 1], times[number - 1]
+            facts = {
+                "position": log_position(self._position), "transaction": name, "number": number,
+                "is_last": number == len(changes),
             }  # fmt: skip
             self._position += 1
-            heads = self._heads(table, str(change.operation), sequences[number - 1], iso_milliseconds(at), **more)
-            key, value, row = self._changed(table, change, heads)
+            key, value, row = self._changed(table, change, sequences[number - 1], iso_milliseconds(at), facts)
             row |= {"position": sequences[number - 1], "changed_at": at // 1000 * 1000}
-            row |= {} if is_old else {"event_no": number, "last_in_transaction": is_last}
+            if not self._is_old:
+                row |= {"event_no": number, "last_in_transaction": facts["is_last"]}
             if fate == _NEVER:
                 self._topics.send(table.topic, key, None, sent, arrives=False)
                 continue
@@ -526,62 +513,57 @@ class KafkaEncoder:
                 self._again.append(message)
             self._send(*message)
             share = options.tombstone_share
-            if share and change.operation is Operation.DELETE and self._rng.random() < share:
+            if share and change.operation is Operation.DELETE and self.rng.random() < share:
                 self._topics.send(table.topic, key, None, sent)
+        self._send_again(again)
 
     def _fate(self) -> int:
         """How often a message arrives."""
-        if self._rng.random() < self._options.lost_share:
+        options = self.options
+        if not (options.lost_share or options.duplicate_share):
+            return _ONCE
+        if self.rng.random() < options.lost_share:
             return _NEVER
-        return _TWICE if self._rng.random() < self._options.duplicate_share else _ONCE
+        return _TWICE if self.rng.random() < options.duplicate_share else _ONCE
 
-    def _changed(self, table: _Table, change: Change, heads: Fields) -> tuple[bytes, bytes, Fields]:
+    def _changed(
+        self, table: _Table, change: Change, sequence: str, time: str, facts: Fields
+    ) -> tuple[bytes, bytes, Fields]:
         """The key and the message of a change, and what the truth has of it."""
         layout = table.layout
-        before, after = (None if row is None else layout.image(row) for row in (change.before, change.after))
+        before, after = layout.image(change.before), layout.image(change.after)
         image = after or before or ((), {})
         differ, mask, present = 0, layout.inserted, layout.everything
-        if after is None:
-            mask = layout.key
-        elif before is not None:
-            cells = enumerate(zip(before[0], after[0], strict=True))
-            differ = layout.mask(at for at, (old, new) in cells if old != new)
-            mask = differ & layout.inserted
-        if self._options.column_mask and before is not None and self._masks.random() < self._options.column_mask:
-            present &= ~self._missing(layout.own & ~differ & ~layout.key)
-        heads |= {"changeMask": mask, "columnMask": present}
+        if before is not None:
+            differ = 0 if after is None else layout.differing(before[0], after[0])
+            mask = layout.key if after is None else differ & layout.inserted
+            if self.options.column_mask and self._masks.random() < self.options.column_mask:
+                present &= ~self._missing(layout.own & ~differ & ~layout.key)
+        heads = self._heads(table, str(change.operation), sequence, time, mask=mask, present=present, **facts)
         names = layout.marked(present)
-        row, other = (
-            None if one is None else {n: v if n in names else None for n, v in zip(layout.names, one[0], strict=True)}
-            for one in (image, before if after is not None else None)
-        )
-        value, headers = self._value(table, heads, row or {}, other)
-        told = self._row(
+
+        def shown(values: Fields, missing: Fields | None = None) -> Fields:
+            """The values that are present, by column."""
+            return values if present == layout.everything else (missing or {}) | {name: values[name] for name in names}
+
+        def fields(one: Image | None) -> Fields | None:
+            """A row in messages, which have null for what is not present."""
+            values = None if one is None else dict(zip(layout.names, one[0], strict=True))
+            return values and shown(values, dict.fromkeys(layout.names))
+
+        value, headers = self._value(table, heads, fields(image) or {}, fields(before) if after else None)
+        row = self._row(
             table, change.operation, image, change_mask=headers["changeMask"], column_mask=headers["columnMask"],
-            changed_columns=layout.marked(mask), present_columns=names, change_source=str(ChangeSource.MASK),
-            before=None if before is None else {name: before[1][name] for name in names},
-            after=None if after is None else {name: after[1][name] for name in names}, headers=headers,
+            changed_columns=layout.marked(mask), present_columns=names, change_source="mask",
+            before=before and shown(before[1]), after=after and shown(after[1]), headers=headers,
         )  # fmt: skip
-        return self._message_key(table, image), value, told
+        return self._message_key(table, image), value, row
 
     def _missing(self, candidates: int) -> int:
         """Some of the columns that need not be logged: at least one, if there is one."""
         bits = [1 << at for at in range(candidates.bit_length()) if candidates >> at & 1]
         chosen = sum(bit for bit in bits if self._masks.random() < 0.4)
         return chosen or (self._masks.choice(bits) if bits else 0)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _completeness(fates: list[int]) -> Completeness:
-    """How much of a transaction arrives."""
-    if not fates[0]:
-        return Completeness.NO_BEGIN
-    if not fates[-1]:
-        return Completeness.NO_END
-    return Completeness.COMPLETE if all(fates) else Completeness.GAPS
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------
@@ -594,24 +576,25 @@ class _Lane:
         self.name = name
         self.offset = 0
         self.waiting: deque[tuple[Message, Any]] = deque()
-        self.file: tuple[int, KafkaFile] | None = None
+        self.file: KafkaFile | None = None
+        self.number = -1
 
 
 class _Topics:
-    """Topics whose partitions are written to files below ``folder``. Kafka keeps the order of one partition only. In
+    """Topics whose partitions are written to files in the ``folder``. Kafka keeps the order of one partition only. In
     files of their own partitions are apart; in one stream a reader gets runs of one partition after another, so that
     messages of different partitions overtake each other.
 
-    ``new_file`` gives a file of some name its number, ``placed`` gets every message with its note and place. Each part
-    of a capture has partitions of its own."""
+    ``written`` gets every message with its note and place (None: the truth has nothing of them). Each part of a capture
+    has partitions of its own."""
 
     def __init__(
-        self, container: Container, capture: EncoderContext, folder: Path, new_file: Callable[[str], int],
-        placed: Callable[[Message, Any, Place], None],
+        self, container: Container, capture: EncoderContext, folder: str,
+        written: Callable[[Message, Any, Place], None] | None,
     ) -> None:  # fmt: skip
-        self._options, self._folder, self._container = capture.options, folder, container
-        self._new_file, self._placed = new_file, placed
-        self._rng = Random(f"{capture.seed} {folder.name} topics")
+        self._options, self._folder, self._container = capture.options, capture.folder / folder, container
+        self._truth, self._written = capture.truth, written
+        self._rng = Random(f"{capture.seed} {folder} topics")
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self._first = capture.part.number * self._options.partitions
         self._stream = _Lane(f"messages{capture.part.suffix}")  # whose file is that of all lanes, if they go into one
@@ -624,40 +607,47 @@ class _Topics:
         """Sends a record at a ``time`` (milliseconds since 1970); its partition is that of its key. One that does not
         arrive takes its offset all the same."""
         partition = self._first + crc32(key or b"") % self._options.partitions
-        lane = self._lanes.setdefault((topic, partition), _Lane(f"{topic}-{partition}"))
+        lane = self._lanes.get((topic, partition))
+        if lane is None:
+            lane = self._lanes[topic, partition] = _Lane(f"{topic}-{partition}")
         message = Message(topic, partition, lane.offset, time, key, value)
         lane.offset += 1
         if not arrives:
             return
+        if not self._is_stream:
+            self._write(lane, message, note)
+            return
         lane.waiting.append((message, note))
         self._waiting += 1
-        while self._waiting > (self._options.shuffle if self._is_stream else 0):
-            self._fetch(lane)
+        while self._waiting > self._options.shuffle:
+            self._fetch()
 
-    def _fetch(self, lane: _Lane) -> None:
-        """What a reader gets at once: of a stream, a run of one partition."""
-        most = 1
-        if self._is_stream:
-            filled = [one for one in self._lanes.values() if one.waiting]
-            lane = filled[int(self._rng.random() * len(filled))]
-            most = 1 + int(self._rng.random() * (1 + self._options.shuffle // 8))
+    def _fetch(self) -> None:
+        """What a reader gets at once of a stream: a run of one partition."""
+        filled = [one for one in self._lanes.values() if one.waiting]
+        lane = filled[int(self._rng.random() * len(filled))]
+        most = 1 + int(self._rng.random() * (1 + self._options.shuffle // 8))
         for _ in range(min(len(lane.waiting), most)):
-            message, note = lane.waiting.popleft()
             self._waiting -= 1
-            is_single = self._options.container == "message"
-            kept = _Lane(f"{lane.name}/{message.offset}") if is_single else self._stream if self._is_stream else lane
-            if kept.file is None:
-                name = f"{kept.name}.{self._container.ending}"
-                kept.file = self._new_file(name), self._container.open(self._folder / name)
-            number, file = kept.file
-            self._placed(message, note, Place(number, *self._container.put(file, message)))
-            if is_single:
-                file.close()
+            self._write(lane, *lane.waiting.popleft())
+
+    def _write(self, lane: _Lane, message: Message, note: Any) -> None:
+        is_single = self._options.container == "message"
+        target = _Lane(f"{lane.name}/{message.offset}") if is_single else self._stream if self._is_stream else lane
+        if target.file is None:
+            name = f"{target.name}.{self._container.ending}"
+            target.number = self._truth.file(name) if self._written is not None else -1
+            target.file = self._container.open(self._folder / name)
+        place = Place(target.number, *target.file.put(self._container.record(message)))
+        if self._written is not None:
+            self._written(message, note, place)
+        if is_single:
+            target.file.close()
 
     def close(self) -> None:
         """Writes what is still on its way, and completes the files."""
         while self._waiting:
-            self._fetch(self._stream)
+            self._fetch()
         for lane in (self._stream, *self._lanes.values()):
             if lane.file is not None:
-                lane.file[1].close()
+                lane.file.close()

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from cdcwb_synth.catalogue import Table, TableVersion
+from cdcwb_synth.encoder import EncoderContext
 from cdcwb_synth.gbase8s import GBase8sEncoder, GBase8sOptions, LogPositions
 from cdcwb_synth.model import Operation
 from cdcwb_synth.parts import WHOLE
-from cdcwb_synth.truth import EncoderContext, Truth
+from cdcwb_synth.truth import Truth
 from cdcwb_synth.values import Column, Type
 from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, SourceTransaction, Step
 
