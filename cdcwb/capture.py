@@ -362,12 +362,15 @@ def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
 
 def _open_files(reading: Reading, session: SparkSession | None) -> Live:
     """Plans the files: those of a small capture in this process, others in Spark."""
+    if session is not None:
+        register(session)
     if is_small(reading.files):
         return Live(session, *_planned(reading, _in_turn))
     from cdcwb.spark.jobs import runner
 
-    session = session or _session()
-    register(session)
+    if session is None:
+        session = _session()
+        register(session)
     return Live(session, *_planned(reading, runner(session)))
 
 
