@@ -62,7 +62,7 @@ from cdcwb.formats.tabular.file import (
 )  # fmt: skip
 from cdcwb.formats.tabular.file import EVERYTHING as WHOLE_FILE
 from cdcwb.formats.tabular.format import TabularFormat, gap_event, gap_events, inspect_gap, parts_of_rows, woven
-from cdcwb.formats.tabular.parts import cut_record, find_part, read_parts
+from cdcwb.formats.tabular.parts import cut_record, find_part, numbered_parts, read_parts
 from cdcwb.formats.tabular.positions import RowScan, Split, row_kinds, splits_of
 from cdcwb.formats.tabular.probing import of_columns, probe_dump, probe_file
 from cdcwb.formats.tabular.rows import Cell, Part, Rows, plain
@@ -71,13 +71,27 @@ from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Kind, OffsetUnit, Operation, Problem
 from cdcwb.words import visible
 
-__all__ = ["Options", "Plan", "RowBatch", "TableFile", "TableRows", "arrow_type"]
+__all__ = [
+    "SPLIT_SIZE",
+    "Options",
+    "Plan",
+    "RowBatch",
+    "TableFile",
+    "TableRows",
+    "arrow_type",
+    "batch_of",
+    "cells_of",
+    "parts_of_range",
+]
 
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 
 _FILES: Final = 8  # that are looked at to recognise a capture
 _SIBLINGS: Final = 16  # files of a folder that are looked at to inspect a row
-_SPLIT_SIZE: Final = 32 << 20
+SPLIT_SIZE: Final = 32 << 20
+"""Bytes of a large file that one task reads."""
+
 _LONGEST: Final = 1000  # characters of a sentence
 _SHOWN: Final = 40  # digits of bytes in a sentence
 _SCANNED: Final = Wanted(images=False, columns=frozenset({"kind", "operation", "position", "problems"}))
@@ -88,7 +102,7 @@ _OPTIONS: Final = {
     "sheet": "sheet of an Excel file: auto (the first), or its name",
     "sql_table": "table of an SQL dump whose rows are read: auto, or schema.table",
     "backslash": "a backslash in the strings of an SQL dump is an escape: auto, true, false",
-    "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
+    "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
     **opt.SHARED,
 }
 
@@ -99,12 +113,14 @@ _WIDER: Final = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal12
 
 @dataclass
 class RowBatch:
-    """Some rows of one file. ``wanted`` has the columns of events that will be used; ``problems`` and ``is_malformed``
-    are by the number of the row."""
+    """Some rows of one file. ``wanted`` has the columns of events that will be used; ``numbers``: those
+    of the rows in the capture, from 1, if the file :attr:`~TableFile.is_numbered`. ``problems`` and ``is_malformed``
+    are by the index of the row."""
 
     rows: Rows
     file: TableFile
     wanted: Wanted
+    numbers: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     problems: dict[int, list[dict[str, str]]] = field(default_factory=dict)
     is_malformed: set[int] = field(default_factory=set)
 
@@ -170,7 +186,7 @@ class Options:
 
     charset: str = "utf-8"
     tokens: Mapping[str, bytes] = field(default_factory=dict)
-    split_size: int = _SPLIT_SIZE
+    split_size: int = SPLIT_SIZE
     mode: str = "PERMISSIVE"
     sheet: str | None = None
     sql_table: str | None = None
@@ -191,6 +207,11 @@ class TableFile(FileEntry):
     options: Mapping[str, str] = field(default_factory=dict)
     key: tuple[str, ...] = ()
     upper: frozenset[int] = frozenset()
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the numbers of rows in the capture are used."""
+        return False
 
     @property
     def paired(self) -> tuple[str, Any]:
@@ -218,12 +239,12 @@ class Version:
 
 @dataclass
 class Plan(PlanText):
-    """How a capture is read."""
+    """How a capture is read. A split is a range of one file, or several ranges that follow each other."""
 
     options: Options
-    files: list[TableFile] = field(default_factory=list)
-    versions: list[Version] = field(default_factory=list)
-    splits: list[Split] = field(default_factory=list)
+    files: list[Any] = field(default_factory=list)
+    versions: list[Any] = field(default_factory=list)
+    splits: list[Any] = field(default_factory=list)
     detected: list[dict[str, Any]] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -237,7 +258,8 @@ class TableRows(TabularFormat):
 
     A format sets ``name``, ``meanings`` (of its header columns, by their names) and, with a description each,
     ``own_options``; and it has the methods :meth:`claims` and :meth:`events`. ``examines``: whether it detects settings
-    from the first rows of files (:meth:`examine`, :meth:`settle`); ``scanned``: what the first pass needs of events.
+    from the first rows of files (:meth:`examine`, :meth:`settle`); ``scanned``: what the first pass needs of events;
+    ``scan_type``: its result for a part of a file; ``counts_damage``: whether malformed rows are counted as rows.
     """
 
     own_options: ClassVar[Mapping[str, str]] = {}
@@ -246,7 +268,9 @@ class TableRows(TabularFormat):
     pairing = Pairing.POSITION
     names_keys = False
     examines = False
+    counts_damage = False
     scanned = _SCANNED
+    scan_type: ClassVar[type[RowScan]] = RowScan
     plan_type, options_type = Plan, Options
 
     # --- what a format gives ------------------------------------------------------------------------------------------
@@ -312,7 +336,7 @@ class TableRows(TabularFormat):
         return Options(
             charset=charset,
             tokens=tokens_of(given, TOKENS, charset),
-            split_size=opt.as_whole("split_size", given.get("split_size", _SPLIT_SIZE), 64),
+            split_size=opt.as_whole("split_size", given.get("split_size", SPLIT_SIZE), 64),
             mode=opt.as_choice("mode", given.get("mode", "PERMISSIVE"), opt.MODES),
             sheet=opt.optional("sheet", given, opt.as_text),
             sql_table=opt.optional("sql_table", given, opt.as_text),
@@ -403,14 +427,24 @@ class TableRows(TabularFormat):
         plan = self.draft(run(partial(self.probe, options), paths), options)
         stretches = cut(plan.files, options.split_size)
         scans = scan_all(stretches, self._scan, run)
-        counts = Counter[str]()
         for stretch, scan in zip(stretches, scans, strict=True):
             entry = plan.files[stretch.index]
             entry.size, entry.rows = scan.size or entry.size, (entry.rows or 0) + scan.rows + scan.filler
-            counts.update(scan.counts)
             if scan.problem is not None and entry.problem is None:
                 entry.problem = scan.problem
                 plan.problems.append(problem_row(Problem.TRUNCATED, scan.problem, file=entry.path))
+        plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
+        self.split(plan, stretches, scans)
+        self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(stretches, scans, strict=True)])
+        if options.mode == "FAILFAST":
+            fail_fast(stretches, scans)
+        return plan
+
+    def split(self, plan: Plan, stretches: Sequence[Stretch], scans: Sequence[Any]) -> None:
+        """Adds the splits, and what was counted."""
+        counts = Counter[str]()
+        for scan in scans:
+            counts.update(scan.counts)
         edges = [
             (stretch.index, *scan.edges)
             for stretch, scan in zip(stretches, scans, strict=True)
@@ -421,28 +455,28 @@ class TableRows(TabularFormat):
         for name, number in counts.items():
             plan.detected += [detected_row(name, str(number), self.counted[name], overridden=False)] if number else []
         plan.splits = splits_of([entry.paired for entry in plan.files], stretches, scans)
-        plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
-        self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(stretches, scans, strict=True)])
-        if options.mode == "FAILFAST":
-            fail_fast(stretches, scans)
-        return plan
 
     def _scan(self, stretch: Stretch) -> RowScan:
         """The first pass over a stretch. The same rows of a file are examined wherever it is split."""
         entry: Any = stretch.entry
-        found, examine = RowScan(stretch.start, stretch.stop), self.examines and stretch.start == 0
+        found, examine = self.scan_type(stretch.start, stretch.stop), self.examines and stretch.start == 0
         if examine and not stretch.alone:
             found.evidence, examine = self._examined(entry, stretch.index), False
         for part in read_stretch(stretch, found, entry.upper):
+            part.before = found.rows
             if examine:
                 found.evidence, examine = self._examine_part(found.evidence, entry, stretch.index, part)
-            for events in self._of_part(entry, stretch.index, part, self.scanned):
-                found.take(events, self.count)
+            self.scan_part(found, entry, stretch.index, part)
             found.rows += sum(len(indices) for indices, _ in part.rows)
-            if part.unit is OffsetUnit.ROW:
-                found.rows += sum(int(part.length[gap.index]) for gap in part.gaps if gap.code is not None)
+            if self.counts_damage or part.unit is OffsetUnit.ROW:
+                found.rows += part.damaged
             found.take_gaps(part)
         return found
+
+    def scan_part(self, found: Any, entry: TableFile, index: int, part: Part) -> None:
+        """Adds what the first pass needs of a part to its result."""
+        for events in self._of_part(entry, index, part, self.scanned):
+            found.take(events, self.count)
 
     def make_row_plan(self, name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
         """See :meth:`cdcwb.formats.dissector.RowFormat.plan_rows`."""
@@ -486,20 +520,26 @@ class TableRows(TabularFormat):
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
         for split in plan.splits:
-            entry = plan.files[split.file]
-            yield [Piece((entry.path,), repr((entry, split.start, split.stop)))]
+            yield [self._piece(plan.files[one.file], one) for one in ranges_of(split)]
+
+    @staticmethod
+    def _piece(entry: TableFile, one: Split) -> Piece:
+        before = (one.before,) if entry.is_numbered else ()
+        return Piece((entry.path,), repr((entry, one.start, one.stop, *before)))
 
     def halved(self, plan: Plan, split: int) -> Halved:
         """See :class:`cdcwb.formats.halves.Halving`."""
-        return plan.splits[split].halved
+        one: Split = plan.splits[split]
+        return one.halved
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    def read_split(self, plan: Plan, split: Split, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def read_split(self, plan: Plan, split: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of a split."""
-        if plan.files[split.file].is_wanted(wanted):
-            for part in _parts(plan, split):
-                yield from self.events_of(plan, split.file, part, wanted)
+        for one in ranges_of(split):
+            if plan.files[one.file].is_wanted(wanted):
+                for part in parts_of_range(plan, one):
+                    yield from self.events_of(plan, one.file, part, wanted)
 
     def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part]:
         """The rows of numbered batches."""
@@ -517,29 +557,39 @@ class TableRows(TabularFormat):
         batches, order = [], []
         for indices, rows in part.rows:
             if conditions:
-                narrow = replace(wanted, images=False, columns=frozenset({"kind", *conditions}))
-                keep = selected(self._of_rows(entry, file, rows, part.unit, narrow), wanted)
+                narrow = replace(wanted, images=False, tables=None, columns=frozenset({"kind", *conditions}))
+                keep = selected(self._of_rows(entry, file, part, indices, rows, narrow), replace(wanted, tables=None))
                 at = np.flatnonzero(as_array(pc.fill_null(keep, False)))
                 if not len(at):
                     continue
-                indices, rows = indices[at], rows.take(at)
-            batches.append(self._of_rows(entry, file, rows, part.unit, wanted))
+                if len(at) < len(indices):
+                    indices, rows = indices[at], rows.take(at)
+            batches.append(self._of_rows(entry, file, part, indices, rows, wanted))
             order.append(indices)
         if part.gaps:
-            batches.append(gap_events(part, part.gaps, wanted, **self._common(entry, file)))
+            batches.append(
+                gap_events(part, part.gaps, wanted, **self._common(entry, file, part, [gap.index for gap in part.gaps]))
+            )
             order.append(np.array([gap.index for gap in part.gaps], np.int64))
         return woven(batches, order)
 
-    def _common(self, entry: TableFile, file: int) -> dict[str, Any]:
-        names = {"schema_name": entry.table.schema, "table_name": entry.table.table}
-        return {"format": self.name, "file": entry.path, "file_index": file, **names}
+    def _common(self, entry: TableFile, file: int, part: Part, indices: Any) -> dict[str, Any]:
+        names = {"schema_name": entry.table.schema, "table_name": entry.table.table or None}
+        path, index = (entry.path, file) if part.files is None else (one.take(indices) for one in part.files)
+        return {"format": self.name, "file": path, "file_index": index, **names}
 
-    def _of_rows(self, entry: TableFile, file: int, rows: Rows, unit: OffsetUnit, wanted: Wanted) -> pa.RecordBatch:
-        """The events of rows."""
-        batch = RowBatch(rows, entry, wanted)
+    def _of_rows(
+        self, entry: TableFile, file: int, part: Part, indices: Ints, rows: Rows, wanted: Wanted
+    ) -> pa.RecordBatch:
+        """The events of rows of a part."""
+        batch = batch_of(entry, part, indices, rows, wanted)
         count, names = len(batch), batch.names
-        columns = {**self._common(entry, file), "table_version": entry.version, **self.events(batch, entry.options)}
-        columns |= {"offset": pa.array(rows.offset), "length": pa.array(rows.length), "offset_unit": str(unit)}
+        columns = {
+            **self._common(entry, file, part, indices),
+            "table_version": entry.version,
+            **self.events(batch, entry.options),
+        }
+        columns |= {"offset": pa.array(rows.offset), "length": pa.array(rows.length), "offset_unit": str(part.unit)}
         for place in range(len(names)):
             at = rows.garbled(place)
             if len(at):
@@ -556,12 +606,12 @@ class TableRows(TabularFormat):
         header = set(self.header(names, entry.options))
         data = [place for place, name in enumerate(names) if name not in header]
         images = _images(kind, operation)
-        if entry.key and wanted.needs("key"):
+        if entry.key and wanted.needs("key") and "key" not in columns:
             places, chosen = [names.index(name) for name in entry.key if name in names], np.logical_or(*images.values())
             texts = rows.texts(places, np.flatnonzero(chosen))
             columns["key"] = maps_of([names[place] for place in places], texts, chosen & bool(places))
         for image, chosen in images.items():
-            if wanted.images and wanted.needs(image):
+            if wanted.images and wanted.needs(image) and image not in columns:
                 texts = rows.texts(data, np.flatnonzero(chosen))
                 columns[image] = maps_of([names[place] for place in data], texts, chosen)
         if header and "headers" not in columns and wanted.needs("headers"):
@@ -586,11 +636,12 @@ class TableRows(TabularFormat):
         )
         return request_schema(common_types(columns, request), request)
 
-    def read_typed(self, plan: Plan, split: Split, request: TableRequest) -> Iterator[pa.RecordBatch]:
+    def read_typed(self, plan: Plan, split: Any, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a split as typed columns."""
-        if plan.files[split.file].is_wanted(Wanted(tables=frozenset({request.name}))):
-            for part in _parts(plan, split):
-                yield from self.typed_part(plan, split.file, part, request)
+        for one in ranges_of(split):
+            if plan.files[one.file].is_wanted(Wanted(tables=frozenset({request.name}))):
+                for part in parts_of_range(plan, one):
+                    yield from self.typed_part(plan, one.file, part, request)
 
     def typed_part(self, plan: Plan, file: int, part: Part, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as typed columns."""
@@ -601,7 +652,7 @@ class TableRows(TabularFormat):
         types = list(schema.field(images[0]).type)
         made, order = [], []
         for indices, rows in part.rows:
-            events = self._of_rows(entry, file, rows, part.unit, wanted)
+            events = self._of_rows(entry, file, part, indices, rows, wanted)
             columns = [_typed(rows, one) for one in types]
             arrays = [events[name] for name in schema.names if name not in images]
             for image, chosen in _images(events["kind"], events["operation"]).items():
@@ -617,14 +668,8 @@ class TableRows(TabularFormat):
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """See :meth:`cdcwb.formats.dissector.Format.inspect`. Versions are numbered by the files of the folder."""
         checked = self.parse_options(options)
-        paths = [
-            one for one in list_files(folders_of(path)[0]) if self.side_file is None or not self.side_file.search(one)
-        ]
-        paths = paths[:_SIBLINGS]
-        plan = self.draft(
-            [self.probe(checked, one) for one in (paths if path in paths else [path, *paths])],
-            checked,
-        )
+        paths = self.siblings(path)
+        plan = self.draft([self.probe(checked, one) for one in dict.fromkeys([*paths, path])], checked)
         entry = next(one for one in plan.files if one.path == path)
         is_parquet = entry.probe.kind == PARQUET
         count = sum(number for number, _ in entry.probe.groups) if is_parquet else entry.size
@@ -632,21 +677,29 @@ class TableRows(TabularFormat):
             raise CaptureError(f"the file has {count} {'rows' if is_parquet else 'bytes'}", path=path, offset=offset)
         if self.examines:
             self.settle(plan, [(one, self._examined(one, at)) for at, one in enumerate(plan.files)])
-        part, segment = find_part(entry.probe, offset, entry.upper)
-        gap = inspect_gap(path, part, segment, lambda gap: gap_event(part, gap, EVERYTHING, **self._common(entry, 0)))
+        part, segment = find_part(entry.probe, offset, entry.upper, counted=entry.is_numbered)
+        gap = inspect_gap(
+            path, part, segment, lambda gap: gap_event(part, gap, EVERYTHING, **self._common(entry, 0, part, None))
+        )
         if gap is not None:
             return gap
         indices, rows = next((indices, rows) for indices, rows in part.rows if segment in indices)
         rows = rows.take(np.flatnonzero(indices == segment))
-        (row,) = self._of_rows(entry, 0, rows, part.unit, EVERYTHING).to_pylist()
+        (row,) = self._of_rows(entry, 0, part, np.array([segment]), rows, EVERYTHING).to_pylist()
         tree = self.tree(entry, rows, row)
         event = {name: value for name, value in row.items() if value is not None}
         return Inspection(path, row["offset"], row["length"], tree.raw, tree, event, self.note(plan, entry))
 
+    def siblings(self, path: str) -> Sequence[str]:
+        """The files by which the versions of a file's table are numbered."""
+        among = list_files(folders_of(path)[0])
+        found = [one for one in among if self.side_file is None or not self.side_file.search(one)][:_SIBLINGS]
+        return found if path in found else [path, *found]
+
     def tree(self, entry: TableFile, rows: Rows, event: Mapping[str, Any]) -> Field:
         """The field tree of one row."""
         record = event["raw"] or b""
-        fields = tuple(self.field(entry, record, cell) for cell in _cells(entry, rows, record))
+        fields = tuple(self.field(entry, record, cell) for cell in cells_of(entry, rows, record))
         code = event["problems"][0]["code"] if event["problems"] else None
         return Field("row", 0, len(record), record, None, self.row_meaning(entry, event), fields, code)
 
@@ -672,7 +725,7 @@ def _images(kind: pa.StringArray, operation: pa.StringArray) -> dict[str, Bools]
     return {"before": is_before, "after": is_row & ~is_before & ~none}
 
 
-def _cells(entry: TableFile, rows: Rows, record: bytes) -> list[Cell]:
+def cells_of(entry: TableFile, rows: Rows, record: bytes) -> list[Cell]:
     """The fields of a row; without bytes if the file is not text."""
     names = rows.names
     if not record:
@@ -686,9 +739,22 @@ def _garbled(rows: Rows, place: int, charset: str, row: int) -> str:
     return f"column {visible(rows.names[place], 60)}: expected text in {charset}, found bytes {shown}"
 
 
-def _parts(plan: Plan, split: Split) -> Iterator[Part]:
+def ranges_of(split: Any) -> Sequence[Split]:
+    """The ranges of files of a split."""
+    return split if isinstance(split, Sequence) else [split]
+
+
+def parts_of_range(plan: Plan, split: Split) -> Iterator[Part]:
+    """The segments of a range of a file, with the number of rows that precede them."""
     entry = plan.files[split.file]
-    return read_parts(entry.probe, split.start, split.stop, entry.upper)
+    return numbered_parts(read_parts(entry.probe, split.start, split.stop, entry.upper), split.before)
+
+
+def batch_of(entry: TableFile, part: Part, indices: Ints, rows: Rows, wanted: Wanted) -> RowBatch:
+    """Rows of a part."""
+    return (
+        RowBatch(rows, entry, wanted, part.numbers()[indices]) if entry.is_numbered else RowBatch(rows, entry, wanted)
+    )
 
 
 def _array(value: Any, kind: pa.DataType, count: int) -> pa.Array:

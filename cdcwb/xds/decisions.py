@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.idm_event_log.events import check, fatal, typed
-from cdcwb.formats.idm_event_log.keys import parse_column
 from cdcwb.formats.idm_event_log.layout import COLUMNS
+from cdcwb.formats.idm_event_log.rules import TypedLog, check, fatal
 from cdcwb.words import visible
 from cdcwb.xds.document import Verb
 from cdcwb.xds.rows import OWN, Bools, Decision, Ints, State, codes, flags, mapped, numbers, put, sentence
@@ -47,8 +46,7 @@ def own_decisions(rows: pa.Table, settings: Settings) -> pa.Table:
 
 
 def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
-    log = batch.select(list(COLUMNS))
-    typed_log = typed(log)
+    typed_log = TypedLog(batch.select(list(COLUMNS)))
     kind = numbers(typed_log.event_type, 0)
     status, user = batch["status"], batch["perpetrator"]
     repeated = flags(batch["repeated"])
@@ -61,7 +59,7 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     if settings.driver_user is not None and not settings.allow_loopback:
         own_user = flags(pc.equal(user, settings.driver_user)) & ~nameless
     skipped = skipped_by_status | own_user
-    broken = fatal(log, typed_log, parse_column(log["table_key"])) | repeated | nameless
+    broken = fatal(typed_log) | repeated | nameless
     late = np.zeros(len(new), dtype=np.bool_)
     timeless = late
     if settings.future_events:
@@ -156,7 +154,7 @@ def _why_invalid(batch: pa.RecordBatch, invalid: Bools, repeated: Bools, timeles
     chosen = batch.take(pa.array(wrong))
     sentences: list[list[str]] = [[] for _ in wrong]
     if len(wrong):
-        for finding in check(chosen.select(list(COLUMNS))):
+        for finding in check(TypedLog(chosen.select(list(COLUMNS)))):
             if finding.fatal:
                 sentences[finding.row].append(finding.sentence)
     for row, (record_id, time) in enumerate(

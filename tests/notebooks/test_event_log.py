@@ -18,8 +18,8 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.events import typed
 from cdcwb.formats.idm_event_log.layout import LOG
+from cdcwb.formats.idm_event_log.rules import TypedLog
 from cdcwb.report import execute, notebook_path, read_facts, run_report
 from cdcwb.report.html import SIZE_LIMIT
 from cdcwb.report.show import FIGURE_MIME, STYLE
@@ -37,7 +37,7 @@ def published(made: Path) -> pa.Table:
     found = read(made / "capture", format="idm-event-log").to_pylist()
     rows = [row["headers"] for row in found if row["kind"] != "filler"]
     log = pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=LOG)
-    known = typed(log)
+    known = TypedLog(log)
     before: Counter[int] = Counter()
     again = []
     for number in known.record_id.to_pylist():

@@ -12,22 +12,44 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.formats.idm_event_log import events as sentences
-from cdcwb.formats.idm_event_log.events import VALUES, Source, split_name
+from cdcwb.formats.idm_event_log import rules as sentences
+from cdcwb.formats.idm_event_log.events import split_name
 from cdcwb.formats.idm_event_log.keys import TableKeyError, padded, parse
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, STATUSES, EventType
+from cdcwb.formats.idm_event_log.rules import VALUES
 from cdcwb.formats.idm_event_log.values import FORMS, _zone_of
 from cdcwb.formats.moments import to_utc
 from cdcwb.model import Kind, Operation, Problem
 from tests.reference.idm_times import Printed, read_time
 
-__all__ = ["Broken", "Moment", "Row", "event", "event_type", "is_written", "moment_of", "rules", "whole_number"]
+__all__ = [
+    "Broken",
+    "LogSource",
+    "Moment",
+    "Row",
+    "event",
+    "event_type",
+    "is_written",
+    "moment_of",
+    "rules",
+    "whole_number",
+]
 
 Row = Mapping[str, str | None]
 """The columns of one row; None is NULL."""
 
 _WHOLE: Final = re.compile(r"[ \t\n\r\f]*\+?0*(\d+)(\.0*)?[ \t\n\r\f]*", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """What is the same for all rows of a file: the columns that it lacks, the schema of tables that are named without
+    one, and the zone of its times."""
+
+    absent: frozenset[str] = frozenset()
+    schema: str | None = None
+    zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +106,12 @@ def _in_utc(printed: Printed, zone: str) -> tuple[int, bool]:
     return int(moment[0]), bool(doubtful[0])
 
 
-def rules(row: Row, source: Source) -> list[Broken]:
+def rules(row: Row, source: LogSource) -> list[Broken]:
     """The rules that a row breaks, in the order in which they are told."""
     return list(_rules(row, source))
 
 
-def _rules(row: Row, source: Source) -> Iterator[Broken]:
+def _rules(row: Row, source: LogSource) -> Iterator[Broken]:
     absent = source.absent
     what = event_type(row["event_type"])
     if whole_number(row["record_id"]) is None:
@@ -138,7 +160,7 @@ def _key_rules(text: str | None, absent: bool) -> Iterator[Broken]:
         yield Broken("table_key", Problem.TABLE_KEY, sentences.padded_key(text), False)
 
 
-def event(row: Row, source: Source, images: bool = True) -> dict[str, Any]:
+def event(row: Row, source: LogSource, images: bool = True) -> dict[str, Any]:
     """What a row says: the columns of ``events`` but for its place and bytes; None where it says nothing. Never raises.
     Without ``images`` there are neither images nor old and new values."""
     what = event_type(row["event_type"])
@@ -177,7 +199,7 @@ def _key(text: str | None) -> dict[str, str] | None:
 
 
 def _before(
-    row: Row, what: EventType | None, column: str | None, key: dict[str, str] | None, source: Source
+    row: Row, what: EventType | None, column: str | None, key: dict[str, str] | None, source: LogSource
 ) -> Mapping[str, str | None] | None:
     if what is not None and what.operation is Operation.DELETE:
         return key
@@ -186,7 +208,7 @@ def _before(
     return None if what.number == 3 and row["old_value"] is None else {column: row["old_value"]}
 
 
-def _after(row: Row, what: EventType | None, column: str | None, source: Source) -> Mapping[str, str | None] | None:
+def _after(row: Row, what: EventType | None, column: str | None, source: LogSource) -> Mapping[str, str | None] | None:
     if what is None or column is None or what.number not in (1, 2, 3) or "new_value" in source.absent:
         return None
     return {column: row["new_value"]}

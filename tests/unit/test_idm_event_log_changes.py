@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, TableRequest, Wanted
-from cdcwb.formats.idm_event_log import IdmEventLog, first_pass
+from cdcwb.formats.idm_event_log import IdmEventLog
+from cdcwb.formats.idm_event_log import plan as log_plan
 from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
-from cdcwb.formats.idm_event_log.plan import Plan
+from cdcwb.formats.table_rows import Plan
 
 HEADING = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value\n"
 FORMAT = cast(IdmEventLog, get_format("idm-event-log"))
@@ -80,7 +81,7 @@ def test_statements_over_borders_of_splits(
         path.write_text(written([rows[at] for at in part], [numbers[at] for at in part]))
         paths.append(str(path))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first_pass, "_MANY_FILES", 0 if grouped else len(paths))
+        patch.setattr(log_plan, "_MANY_FILES", 0 if grouped else len(paths))
         plan = FORMAT.plan(paths, {"split_size": size}, run_here)
     assert FORMAT.joins(plan)
 
@@ -142,7 +143,7 @@ def test_small_files_of_a_split_are_decoded_together(tmp_path: Path, monkeypatch
         (tmp_path / name).write_text(text)
     paths = [str(tmp_path / name) for name in files]
     apart = FORMAT.plan(paths, {}, run_here)
-    monkeypatch.setattr(first_pass, "_MANY_FILES", 0)
+    monkeypatch.setattr(log_plan, "_MANY_FILES", 0)
     together = FORMAT.plan(paths, {}, run_here)
     assert (len(apart.splits), len(together.splits)) == (7, 1)
     request = TableRequest("customer")

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.idm_event_log.events import Source
-from cdcwb.formats.idm_event_log.inspect import Cell, dissect
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES
-from cdcwb.model import OffsetUnit
-from tests.reference.idm_rows import rules
+from cdcwb.formats.idm_event_log.tree import dissect
+from cdcwb.formats.tabular.rows import Cell
+from tests.reference.idm_rows import LogSource, rules
 
 VALUES = ["12", "idu=1", "N", "2", "2024-01-02 03:04:05", "SCOTT", "indirect.usr", "fname", "Jack", "John"]
 
@@ -24,13 +23,20 @@ def cut(values: list[str | None], names: tuple[str | None, ...] = COLUMNS) -> tu
         text = "" if value is None else value
         data = ('"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') or text == "" else text).encode()
         data = b"" if value is None else data
-        cells.append(Cell(name, name or "extra", len(record), len(data), value))
+        at = len(record)
+        cells.append(Cell(name or "extra", at, at, at + len(data), at + len(data) + 1, value))
         record += data + b","
     return record[:-1] + b"\n", cells
 
 
-def tree(values: list[str | None], source: Source | None = None) -> Field:
-    return dissect(*cut(values), source)
+def tree(values: list[str | None]) -> Field:
+    return of_cells(*cut(values))
+
+
+def of_cells(record: bytes, cells: list[Cell]) -> Field:
+    """The tree of a row whose columns have the vendor's names, or others."""
+    row = {cell.name: cell.text for cell in cells if cell.name in COLUMNS}
+    return dissect(record, cells, {name: name for name in row}, row, {})
 
 
 def child(field: Field, name: str) -> Field:
@@ -103,13 +109,13 @@ def test_what_a_type_does_not_use_is_told(number: int) -> None:
 
 def test_a_key_is_taken_apart_at_its_bytes() -> None:
     record, cells = cut([VALUES[0], 'a=ü+b="x=y"', *VALUES[2:]])
-    key = child(dissect(record, cells), "table_key")
+    key = child(of_cells(record, cells), "table_key")
     assert [(one.name, one.value) for one in key.children] == [
         ("text", 'a=ü+b="x=y"'), ("column", "a"), ("=", None), ("value", "ü"), ("+", None),
         ("column", "b"), ("=", None), ("value", "x=y"),
     ]  # fmt: skip
     record, cells = cut([VALUES[0], "a=ü+b=2", *VALUES[2:]])
-    key = child(dissect(record, cells), "table_key")
+    key = child(of_cells(record, cells), "table_key")
     assert [(one.name, one.raw.decode()) for one in key.children] == [
         ("column", "a"), ("=", "="), ("value", "ü"), ("+", "+"), ("column", "b"), ("=", "="), ("value", "2"),
     ]  # fmt: skip
@@ -136,8 +142,8 @@ def test_a_broken_rule_stands_at_its_column_and_at_the_row() -> None:
 
 def test_a_row_without_bytes_has_the_same_meanings() -> None:
     there = tree([*VALUES])
-    cells = [Cell(name, name, 0, 0, value) for name, value in zip(COLUMNS, VALUES, strict=True)]
-    found = dissect(b"", cells, Source("t", 0, OffsetUnit.ROW))
+    cells = [Cell(name, 0, 0, 0, 0, value) for name, value in zip(COLUMNS, VALUES, strict=True)]
+    found = of_cells(b"", cells)
     whole(found, b"")
     assert [one.meaning for one in found.children] == [one.meaning for one in there.children if not one.quiet]
     assert [one.value for one in child(found, "table_key").children] == ["idu", None, "1"]
@@ -145,7 +151,7 @@ def test_a_row_without_bytes_has_the_same_meanings() -> None:
 
 def test_a_reduced_row_is_told_nothing_of_what_it_lacks() -> None:
     names = ("event_type", "table_name", "table_key", "column_name", "old_value", "new_value", None)
-    found = dissect(*cut(["1", "usr", "idu=1", "fname", None, "Jack", "?"], names))
+    found = of_cells(*cut(["1", "usr", "idu=1", "fname", None, "Jack", "?"], names))
     assert found.problem is None
     assert child(found, "extra").meaning == "a column that an event log does not have"
 
@@ -156,10 +162,9 @@ texts = st.none() | st.text('a1=+",;.\n é', max_size=8) | st.sampled_from(VALUE
 @given(st.lists(texts, min_size=len(COLUMNS), max_size=len(COLUMNS)))
 def test_any_row_has_every_byte_in_one_leaf_and_every_problem_that_the_rules_find(values: list[str | None]) -> None:
     record, cells = cut(values)
-    source = Source("x", 0, OffsetUnit.BYTE)
-    found = dissect(record, cells, source)
+    found = of_cells(record, cells)
     whole(found, record)
-    broken = rules(dict(zip(COLUMNS, values, strict=True)), source)
+    broken = rules(dict(zip(COLUMNS, values, strict=True)), LogSource())
     marked = {one.name for one in found.children if one.problem is not None}
     assert marked == {one.column for one in broken}
     assert (found.problem is None) == (not broken)

@@ -12,11 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.idm_event_log.events import Source, split_name, split_names, to_events
-from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
-from cdcwb.model import OffsetUnit, Problem
-from tests.reference.idm_rows import event
+from cdcwb.formats.dissector import Wanted, get_format
+from cdcwb.formats.idm_event_log.events import LogFile, split_name, split_names
+from cdcwb.formats.idm_event_log.layout import COLUMNS
+from cdcwb.formats.table_rows import Plan
+from cdcwb.formats.tabular.file import FileProbe, TableName
+from cdcwb.formats.tabular.rows import ColumnRows, Part
+from cdcwb.model import OffsetUnit
+from tests.reference.idm_rows import LogSource, event
 
 ROW: dict[str, str | None] = {
     "record_id": "12",
@@ -30,24 +33,33 @@ ROW: dict[str, str | None] = {
     "old_value": "Jack",
     "new_value": "John",
 }
-FILE = Source("log.csv", 3, OffsetUnit.BYTE)
+FORMAT: Any = get_format("idm-event-log")
+FILE = LogSource()
 MAPS = ("key", "before", "after", "headers")
 
 Rows = list[dict[str, str | None]]
 
 
-def events(rows: Rows, source: Source = FILE, *, images: bool = True, raw: bool = True) -> list[dict[str, Any]]:
-    """The events of rows as Python objects, with maps as lists of pairs."""
-    log = pa.RecordBatch.from_pylist(rows, schema=LOG)
+def events(rows: Rows, source: LogSource = FILE, *, images: bool = True, raw: bool = True) -> list[dict[str, Any]]:
+    """The events of rows as Python objects, with maps as lists of pairs. They follow eleven rows in the fourth file of
+    a capture."""
+    names = tuple(name for name in COLUMNS if name not in source.absent)
     offset, length = np.arange(len(rows)) * 100, np.full(len(rows), 100)
     data = pa.array([b"raw %d" % at for at in range(len(rows))], pa.binary()) if raw else None
-    found = to_events(log, source, offset, length, data, Wanted(images=images))
+    columns = [pa.array([row[name] for row in rows], pa.string()) for name in names]
+    table = ColumnRows(names, offset, length, columns, data)
+    part = Part(offset, length, OffsetUnit.BYTE if raw else OffsetUnit.ROW, [(np.arange(len(rows)), table)], before=11)
+    labels = dict(zip(names, names, strict=True))
+    entry = LogFile(probe=FileProbe("log.csv", "csv", names, len(names)), table=TableName(None, ""), labels=labels)
+    entry.options = {"time_zone": source.zone} | ({} if source.schema is None else {"schema": source.schema})
+    plan = Plan(None, [None, None, None, entry])
+    (found,) = FORMAT.events_of(plan, 3, part, Wanted(images=images))
     found.validate(full=True)
     assert found.schema == model.EVENTS
     return found.to_pylist()
 
 
-def the_event(source: Source = FILE, /, **values: str | None) -> dict[str, Any]:
+def the_event(source: LogSource = FILE, /, **values: str | None) -> dict[str, Any]:
     (found,) = events([ROW | values], source)
     return found
 
@@ -145,7 +157,7 @@ def test_a_table_is_parted_at_the_last_dot(
     assert split_name(name, schema) == expected
     owners, tables, _ = split_names(pa.array([None, name], pa.string()).slice(1), schema)
     assert (owners.to_pylist(), tables.to_pylist()) == ([expected[0]], [expected[1]])
-    found = the_event(Source("x", 0, OffsetUnit.BYTE, schema=schema), table_name=name)
+    found = the_event(LogSource(schema=schema), table_name=name)
     label = ".".join(part for part in expected if part) + "@1"
     assert found["table_version"] == (None if expected[1] is None else label)
 
@@ -158,37 +170,18 @@ def test_without_images_the_key_stays_and_values_and_bytes_go() -> None:
 
 
 def test_what_a_source_lacks_is_in_no_header_and_no_image() -> None:
-    lacking = Source("x", 0, OffsetUnit.ROW, frozenset({"record_id", "old_value", "event_time", "perpetrator"}))
+    lacking = LogSource(frozenset({"record_id", "old_value", "event_time", "perpetrator"}))
     (found,) = events([ROW | {"old_value": None, "event_time": None, "perpetrator": None}], lacking, raw=False)
     assert [name for name, _ in found["headers"]] == [name for name in COLUMNS if name not in lacking.absent]
     assert (found["before"], found["after"], found["problems"]) == (None, [("fname", "John")], None)
     assert (found["position"], found["raw"], found["offset_unit"]) == ("0000000000000000012", None, "row")
-    (found,) = events([ROW], Source("x", 0, OffsetUnit.ROW, frozenset({"new_value"})))
+    (found,) = events([ROW], LogSource(frozenset({"new_value"})))
     assert (found["before"], found["after"]) == ([("fname", "Jack")], None)
 
 
 def test_times_are_in_the_zone_of_the_source() -> None:
-    found = the_event(Source("x", 0, OffsetUnit.BYTE, zone="+02:00"), event_time="2024-01-02 03:04:05")
+    found = the_event(LogSource(zone="+02:00"), event_time="2024-01-02 03:04:05")
     assert found["changed_at"] == datetime(2024, 1, 2, 1, 4, 5, tzinfo=UTC)
-
-
-def test_what_reading_found_stands_before_what_the_rules_say() -> None:
-    log = pa.RecordBatch.from_pylist([ROW, ROW | {"status": "x"}], schema=LOG)
-    found = to_events(
-        log,
-        FILE,
-        np.arange(2),
-        np.ones(2, np.int64),
-        None,
-        findings=[Finding(1, "new_value", Problem.CHARSET, "new_value: odd", False)],
-    )
-    (none, some) = found.column("problems").to_pylist()
-    assert none is None
-    assert [problem["code"] for problem in some] == ["charset", "log_status"]
-
-
-def test_no_rows_are_no_events() -> None:
-    assert events([]) == []
 
 
 def plain(found: dict[str, Any]) -> dict[str, Any]:
@@ -209,19 +202,18 @@ choices = {
 }
 rows = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in choices.items()})
 sources = st.builds(
-    Source,
-    st.just("f"),
-    st.just(0),
-    st.just(OffsetUnit.BYTE),
+    LogSource,
     st.frozensets(st.sampled_from(COLUMNS), max_size=3),
     st.sampled_from([None, "own"]),
     st.sampled_from(["UTC", "Europe/Berlin", "-03:30"]),
 )
 
 
-@given(st.lists(rows, max_size=8), sources, st.booleans())
+@given(st.lists(rows, min_size=1, max_size=8), sources, st.booleans())
 @example([ROW, ROW | {"event_type": "4", "table_key": "a=1+b=2"}, ROW | {"event_type": "4"}, ROW], FILE, True)
-def test_many_rows_say_what_each_says_alone(many: Rows, source: Source, images: bool) -> None:
-    for row, found in zip(many, events(many, source, images=images), strict=True):
-        expected = event(row, source, images)
+def test_many_rows_say_what_each_says_alone(many: Rows, source: LogSource, images: bool) -> None:
+    for number, (row, found) in enumerate(zip(many, events(many, source, images=images), strict=True), start=12):
+        filled = {"record_id": str(number), "status": "N"}
+        read = {name: filled.get(name) if name in source.absent else value for name, value in row.items()}
+        expected = event(read, source, images)
         assert {name: value for name, value in plain(found).items() if name in expected} == expected

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.columns import REDUCED, Options, assign, find_null_text
+from cdcwb.formats.dissector import get_format
+from cdcwb.formats.idm_event_log.columns import REDUCED, LogOptions, assign, find_null_text
 from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
 from tests.event_logs import ordered, rows
 
+FORMAT: Any = get_format("idm-event-log")
 SAMPLE = rows(30)
 
 
@@ -35,21 +37,23 @@ SAMPLE = rows(30)
 )
 def test_a_wrong_option_is_named(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(OptionError, match=re.escape(sentence)):
-        Options.parse(given)
+        FORMAT.parse_options(given)
 
 
 def test_options_that_are_auto_are_not_given() -> None:
-    found = Options.parse({"columns": "auto", "header": "AUTO", "sheet": "", "null_text": "none", "schema": "indirect"})
+    found = FORMAT.parse_options(
+        {"columns": "auto", "header": "AUTO", "sheet": "", "null_text": "none", "schema": "indirect"}
+    )
     assert (found.columns, found.header, found.sheet, found.null_text, found.schema) == (
         *(None, None, None, ""),
         "indirect",
     )
-    assert found.given == {"null_text", "schema"}
+    assert found.names == {"null_text", "schema"}
 
 
 def told(labels: Any, named: bool, sample: Any, **options: Any) -> dict[str, str]:
     """Vendor's name -> the label of its column."""
-    found = assign(labels, named, sample, Options.parse(options))
+    found = assign(labels, named, sample, FORMAT.parse_options(options))
     return {name: labels[place] for name, place in found.places.items()}
 
 
@@ -67,7 +71,7 @@ def test_names_tell_in_any_case_and_order() -> None:
 @pytest.mark.parametrize("named", [True, False])
 def test_content_tells_the_two_published_orders_apart(order: tuple[str, ...], named: bool) -> None:
     labels = [f"c{place}" for place in range(10)]
-    found = assign(labels, named, ordered(SAMPLE, order), Options())
+    found = assign(labels, named, ordered(SAMPLE, order), LogOptions())
     assert tuple(sorted(found.places, key=lambda name: found.places[name])) == order
     assert found.how == "position"
     assert found.confidence > 0.95
@@ -77,15 +81,15 @@ def test_content_tells_the_two_published_orders_apart(order: tuple[str, ...], na
 
 def test_six_columns_are_those_of_the_documentation() -> None:
     labels = [f"c{place}" for place in range(6)]
-    found = assign(labels, False, ordered(SAMPLE, REDUCED), Options())
+    found = assign(labels, False, ordered(SAMPLE, REDUCED), LogOptions())
     assert tuple(found.places) == REDUCED
     assert found.absent == ("record_id", "status", "event_time", "perpetrator")
 
 
 def test_other_columns_are_none() -> None:
-    found = assign(["id", "name"], True, [("1", "x")], Options())
+    found = assign(["id", "name"], True, [("1", "x")], LogOptions())
     assert (found.how, found.confidence) == ("nothing", 0.0)
-    ten = assign([f"c{place}" for place in range(10)], False, [tuple("abcdefghij")] * 5, Options())
+    ten = assign([f"c{place}" for place in range(10)], False, [tuple("abcdefghij")] * 5, LogOptions())
     assert ten.how == "nothing"
 
 

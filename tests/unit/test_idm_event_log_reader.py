@@ -84,7 +84,7 @@ def test_text_that_is_not_in_the_character_set_is_a_problem_of_its_row(tmp_path:
     path = tmp_path / "log.csv"
     path.write_bytes(as_csv(rows(5)) + b"99,idu=1,N,1,2024-01-01 00:00:00,,usr,fname,,J\xe9r\xf4me\n")
     row = read(path, format=FORMAT).to_pylist()[-1]
-    assert ("charset", "expected utf-8 in new_value, found the bytes 4ae972f46d65") in [
+    assert ("charset", "column new_value: expected text in utf-8, found bytes 4ae972f46d65") in [
         (one["code"], one["detail"]) for one in row["problems"]
     ]
     assert dict(row["after"]) == {"fname": "4ae972f46d65"}

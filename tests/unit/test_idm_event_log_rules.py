@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.idm_event_log.events import check, fatal, missing, typed
-from cdcwb.formats.idm_event_log.keys import parse_column
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, numbers
+from cdcwb.formats.idm_event_log.rules import TypedLog, check, fatal, missing
 from cdcwb.formats.idm_event_log.values import numbers_of, xml_unfit
 from cdcwb.model import Operation, Problem
 from tests.reference.idm_rows import whole_number
@@ -37,7 +36,7 @@ def said_of(
     absent: frozenset[str] = frozenset(), zone: str | None = None, /, **values: str | None
 ) -> list[tuple[str, str, bool]]:
     """Code, sentence and fatality of what is found in a good row with these values."""
-    found = check(log_of({}, values, {}), absent, zone)
+    found = check(TypedLog(log_of({}, values, {}), absent, zone))
     assert {finding.row for finding in found} <= {1}
     return [(str(finding.code), finding.sentence, finding.fatal) for finding in found]
 
@@ -163,7 +162,7 @@ def test_characters_that_xml_can_hold_are_no_problem() -> None:
 
 
 def test_a_broken_row_is_told_all_that_is_wrong_in_the_order_of_the_columns() -> None:
-    found = check(log_of(dict.fromkeys(COLUMNS), {}, {"status": "x", "record_id": "0"}))
+    found = check(TypedLog(log_of(dict.fromkeys(COLUMNS), {}, {"status": "x", "record_id": "0"})))
     assert [finding.row for finding in found] == [0] * 6 + [2] * 2
     told = [finding.sentence.partition(":")[0] for finding in found]
     assert told == [
@@ -196,7 +195,7 @@ def test_the_eight_types_are_those_of_the_guide() -> None:
 
 
 def test_typed_columns_are_null_where_there_is_no_value() -> None:
-    said = typed(log_of({}, {"record_id": "x", "event_type": "9", "event_time": "x"}, {"event_type": "8"}))
+    said = TypedLog(log_of({}, {"record_id": "x", "event_type": "9", "event_time": "x"}, {"event_type": "8"}))
     assert said.record_id.to_pylist() == [1, None, 1]
     assert said.event_type.to_pylist() == [2, None, 8]
     assert said.event_us.to_pylist() == [1_704_164_645_000_000, None, 1_704_164_645_000_000]
@@ -217,8 +216,8 @@ odd = st.none() | st.sampled_from(["", "1", "5", "idu=1", "idu= 1", "a=<", "N", 
 def test_rows_that_cannot_be_published_are_those_with_a_fatal_finding(rows: list[dict[str, str | None]]) -> None:
     log = log_of(*rows)
     expected = np.zeros(len(rows), np.bool_)
-    expected[[finding.row for finding in check(log) if finding.fatal]] = True
-    assert fatal(log, typed(log), parse_column(log.column("table_key"))).tolist() == expected.tolist()
+    expected[[finding.row for finding in check(TypedLog(log)) if finding.fatal]] = True
+    assert fatal(TypedLog(log)).tolist() == expected.tolist()
 
 
 @given(st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=4) | st.just("\uffff"), max_size=8))

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from cdcwb.formats.idm_event_log.events import typed
 from cdcwb.formats.idm_event_log.layout import LOG
+from cdcwb.formats.idm_event_log.rules import TypedLog
 from cdcwb.xds import ROWS, Settings, Snapshot
 from tests.reference.xds_rows import publish
 
@@ -239,7 +239,7 @@ def test_the_readme_says_what_becomes_of_the_event_log(as_of: str | None) -> Non
     *rows, _ = event_log()
     texts = {name: [row[name] or None for row in rows] for name in rows[0]}
     log = pa.RecordBatch.from_pydict(texts, schema=LOG)
-    known = typed(log)
+    known = TypedLog(log)
     before: Counter[int] = Counter()
     again = []
     for number in known.record_id.to_pylist():

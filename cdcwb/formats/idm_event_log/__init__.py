@@ -1,75 +1,257 @@
-"""The format ``idm-event-log`` as the rest of cdcwb sees it."""
+"""The format ``idm-event-log``: the event log table of the Identity Manager JDBC driver
+(docs/formats/idm-event-log.md)."""
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.formats.dissector import Pairing
-from cdcwb.formats.idm_event_log.changes import (
-    NEAR,
-    key_spellings,
-    read_changes,
-    read_checked,
-    read_checked_rows,
-)
-from cdcwb.formats.idm_event_log.columns import OPTIONS, Options
-from cdcwb.formats.idm_event_log.decode import LogPart, log_part
-from cdcwb.formats.idm_event_log.detect import recognise, recognise_rows
-from cdcwb.formats.idm_event_log.events import events_of, read_events
-from cdcwb.formats.idm_event_log.first_pass import make_plan, make_row_plan
-from cdcwb.formats.idm_event_log.inspect import inspect_row
-from cdcwb.formats.idm_event_log.layout import FORMAT
-from cdcwb.formats.idm_event_log.plan import Plan, pieces_of
-from cdcwb.formats.idm_event_log.table import read_table, typed_part, typed_schema
-from cdcwb.formats.tabular.format import TabularFormat, parts_of_rows
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import options as opt
+from cdcwb.formats.changes import Named, Read
+from cdcwb.formats.dissector import (
+    ROW,
+    Field,
+    Pairing,
+    Recognition,
+    RunRows,
+    TableRequest,
+    Wanted,
+    problem_row,
+)  # fmt: skip
+from cdcwb.formats.idm_event_log import changes, detect
+from cdcwb.formats.idm_event_log.columns import OPTIONS, Assignment, LogOptions, assign
+from cdcwb.formats.idm_event_log.detect import LogProbe, detected_of
+from cdcwb.formats.idm_event_log.events import LogFile, events_of_log
+from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
+from cdcwb.formats.idm_event_log.plan import LoggedTable, LoggedTables, LogScan, parts_together, split_log
+from cdcwb.formats.idm_event_log.rules import missing
+from cdcwb.formats.idm_event_log.tree import dissect
+from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
+from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of
+from cdcwb.formats.tabular.detected import GIVEN
+from cdcwb.formats.tabular.file import BROKEN, FileProbe, TableName
+from cdcwb.formats.tabular.format import parts_of_rows
+from cdcwb.formats.tabular.parts import text_rows
+from cdcwb.formats.tabular.rows import Part, Rows
+from cdcwb.model import Kind, Problem
+from cdcwb.words import unique_names
 
 __all__ = ["IdmEventLog"]
 
+_SAMPLE: Final = 200  # rows that show which column is which
+_UNKNOWN: Final = "assign the columns with the option columns"
+_OF_ROWS: Final = TableName(None, "")  # rows name their tables
 
-class IdmEventLog(TabularFormat):
-    """Reads the event log of the Identity Manager JDBC driver from files and tables of rows
-    (docs/formats/idm-event-log.md)."""
+
+class IdmEventLog(TableRows):
+    """Reads the event log of the Identity Manager JDBC driver from files and tables of rows. It has ten columns in
+    their order under any name; its tables are in its rows; a split begins where a statement begins and no lower
+    record id follows (:mod:`cdcwb.formats.idm_event_log.plan`)."""
 
     name = FORMAT
     side_file = re.compile(r"\.snapshot/")
-    options: Mapping[str, str] = OPTIONS
+    options: ClassVar[Mapping[str, str]] = OPTIONS  # type: ignore[misc]
     pairing = Pairing.OBJECT
-    plan_type, options_type = Plan, Options
+    names_keys = True
+    counts_damage = True
+    scan_type = LogScan
+    options_type = LogOptions
+    halved: Any = None  # there are no halves of updates
 
-    recognise = staticmethod(recognise)
-    recognise_rows = staticmethod(recognise_rows)
-    pieces = staticmethod(pieces_of)
-    make_plan = staticmethod(make_plan)
-    inspect_record = staticmethod(inspect_row)
-    table_schema = staticmethod(typed_schema)
-    read_changes = staticmethod(read_changes)
-    read_checked = staticmethod(read_checked)
-    read_checked_rows = staticmethod(read_checked_rows)
-    key_spellings = staticmethod(key_spellings)
-    make_row_plan = staticmethod(make_row_plan)
-    read_split = staticmethod(read_events)
-    read_typed = staticmethod(read_table)
-    events_of = staticmethod(events_of)
-    typed_part = staticmethod(typed_part)
+    key_spellings = staticmethod(changes.key_spellings)
+    read_checked_rows = staticmethod(changes.read_checked_rows)
+    split = staticmethod(split_log)
 
-    def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[LogPart]:
-        """The rows of batches that have their numbers, as rows of the log."""
-        entry = plan.files[0]
-        for part in parts_of_rows(entry.path, batches, entry.probe.columns):
-            yield log_part(entry, part, 0)
+    def parse_options(self, options: Mapping[str, Any]) -> LogOptions:
+        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        return LogOptions.of(super().parse_options(options), opt.given_of(options))
+
+    # --- files --------------------------------------------------------------------------------------------------------
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
         """The files in a folder ``NAME.snapshot`` next to the file or folder NAME: what tables held, for XDS."""
         return [path for path in paths if any(map(_is_snapshot, Path(path).parents))]
 
+    def siblings(self, path: str) -> Sequence[str]:
+        """The file alone."""
+        return [path]
+
+    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+        """Looks for the vendor's column names in the first files, else for rows that hold what the columns do. Options
+        of other formats are ignored."""
+        try:
+            given = self.parse_options({name: value for name, value in options.items() if name in OPTIONS})
+        except OptionError as reason:
+            return Recognition(0.0, [reason.message])
+        return detect.recognise(paths, given)
+
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """Looks for the vendor's column names among the columns of a table."""
+        return detect.recognise_rows(schema)
+
+    def probe(self, options: Any, path: str) -> LogProbe:
+        """The kind of a file, and which column is which."""
+        return detect.probe(path, options)
+
+    def draft(self, probes: Sequence[LogProbe], options: Any) -> Plan:
+        """A plan of files without their splits and tables. Raises CaptureError for rows whose columns are unknown."""
+        plan = Plan(options, detected=detected_of(probes, options))
+        settings = {"time_zone": options.zone} | ({} if options.schema is None else {"schema": options.schema})
+        for one in probes:
+            if not one.labels and one.file.sample:
+                raise CaptureError(f"{one.assignment.evidence}; {_UNKNOWN}", path=one.file.path)
+            entry = LogFile(probe=one.file.without_rows(), table=_OF_ROWS, labels=one.labels, null_text=one.null_text)
+            entry.size, entry.problem, entry.options = one.file.size, one.file.problem, settings
+            plan.files.append(entry)
+            if entry.problem:
+                code = Problem.MALFORMED if entry.probe.kind == BROKEN else Problem.TRUNCATED
+                plan.problems.append(problem_row(code, entry.problem, file=entry.path))
+            absent = missing(entry.absent) if entry.labels else []
+            plan.problems += [problem_row(code, sentence, file=entry.path) for code, sentence in absent]
+        return plan
+
+    def scan_part(self, found: Any, entry: TableFile, index: int, part: Part) -> None:
+        """Adds the record ids and tables of rows."""
+        found.take_part(entry, part)
+
+    def make_row_plan(self, name: str, schema: pa.Schema, options: Any, run: RunRows) -> Plan:
+        """See :meth:`cdcwb.formats.dissector.RowFormat.plan_rows`."""
+        labels = unique_names([one.name for one in schema if one.name != ROW])
+        nothing = Assignment({}, "nothing", "", 0.0)
+        found = assign(labels, True, (), options) if options.sorted_by is None else nothing
+        if found.how == "nothing" and labels:
+            samples = [pickle.loads(one) for one in run(partial(_sampled, path=name, names=labels))]
+            found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], options)
+        if not found.places:
+            raise CaptureError(f"{found.evidence}; {_UNKNOWN}", path=name)
+        places = {one: labels[place] for one, place in found.places.items()}
+        file = FileProbe(name, "rows", labels, len(labels))
+        plan = self.draft([LogProbe(file, found, places, options.null_text or "", GIVEN)], options)
+        (entry,), tables, highest, behind = plan.files, LoggedTables(), 0, 0
+        for one in map(pickle.loads, run(partial(self._scan_log_rows, entry))):
+            tables.add(one.tables)
+            entry.rows = (entry.rows or 0) + one.rows
+            behind = max(behind, one.order.behind, highest - one.order.lowest if one.order.lowest else 0)
+            highest = max(highest, one.order.highest)
+        plan.versions = tables.entries(options.schema)
+        plan.facts = {"records": entry.rows or 0, "behind": behind}
+        return plan
+
+    def _scan_log_rows(self, entry: LogFile, batches: Iterator[pa.RecordBatch]) -> bytes:
+        """The pickled result of the first pass over some rows of a table."""
+        found = LogScan(0, 0)
+        for part in parts_of_rows(entry.path, batches, entry.probe.columns):
+            self.scan_part(found, entry, 0, part)
+            found.rows += len(part.offset)
+        return pickle.dumps(found)
+
+    # --- events and changes -------------------------------------------------------------------------------------------
+
+    def events(self, rows: RowBatch, options: Mapping[str, str]) -> Mapping[str, Any]:
+        """The columns of events (§6.1)."""
+        return events_of_log(rows, options)
+
+    def read_split(self, plan: Plan, split: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of a split."""
+        for file, part in parts_together(plan, split):
+            yield from self.events_of(plan, file, part, wanted)
+
+    def header(self, columns: Sequence[str], options: Mapping[str, str]) -> list[str]:
+        """None: the images of a row are not its columns."""
+        return []
+
     def joins(self, plan: Plan) -> bool:
-        """Do record ids rise, or nearly so, or is there only one split?"""
-        return int(plan.facts.get("behind", NEAR + 1)) <= NEAR or len(plan.splits) == 1
+        """Whether record ids rise, or nearly so, or there is only one split."""
+        return int(plan.facts.get("behind", changes.NEAR + 1)) <= changes.NEAR or len(plan.splits) == 1
+
+    def _read_of(self, plan: Plan, split: int) -> Read:
+        return partial(self.read, plan, split)
+
+    def read_changes(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.idm_event_log.changes.read_changes`."""
+        return changes.read_changes(self._read_of(plan, split), int(plan.facts["behind"]), wanted)
+
+    def read_checked(self, plan: Plan, split: int, wanted: Wanted) -> Named:
+        """See :func:`cdcwb.formats.idm_event_log.changes.read_checked`."""
+        return changes.read_checked(self._read_of(plan, split), int(plan.facts["behind"]), wanted)
+
+    # --- typed columns ------------------------------------------------------------------------------------------------
+
+    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
+        """See :meth:`cdcwb.formats.dissector.Format.table_schema`. The log has no types, so all columns are text."""
+        names = (name for one in versions_of(_tables(plan, request), request) for name in one.names)
+        return request_schema(chosen_columns(dict.fromkeys(names, pa.string()), request), request)
+
+    def typed_part(self, plan: Plan, file: int, part: Part, request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in a part as columns. A column that a row does not name is null in its images."""
+        schema = self.table_schema(plan, request)
+        wanted = Wanted(
+            kinds=frozenset({str(Kind.CHANGE)}), tables=frozenset(one.label for one in _tables(plan, request))
+        )
+        for events in self.events_of(plan, file, part, wanted):
+            images = [_image(events[name], schema.field(name).type) for name in images_of(request)]
+            yield pa.RecordBatch.from_arrays([*(events[name] for name in FROM_EVENTS), *images], schema=schema)
+
+    # --- one row ------------------------------------------------------------------------------------------------------
+
+    def tree(self, entry: Any, rows: Rows, event: Mapping[str, Any]) -> Field:
+        """The field tree of one row."""
+        record = event["raw"] or b""
+        names = {label.casefold(): name for name, label in entry.labels.items()}
+        return dissect(record, cells_of(entry, rows, record), names, dict(event["headers"]), entry.options)
+
+    def note(self, plan: Plan, entry: Any) -> str:
+        """The container of a row, and the columns that it lacks."""
+        absent = [name for name in COLUMNS if name in entry.absent]
+        held = f"a row of the event log, {entry.probe.kind}"
+        return f"{held}; the source has no {', '.join(absent)}" if absent else held
 
 
 def _is_snapshot(folder: Path) -> bool:
     return folder.suffix == ".snapshot" and folder.with_suffix("").exists()
+
+
+def _sampled(batches: Iterator[pa.RecordBatch], path: str, names: tuple[str, ...]) -> bytes:
+    """The pickled first rows of a table."""
+    found: list[tuple[str | None, ...]] = []
+    for part in parts_of_rows(path, (batch.slice(0, _SAMPLE) for batch in batches), names):
+        texts = text_rows(part, names)
+        if texts is not None:
+            found += zip(*(column.to_pylist() for column in texts.columns), strict=True)
+        if len(found) >= _SAMPLE:
+            break
+    return pickle.dumps(found)
+
+
+def _tables(plan: Plan, request: TableRequest) -> list[LoggedTable]:
+    found = [one for one in plan.versions if request.name in (one.table, one.label)]
+    if not found:
+        raise no_table(request, (one.label for one in plan.versions))
+    return found
+
+
+def _image(maps: pa.MapArray, kind: pa.StructType) -> pa.StructArray:
+    """Maps as structures of columns."""
+    null = pc.is_null(maps)
+    if not kind.num_fields:
+        return pa.array([None if one else {} for one in null.to_pylist()], kind)
+    edges = maps.offsets.to_numpy(zero_copy_only=False)
+    row = np.repeat(np.arange(len(maps)), np.diff(edges))
+    some = slice(int(edges[0]), int(edges[-1]))
+    keys, items = maps.keys[some], maps.items[some]
+    columns = []
+    for field in kind:
+        found = np.flatnonzero(pc.equal(keys, field.name).to_numpy(zero_copy_only=False))
+        places = np.full(len(maps), -1, dtype=np.int64)
+        places[row[found]] = found
+        columns.append(items.take(pa.array(places, mask=places < 0)))
+    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=null)

@@ -23,9 +23,8 @@ from cdcwb.formats.changes import Named, Read
 from cdcwb.formats.changes import joined as together
 from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.halves import locations
-from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
 from cdcwb.formats.idm_event_log.keys import same_objects
-from cdcwb.formats.idm_event_log.plan import Plan
+from cdcwb.formats.idm_event_log.rules import PER_FIELD
 from cdcwb.formats.idm_event_log.values import Bools, Ints
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
@@ -154,12 +153,12 @@ NEAR: Final = 1 << 16
 """By how much a record_id may be lower than one before it, for changes to be put together where the rows are."""
 
 
-def read_changes(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The changes of a split, as batches of :data:`cdcwb.model.CHANGES`, in the order of record_id; rows without one
-    are changes by themselves."""
+def read_changes(read: Read, behind: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The changes of the events of a split, as batches of :data:`cdcwb.model.CHANGES`, in the order of record_id; rows
+    without one are changes by themselves. No record_id is lower than one before it by more than ``behind``."""
     wanted = replace(wanted, kinds=_ROWS, columns=frozenset(OF_CHANGES))
     held = pa.RecordBatch.from_pylist([], EVENTS)  # a statement that the next rows may belong to
-    for alone, rows in _in_order(read_events(plan, plan.splits[split], wanted), int(plan.facts["behind"])):
+    for alone, rows in _in_order(read(wanted), behind):
         yield from joined_rows(alone, np.arange(alone.num_rows))
         held = together(held, rows)
         _, statement, column = keys_of_rows(held)
@@ -171,19 +170,20 @@ def read_changes(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBa
     yield from joined_rows(held, np.zeros(min(1, held.num_rows), np.int64))
 
 
-def read_checked(plan: Plan, split: int, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """What one pass over a split shows, as names and batches: ``checked``, the events with problems, those of a
-    record_id that an earlier row has among them (:data:`cdcwb.model.EVENTS`); and ``spellings``, the first event of
-    each spelling of a table's key (:data:`WITH_SPELLING`). Without the bytes no row is known to be a duplicate."""
+def read_checked(read: Read, behind: int, wanted: Wanted) -> Named:
+    """What one pass over the events of a split shows, as names and batches: ``checked``, the events with problems,
+    those of a record_id that an earlier row has among them (:data:`cdcwb.model.EVENTS`); and ``spellings``, the first
+    event of each spelling of a table's key (:data:`WITH_SPELLING`). Without the bytes no row is known to be a
+    duplicate."""
     spellings, found = _Spellings(), list[pa.RecordBatch]()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for events in read_events(plan, plan.splits[split], replace(wanted, columns=_CHECKED)):
+        for events in read(replace(wanted, columns=_CHECKED)):
             spellings.add(events)
             found.append(with_problems(events))
             yield without(events, *_OF_SPELLINGS)
 
-    for again in repeated_rows(rows for _, rows in _in_order(batches(), int(plan.facts["behind"]))):
+    for again in repeated_rows(rows for _, rows in _in_order(batches(), behind)):
         yield from (("checked", rows) for rows in (*found, again))
         found.clear()
     yield from (("spellings", rows) for rows in spellings.firsts)

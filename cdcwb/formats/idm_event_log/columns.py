@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, Final
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, OLDER_ORDER
+from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.options import nearest
-from cdcwb.formats.tabular.file import charset_of, tokens_of
+from cdcwb.formats.table_rows import SPLIT_SIZE, Options
 from cdcwb.words import joined, plural
 
 __all__ = [
@@ -27,14 +27,12 @@ __all__ = [
     "SORTED_BY",
     "SURE",
     "Assignment",
-    "Options",
+    "LogOptions",
     "agreement",
     "assign",
     "find_null_text",
     "guess",
 ]
-
-_SPLIT_SIZE: Final = 32 << 20
 
 SORTED_BY: Final = ("byte", "ignore_case")
 """How names of columns are sorted where they give the positions."""
@@ -55,7 +53,7 @@ OPTIONS: Final[dict[str, str]] = {
     "backslash": "a backslash in the strings of an SQL dump is an escape: auto, true, false",
     "time_zone": "zone of event_time: UTC, +02:00, Europe/Berlin …",
     "schema": "schema of tables without a schema in their name",
-    "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
+    "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
     "inflate_limit": opt.INFLATE_LIMIT,
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: without values and bytes",
@@ -64,53 +62,33 @@ OPTIONS: Final[dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a capture, checked. None: to be detected. ``columns``: the vendor's name -> name or number (from
-    1) of the source's, or the vendor's names by position."""
+class LogOptions(Options):
+    """The checked options of a capture. None: to be detected. ``columns``: the vendor's name -> name or number (from 1)
+    of the source's, or the vendor's names by position."""
 
     columns: Mapping[str, str] | tuple[str, ...] | None = None
     sorted_by: str | None = None
     header: bool | None = None
-    tokens: Mapping[str, bytes] = field(default_factory=dict)
-    charset: str = "utf-8"
     null_text: str | None = None
-    sheet: str | None = None
-    sql_table: str | None = None
-    backslash: bool | None = None
     zone: str = "UTC"
     schema: str | None = None
-    split_size: int = _SPLIT_SIZE
-    mode: str = "PERMISSIVE"
-    given: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Checked options from names and values. Raises OptionError with what is wrong and what there is."""
-        opt.check_names(given, OPTIONS, FORMAT)
-        values = opt.given_of(given)
-        charset = charset_of(values)
-        sorted_by = None
-        if "sort_column_names_by" in values:
-            chosen = opt.as_choice("sort_column_names_by", values["sort_column_names_by"], ("none", *SORTED_BY))
-            sorted_by = None if chosen == "none" else chosen
-        columns = _columns(values["columns"]) if "columns" in values else None
+    def of(cls, common: Options, given: Mapping[str, Any]) -> LogOptions:
+        """The options of rows of tables, and those of event logs from names and values. Raises OptionError."""
+        sorted_by = opt.optional("sort_column_names_by", given, opt.as_choice, ("none", *SORTED_BY))
+        sorted_by = None if sorted_by == "none" else sorted_by
+        columns = opt.optional("columns", given, _columns)
         if columns is not None and sorted_by is not None:
             raise OptionError("options columns, sort_column_names_by: give only one of them")
         return cls(
+            **{one.name: getattr(common, one.name) for one in fields(Options)},
             columns=columns,
             sorted_by=sorted_by,
-            header=opt.optional("header", values, opt.as_bool),
-            tokens=tokens_of(values, {"delimiter": "delimiter", "quote": "quote"}, charset),
-            charset=charset,
-            null_text=_null_text(values),
-            sheet=opt.optional("sheet", values, opt.as_text),
-            sql_table=opt.optional("sql_table", values, opt.as_text),
-            backslash=opt.optional("backslash", values, opt.as_bool),
-            zone=_zone(values),
-            schema=opt.optional("schema", values, opt.as_text),
-            split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
-            mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
-            given=frozenset(values),
+            header=opt.optional("header", given, opt.as_bool),
+            null_text=_null_text(given),
+            zone=_zone(given),
+            schema=opt.optional("schema", given, opt.as_text),
         )
 
 
@@ -128,7 +106,7 @@ def _null_text(values: Mapping[str, Any]) -> str | None:
     return "" if text.lower() in ("none", "empty") else text
 
 
-def _columns(value: Any) -> Mapping[str, str] | tuple[str, ...]:
+def _columns(_: str, value: Any) -> Mapping[str, str] | tuple[str, ...]:
     """A map of the vendor's names to those of the source, or the vendor's names in the order of the source."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _in_order([str(one) for one in value])
@@ -199,7 +177,7 @@ class Assignment:
         return tuple(name for name in COLUMNS if name not in self.places)
 
 
-def assign(labels: Sequence[str], named: bool, sample: Sequence[Row], options: Options) -> Assignment:
+def assign(labels: Sequence[str], named: bool, sample: Sequence[Row], options: LogOptions) -> Assignment:
     """Which column is which. ``labels``: the names of the source's columns; ``named``: are they names, or made up?
 
     Options go before names, names before positions. Without any of them nothing is assigned (``how``: nothing). Raises

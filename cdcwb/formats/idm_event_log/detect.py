@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,14 +12,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.dissector import ROW, Recognition
+from cdcwb.formats.dissector import ROW, Recognition, detected_row
 from cdcwb.formats.files import in_file, open_source
 from cdcwb.formats.idm_event_log.columns import (
     ENOUGH,
-    OPTIONS,
     SURE,
     Assignment,
-    Options,
+    LogOptions,
     agreement,
     assign,
     by_names,
@@ -27,14 +26,13 @@ from cdcwb.formats.idm_event_log.columns import (
     guess,
 )
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
-from cdcwb.formats.idm_event_log.plan import ROWS
-from cdcwb.formats.tabular.detected import GIVEN, conclusions
+from cdcwb.formats.tabular.detected import GIVEN, conclusions, detected_rows
 from cdcwb.formats.tabular.file import SQL, FileProbe, numbered
 from cdcwb.formats.tabular.probing import DumpTables, named_tables, probe_dump, probe_file
 from cdcwb.formats.tabular.sql import inserted_from_select
 from cdcwb.words import joined, plural, unique_names
 
-__all__ = ["Probe", "probe", "recognise", "recognise_rows", "settings_of"]
+__all__ = ["LogProbe", "detected_of", "probe", "recognise", "recognise_rows"]
 
 _HEAD: Final = 1 << 20  # bytes that distinguish a dump from delimited text
 _SAMPLE: Final = 500
@@ -42,7 +40,7 @@ _BARE: Final = ("csv", "excel")  # where a text may be NULL
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class LogProbe:
     """What a file is. ``labels``: the vendor's names -> the names of its columns. ``null_text``: the text of NULL
     besides that which the container has, and ``null_from`` why."""
 
@@ -53,12 +51,11 @@ class Probe:
     null_from: str = ""
 
 
-def probe(task: tuple[str, Options, bool]) -> Probe:
-    """What a file is. The last of the task: only its beginning is to be looked at.
+def probe(path: str, options: LogOptions, quick: bool = False) -> LogProbe:
+    """What a file is; ``quick``: only its beginning is looked at.
 
     Raises CaptureError for one that cannot be read, OptionError for options that it contradicts.
     """
-    path, options, quick = task
     with in_file(path):
         dump = _dump(path, options, quick)
         if dump is not None:
@@ -72,7 +69,7 @@ def probe(task: tuple[str, Options, bool]) -> Probe:
 # --- delimited text, JSON, Parquet, Excel -----------------------------------------------------------------------------
 
 
-def _table(path: str, options: Options) -> Probe:
+def _table(path: str, options: LogOptions) -> LogProbe:
     tokens = dict(options.tokens)
     given = options.null_text
     if given:
@@ -88,11 +85,11 @@ def _table(path: str, options: Options) -> Probe:
     if given is None and found.kind in _BARE:
         found, null_text, why = _with_null_text(found, assignment, options, tokens)
     labels = {name: found.columns[place] for name, place in assignment.places.items()}
-    return Probe(found, assignment, labels, null_text, why)
+    return LogProbe(found, assignment, labels, null_text, why)
 
 
 def _with_null_text(
-    found: FileProbe, assignment: Assignment, options: Options, tokens: dict[str, bytes]
+    found: FileProbe, assignment: Assignment, options: LogOptions, tokens: dict[str, bytes]
 ) -> tuple[FileProbe, str, str]:
     """A file with the text of NULL in it, and how that is known; in quotes it is a text."""
     told = find_null_text(found.sample, assignment.places)
@@ -103,13 +100,13 @@ def _with_null_text(
     return (again, *told) if still is None or still[0] != told[0] else (found, "", "")
 
 
-def _probed(path: str, options: Options, tokens: dict[str, bytes], header: bool | None) -> FileProbe:
+def _probed(path: str, options: LogOptions, tokens: dict[str, bytes], header: bool | None) -> FileProbe:
     return probe_file(
         path, dialect_options=tokens, charset=options.charset, header=header, limit=_SAMPLE, sheet=options.sheet
     )
 
 
-def _assigned(found: FileProbe, options: Options) -> Assignment:
+def _assigned(found: FileProbe, options: LogOptions) -> Assignment:
     if found.kind == "broken" or not found.width:
         return Assignment({}, "nothing", found.problem or "there are no rows", 0.0)
     return assign(found.columns, found.names is not None, found.sample, options)
@@ -120,7 +117,7 @@ def _is_torn(found: FileProbe, assignment: Assignment) -> bool:
     return assignment.how == "nothing" or not found.sample
 
 
-def settings_of(found: Probe, given: Collection[str]) -> Iterator[tuple[str, str, str, bool]]:
+def _settings_of(found: LogProbe, given: Collection[str]) -> Iterator[tuple[str, str, str, bool]]:
     """What was concluded about a file: setting, value, evidence, was it given?; ``given``: names of options."""
     if found.file.kind in _BARE or found.null_text:
         text = repr(found.null_text) if found.null_text else "none"
@@ -134,7 +131,7 @@ def settings_of(found: Probe, given: Collection[str]) -> Iterator[tuple[str, str
 # --- dumps of SQL statements ------------------------------------------------------------------------------------------
 
 
-def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Probe | None:
+def _dump(path: str, options: LogOptions, quick: bool, damaged: bool = False) -> LogProbe | None:
     assignment, why = Assignment({}, "nothing", "", 0.0), ""
 
     def choose(tables: DumpTables) -> tuple[str, bool]:
@@ -157,10 +154,10 @@ def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Pr
     null_text = options.null_text or ""
     labels = {one: file.columns[place] for one, place in assignment.places.items()}
     file = replace(file, settings={**file.settings, "needed": list(labels.values()), "why": why})
-    return Probe(file, assignment, labels, null_text, GIVEN if null_text else "")
+    return LogProbe(file, assignment, labels, null_text, GIVEN if null_text else "")
 
 
-def _chosen(tables: DumpTables, options: Options) -> tuple[str, Assignment, str]:
+def _chosen(tables: DumpTables, options: LogOptions) -> tuple[str, Assignment, str]:
     """The table that is the event log, which column is which in it, and why it is that."""
     names = list(tables) if options.sql_table is None else named_tables(tables, options.sql_table)
     best: tuple[str, Assignment] | None = None
@@ -186,22 +183,65 @@ def _chosen(tables: DumpTables, options: Options) -> tuple[str, Assignment, str]
     return *best, f"its columns are those of an event log; the dump has rows of {shown}"
 
 
+# --- what was detected ------------------------------------------------------------------------------------------------
+
+_FILLED: Final = {
+    "record_id": ("record_id is the number of the row", "no such column; rows are numbered from 1 in capture order"),
+    "status": ("status is N", "no such column; all rows are processed as new"),
+}
+_ASSUMED: Final = {
+    "charset": "the files do not give it; assumed",
+    "time_zone": "event_time has no zone; assumed for values without one",
+    "schema": "tables without a schema in their name have none",
+}
+
+
+def detected_of(probes: Sequence[LogProbe], options: LogOptions) -> list[dict[str, Any]]:
+    """What was concluded about the files, as rows of ``detected``."""
+    rows = detected_rows(_conclusions(probes, options))
+    assumed = {"charset": options.charset, "time_zone": options.zone, "schema": options.schema}
+    for setting, value in assumed.items():
+        is_given = setting in options.names
+        rows.append(detected_row(setting, value or "none", GIVEN if is_given else _ASSUMED[setting], is_given))
+    return rows
+
+
+def _conclusions(probes: Sequence[LogProbe], options: LogOptions) -> Iterator[tuple[str, str, str, bool, str]]:
+    """What was concluded of each file: setting, value, evidence, was it given?, file."""
+    for one in probes:
+        yield "columns", _shown(one), one.assignment.evidence, one.assignment.how == "option", one.file.path
+    for name, filled in _FILLED.items():
+        lacking = (one for one in probes if one.labels and name not in one.labels)
+        yield from (("columns", *filled, False, one.file.path) for one in lacking)
+    settings = [(*said, one.file.path) for one in probes for said in _settings_of(one, options.names)]
+    yield from sorted(settings, key=lambda said: _SETTINGS.index(said[0]))
+
+
+_SETTINGS: Final = ("null_text", "delimiter", "header", "sheet", "sql_table", "backslash")
+
+
+def _shown(one: LogProbe) -> str:
+    """Which column is which, in the order of the source."""
+    if not one.labels:
+        return "none"
+    back = {label: name for name, label in one.labels.items()}
+    if one.assignment.how == "names" and all(name == label.casefold() for label, name in back.items()):
+        return joined(list(back.values()))
+    columns = [label for label in one.file.columns if label in back]
+    return ", ".join(f"{back[label]}={label}" for label in columns or back)
+
+
+# --- recognition ------------------------------------------------------------------------------------------------------
+
 _FILES: Final = 8
 _LIKELY: Final = 0.6
 _PLAIN: Final = re.compile(r"\w+")  # a name that needs no quotes on a command line
 _NOTHING: Final = Recognition(0.0, [f"no columns of {FORMAT} were found, by name or by content"])
 
 
-def recognise(paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-    """Looks for the vendor's column names in the first files, else for rows that hold what the columns do.
-
-    Options of other formats are passed over.
-    """
-    try:
-        given = Options.parse({name: value for name, value in options.items() if name in OPTIONS})
-    except OptionError as reason:
-        return Recognition(0.0, [reason.message])
-    found = [one for path in paths[:_FILES] if (one := _of_file(path, given)) is not None]
+def recognise(paths: Sequence[str], options: LogOptions) -> Recognition:
+    """Looks for the vendor's column names in the first files, else for rows that hold what the columns do."""
+    found = [one for path in paths[:_FILES] if (one := _of_file(path, options)) is not None]
     return max(found, key=lambda one: one.confidence) if found else _NOTHING
 
 
@@ -210,16 +250,16 @@ def recognise_rows(schema: pa.Schema) -> Recognition:
     found = by_names([name for name in schema.names if name != ROW])
     if found is None:
         return _NOTHING
-    return Recognition(found.confidence, [f"the table has the {found.evidence}"], ROWS)
+    return Recognition(found.confidence, [f"the table has the {found.evidence}"], "rows")
 
 
-def _of_file(path: str, options: Options) -> Recognition | None:
+def _of_file(path: str, options: LogOptions) -> Recognition | None:
     """The recognition of one file; None where it is not even a table.
 
     Names and positions that were given as options do not show what the file is: its rows have to agree with them.
     """
     try:
-        seen = probe((path, replace(options, columns=None, sorted_by=None), True))
+        seen = probe(path, replace(options, columns=None, sorted_by=None), quick=True)
     except OptionError as reason:
         only_here = options.sheet is not None or options.sql_table is not None  # no other format has these options
         return Recognition(SURE if only_here else 0.0, [reason.message], refusal=reason)
@@ -241,10 +281,10 @@ def _of_file(path: str, options: Options) -> Recognition | None:
     return _renamed(path, what, seen)
 
 
-def _as_told(path: str, what: str, options: Options) -> Recognition:
+def _as_told(path: str, what: str, options: LogOptions) -> Recognition:
     """The recognition of a file whose columns were given as options."""
     try:
-        seen = probe((path, options, True))
+        seen = probe(path, options, quick=True)
     except CaptureError as reason:
         return Recognition(0.0, [reason.message], refusal=reason)
     score, rows = agreement(seen.file.sample, seen.assignment.places)
@@ -253,7 +293,7 @@ def _as_told(path: str, what: str, options: Options) -> Recognition:
     return Recognition(score * SURE if score >= ENOUGH else 0.0, [sentence], seen.file.kind)
 
 
-def _without_rows(path: str, options: Options) -> CaptureError | None:
+def _without_rows(path: str, options: LogOptions) -> CaptureError | None:
     """Why a script whose INSERT into an event log is fed by a SELECT is not read."""
     with closing(open_source(path, "binary", _HEAD)) as source:
         found = inserted_from_select(source.read(0, _HEAD), options.charset)
@@ -266,7 +306,7 @@ def _without_rows(path: str, options: Options) -> CaptureError | None:
     )
 
 
-def _renamed(path: str, what: str, seen: Probe) -> Recognition:
+def _renamed(path: str, what: str, seen: LogProbe) -> Recognition:
     """The recognition of a table whose columns are not known by name or position: how to name them, and whether its
     content is that of an event log."""
     labels = seen.file.columns

@@ -24,8 +24,8 @@ __all__ = [
     "FORMS",
     "Bools",
     "Bytes",
+    "EventTimes",
     "Ints",
-    "Times",
     "bytes_of_texts",
     "numbers_of",
     "parse_times",
@@ -121,7 +121,7 @@ def _unfit(b: Bytes, offsets: Ints, found: Bools) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class EventTimes:
     """The times of many rows. ``us``: microseconds since 1970 in UTC, null where the text is NULL or no time. ``form``:
     the index of each one's form in FORMS, -1 where there is none. ``doubtful``: times that the zone has twice or not at
     all; the earlier one is used."""
@@ -139,7 +139,7 @@ def _zone_of(zone: str | Zone | None) -> Zone:
     return parse_zone(zone) if isinstance(zone, str) else zone
 
 
-def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> Times:
+def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> EventTimes:
     """The moments of printed times, which are in ``zone`` (UTC if None) unless they have an offset themselves."""
     count = len(texts)
     utc, form, zoned = np.zeros(count, np.int64), np.full(count, -1, np.int8), np.zeros(count, np.bool_)
@@ -150,7 +150,7 @@ def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> Times:
         bare = np.flatnonzero((form >= 0) & ~zoned)
         utc[bare], doubtful[bare] = to_utc(utc[bare], where)
     form[(utc < _EARLIEST) | (utc > _LATEST)] = -1
-    return Times(pa.array(utc, mask=form < 0), form, doubtful & (form >= 0))
+    return EventTimes(pa.array(utc, mask=form < 0), form, doubtful & (form >= 0))
 
 
 @kernel

@@ -100,7 +100,9 @@ def parts_of_rows(
         rows = batch.remove_column(place)
         numbers = batch.column(place).to_numpy(zero_copy_only=False).astype(np.int64)
         for first in range(0, len(rows), _BATCH):
-            yield rows_of_batch(rows.slice(first, _BATCH), numbers[first : first + _BATCH], names, upper)
+            part = rows_of_batch(rows.slice(first, _BATCH), numbers[first : first + _BATCH], names, upper)
+            part.before = None
+            yield part
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
@@ -123,7 +125,7 @@ def gap_event(part: Part, gap: Gap, wanted: Wanted, **given: Any) -> dict[str, A
 def gap_events(part: Part, gaps: Sequence[Gap], wanted: Wanted, **given: Any) -> pa.RecordBatch:
     """The events of segments that are not rows, as :func:`gap_event`."""
     index, count = np.array([gap.index for gap in gaps], np.int64), len(gaps)
-    columns: dict[str, Any] = {name: [value] * count for name, value in given.items()}
+    columns = {name: value if isinstance(value, pa.Array) else [value] * count for name, value in given.items()}
     columns |= {"offset": part.offset[index], "length": part.length[index], "offset_unit": [str(part.unit)] * count}
     columns["kind"] = [_FILLER if gap.code is None else _MALFORMED for gap in gaps]
     columns["headers"] = [[("reason", gap.reason)] if gap.code is None else None for gap in gaps]

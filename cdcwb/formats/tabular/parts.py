@@ -56,6 +56,7 @@ __all__ = [
     "csv_parts",
     "cut_record",
     "find_part",
+    "numbered_parts",
     "open_parquet",
     "read_parts",
     "rows_of_batch",
@@ -97,6 +98,14 @@ def read_parts(
     if file.kind == SQL:
         return _sql_parts(file, start, stop)
     return _bytes_parts(file, start, stop)
+
+
+def numbered_parts(parts: Iterator[Part], before: int = 0) -> Iterator[Part]:
+    """Parts with the number of rows that precede each of them; ``before``: those that precede the first."""
+    for part in parts:
+        part.before = before
+        before += part.damaged + sum(len(indices) for indices, _ in part.rows)
+        yield part
 
 
 def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
@@ -315,10 +324,15 @@ def _of(indices: Ints, rows: Rows, names: Sequence[str]) -> TextRows:
 # --- one part ---------------------------------------------------------------------------------------------------------
 
 
-def find_part(file: FileProbe, offset: int, upper: frozenset[int] = frozenset()) -> tuple[Part, int]:
+def find_part(
+    file: FileProbe, offset: int, upper: frozenset[int] = frozenset(), counted: bool = False
+) -> tuple[Part, int]:
     """The part that holds an offset, a byte of the decompressed file or the number of a row, and the index of its
-    segment. Raises CaptureError where the file ends before."""
-    if file.kind == JSON:
+    segment; ``counted``: with the number of rows that precede it. Raises CaptureError where the file ends before."""
+    if counted:
+        in_bytes = file.kind in (CSV, SQL) or file.settings.get("kind") == "lines"
+        parts = numbered_parts(read_parts(file, 0, offset + 1 if in_bytes else EVERYTHING, upper))
+    elif file.kind == JSON:
         parts = _document(file, offset)
     elif file.kind == CSV:
         parts = _near(file, offset)

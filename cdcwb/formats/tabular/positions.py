@@ -31,13 +31,15 @@ def row_kinds() -> pa.Array:
 @dataclass(frozen=True, slots=True)
 class Split:
     """The records of a file that begin in ``[start, stop)``: bytes, or row groups of a Parquet file. ``ends``: the
-    least and greatest position of its rows; ``halved``: see :class:`cdcwb.formats.halves.Halving`."""
+    least and greatest position of its rows; ``halved``: see :class:`cdcwb.formats.halves.Halving`; ``before``: the
+    number of rows that precede them in the capture."""
 
     file: int
     start: int
     stop: int
     ends: tuple[str, str] | None
     halved: Halved
+    before: int = 0
 
 
 @dataclass(slots=True)

@@ -83,6 +83,24 @@ class ColumnRows:
             source=None if self.source is None else self.source.take(chosen),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> ColumnRows:
+        """Rows with the same columns as rows of text."""
+        begins = np.cumsum([0, *(len(rows.offset) for rows in parts)])
+        places = range(len(parts[0].names))
+        wrong = {
+            place: np.concatenate([rows.garbled(place) + begin for rows, begin in zip(parts, begins, strict=False)])
+            for place in places
+        }
+        return cls(
+            parts[0].names,
+            np.concatenate([rows.offset for rows in parts]),
+            np.concatenate([rows.length for rows in parts]),
+            [pa.concat_arrays([rows.text(place) for rows in parts]) for place in places],
+            None if parts[0].raw() is None else pa.concat_arrays([rows.raw() for rows in parts]),
+            wrong=wrong,
+        )
+
     def text(self, place: int) -> pa.StringArray:
         """A column as text; null is NULL. Undecodable text is the hex of its bytes."""
         column = self.columns[place]
@@ -378,13 +396,61 @@ class Gap:
 @dataclass(slots=True)
 class Part:
     """Adjacent segments of a file, in order. ``rows``: those that are rows, in groups of the same columns, each with
-    the indices of its segments; ``gaps``: the others. ``offset`` and ``length`` are in ``unit``."""
+    the indices of its segments; ``gaps``: the others. ``offset`` and ``length`` are in ``unit``. ``before``: the number
+    of rows that precede them in the capture; None: offsets are the numbers of rows. ``files``: path and index of the
+    file of each segment, if they are of several files."""
 
     offset: Ints
     length: Ints
     unit: OffsetUnit
     rows: list[tuple[Ints, Rows]] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    before: int | None = 0
+    files: tuple[pa.StringArray, pa.Int32Array] | None = None
+    _numbers: Ints | None = None
+
+    @property
+    def damaged(self) -> int:
+        """The number of malformed rows."""
+        of_rows = self.unit is OffsetUnit.ROW
+        return sum(int(self.length[gap.index]) if of_rows else 1 for gap in self.gaps if gap.code is not None)
+
+    def numbers(self) -> Ints:
+        """The number, from 1, of the row that each segment is; malformed rows count."""
+        if self._numbers is not None:
+            return self._numbers
+        if self.before is None:
+            return self.offset + 1
+        size = np.ones(len(self.offset), np.int64)
+        for gap in self.gaps:
+            size[gap.index] = 0 if gap.code is None else self.length[gap.index] if self.unit is OffsetUnit.ROW else 1
+        return self.before + np.cumsum(size) - size + 1
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[str, int, Part]]) -> Part:
+        """Parts of several files, each with its path and index, as one."""
+        groups: dict[tuple[str, ...], list[tuple[Ints, Rows]]] = {}
+        gaps, begin = [], 0
+        for _, _, part in parts:
+            for index, rows in part.rows:
+                groups.setdefault(rows.names, []).append((index + begin, rows))
+            gaps += [replace(gap, index=gap.index + begin) for gap in part.gaps]
+            begin += len(part.offset)
+        counts = [len(part.offset) for _, _, part in parts]
+        paths = pa.array([path for path, _, _ in parts], pa.string()).take(np.repeat(np.arange(len(parts)), counts))
+        indices = pa.array(np.repeat(np.array([index for _, index, _ in parts], np.int32), counts))
+        return cls(
+            np.concatenate([part.offset for _, _, part in parts]),
+            np.concatenate([part.length for _, _, part in parts]),
+            parts[0][2].unit,
+            [
+                (np.concatenate([index for index, _ in some]), ColumnRows.joined([rows for _, rows in some]))
+                for some in groups.values()
+            ],
+            gaps,
+            files=(paths, indices),
+            _numbers=np.concatenate([part.numbers() for _, _, part in parts]),
+        )
 
 
 def plain(column: pa.Array) -> pa.Array:
