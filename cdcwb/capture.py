@@ -29,7 +29,7 @@ from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, TableRequest, detected_row
 from cdcwb.formats.files import list_files
-from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
+from cdcwb.formats.options import as_moment, event_columns, nearest
 from cdcwb.formats.source import folders_of, is_file, is_remote
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
@@ -787,21 +787,20 @@ class Capture:
         and ``time_to`` (excluded), ISO 8601 and UTC without an offset, keep what happened in that window: the time of a
         record or change is its own, else that of its commit, else the end of its transaction (gbase8s), else its begin;
         a transaction is in the window if it is open in it, a problem if its record or its transaction is. ``where`` is
-        a Spark SQL condition; a table that lacks a column of it keeps the rows of the transactions that have an event
-        for which it holds.
+        a filter of the explorer (:mod:`cdcwb.filters`); a table that lacks a column of it keeps the rows of the
+        transactions that have an event for which it holds.
 
-        Raises OptionError for no tables or transactions, a table that the capture does not have, an invalid time, and a
-        condition with a value that a column cannot have.
+        Raises OptionError for no tables or transactions, a table that the capture does not have, an invalid time, and
+        an invalid filter.
         """
-        from cdcwb.spark.select import check_names
+        from cdcwb.spark.select import check_names, condition_of
 
-        check_condition(where or "")
         filters = Filters(
             _named("tables", tables),
             _named("transactions", transactions),
             _moment("time_from", time_from),
             _moment("time_to", time_to),
-            where or None,
+            condition_of(where or "", self._tables.table_versions),
         )
         check_names(Capture(self._tables), filters.tables, filters.transactions)
         return Capture(self._tables, (*self._filters, filters))

@@ -21,7 +21,7 @@ __all__ = ["Filters", "TimeWindow", "filtered"]
 @dataclass(frozen=True)
 class Filters:
     """The tables (``schema.table``, or ``table``), the transactions and the times to which a capture is filtered; None:
-    all. ``where`` is a condition of Spark."""
+    all. ``where`` is a :class:`cdcwb.spark.select.Condition`."""
 
     tables: frozenset[str] | None = None
     transactions: frozenset[str] | None = None

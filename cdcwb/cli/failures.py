@@ -1,7 +1,6 @@
 """Errors as one sentence and an exit code, without a stack trace for input that cannot be used.
 
-A condition of ``--where`` may fail only for some row (``position > 5``), so Spark reports it while it runs, and
-exceptions of worker processes arrive as text. The sentence is extracted here.
+Exceptions of Spark's worker processes arrive as text. The sentence is extracted here.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ INTERNAL: Final = 3
 DOWN: Final = 5
 """A live source does not answer; the same command may succeed later. 4 is that of an exceeded threshold."""
 
-_ERROR_CLASS: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
-_SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _UNREADABLE: Final = re.compile(r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER)\S*\].*?file:/*(?P<path>/.+?\.parquet)")
 _FROM_WORKER: Final = re.compile(r"^(?:pyspark\.errors\.\S+: .*?)?cdcwb\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
 
@@ -54,29 +51,6 @@ def sentence(failure: BaseException) -> str | None:
         return safe(f"{unquote(file['path'])}: not a table of a saved capture, or damaged")
     errors = sys.modules.get("pyspark.errors")  # no Spark failure without Spark
     if errors is not None and isinstance(failure, errors.PySparkException):
-        return _spark_sentence(failure)
+        raised = _FROM_WORKER.search(str(failure))
+        return safe(raised["sentence"].strip()) if raised else None
     return None
-
-
-def _spark_sentence(failure: BaseException) -> str | None:
-    raised = _FROM_WORKER.search(str(failure))
-    if raised:  # a CaptureError of a worker process, as text
-        return safe(raised["sentence"].strip())
-    if _of_expression(failure):
-        text = _SQLSTATE.sub("", _ERROR_CLASS.sub("", str(failure).strip()))
-        return safe(f"--where: {' '.join(text.split())}")
-    return None
-
-
-def _of_expression(failure: BaseException) -> bool:
-    """Whether Spark reports an error in an expression; the only one that a user can write is ``--where``."""
-    from pyspark import errors
-
-    kinds = (
-        errors.AnalysisException,
-        errors.NumberFormatException,
-        errors.DateTimeException,
-        errors.ArithmeticException,
-    )
-    condition = getattr(failure, "getCondition", lambda: None)() or ""
-    return bool(condition) and isinstance(failure, kinds) and not condition.startswith("INTERNAL")

@@ -285,7 +285,7 @@ _NARROWING: Final = {
     "time_to": lambda command: _to_time(_until(command)),
     "where": click.option(
         "--where",
-        metavar="SQL",
-        help="Keep the rows for which this SQL condition holds, such as \"operation = 'UPDATE'\".",
+        metavar="FILTER",
+        help="Keep the rows for which this filter of the explorer holds, such as \"operation == 'UPDATE'\".",
     ),
 }

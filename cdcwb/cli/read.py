@@ -177,9 +177,12 @@ def opened(
 
     Errors in Spark are raised as exceptions, and printed by :mod:`cdcwb.cli.failures`.
     """
-    from cdcwb.formats.options import check_condition
+    from cdcwb.filters import FilterError, parse
 
-    check_condition(filters.get("where", ""))
+    try:
+        parse(filters.get("where", ""))
+    except FilterError as wrong:
+        raise OptionError(f"where: {wrong}") from None
     checked = _checked(paths, format_name, pairs)
     if checked.reading is not None:
         check(checked.reading)

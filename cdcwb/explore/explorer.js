@@ -29,7 +29,7 @@ const LIST = [
   { name: "problem", width: "minmax(80px, 0.9fr)",
     text: (row) => (row.problem ? `${row.severity === "error" ? "✕" : row.severity === "info" ? "i" : "▲"} ${row.problem}` : "") },
 ];
-const COPIES = { json: "JSON", hex: "Hex", redo: "Redo SQL", undo: "Undo SQL", xds: "XDS" };
+const COPIES = { json: "JSON", hex: "Hex", xds: "XDS" };
 
 function make(tag, about = {}, ...children) {
   const node = document.createElement(tag);
@@ -238,7 +238,7 @@ class Panes {
     this.found.textContent = search.sentence;
     this.bar.value = search.part;
     this.bar.hidden = this.stop.hidden = !search.running;
-    if (search.running) this.looking = setTimeout(() => { this.ask("page"); this.polled = this.asked; }, 250);
+    if (search.running) this.looking = setTimeout(() => { this.ask("page"); this.polled = this.asked; }, 50);
   }
 
   /* The selection of the capture's views. */

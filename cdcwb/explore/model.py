@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,15 +19,14 @@ import pyarrow.compute as pc
 from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks
 from cdcwb.errors import OptionError
 from cdcwb.explore import records
-from cdcwb.explore.filters import IMAGES, Filter, parse, quoted
-from cdcwb.explore.follow import ROW, Rows, halves, of_changes
+from cdcwb.explore.follow import ROW, Rows
 from cdcwb.explore.records import Record, Records
-from cdcwb.explore.search import Search
+from cdcwb.explore.search import Search, compare
 from cdcwb.explore.terms import Term, clause, hint, image_of, term_of_field, term_of_value, values_of, with_clause
-from cdcwb.explore.values import value_kinds
 from cdcwb.explore.views import COPIES, Change, change_of, record_view, row_view
+from cdcwb.filters import IMAGES, Filter, mask_of_texts, parse, quoted, value_kinds
 from cdcwb.formats.options import nearest
-from cdcwb.index.columns import Bools, Codes, Column, mask_of_texts
+from cdcwb.index.columns import Bools, Codes, Column
 from cdcwb.index.places import Index
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
@@ -164,8 +164,7 @@ class Explorer:
     def apply(self, text: str, remember: bool = True) -> None:
         """Shows the records that match a filter; a blank text matches all. Raises FilterError.
 
-        A filter that compares values starts a search, whose matches :meth:`refresh` adds; a running search is
-        cancelled.
+        A filter that compares values starts a search, which :meth:`advance` continues; a running search is cancelled.
         """
         started = time.perf_counter()
         understood = parse(text, self.kinds)
@@ -199,7 +198,7 @@ class Explorer:
         """Shows new matches of the search, and the current selection."""
         search = self.search
         if search is not None and not self.search_done:
-            done = not search.running  # before its records are read
+            done = not search.running
             rows = search.rows()
             self.search_done = done
             if done and search.complete:
@@ -218,6 +217,12 @@ class Explorer:
         if self._seen is not None:
             within = self._within(self._seen)
             self._listed = np.flatnonzero(within) if passed is None else passed[within[passed]]
+
+    def advance(self, seconds: float = math.inf) -> None:
+        """Searches for about so many seconds, at most to the end, and shows the matches."""
+        if self.search is not None:
+            self.search.advance(seconds)
+        self.refresh()
 
     def cancel(self) -> None:
         """Cancels the running search; its matches remain."""
@@ -239,7 +244,7 @@ class Explorer:
         if understood.text in self._remembered:
             self._remembered.move_to_end(understood.text)
             return self._remembered[understood.text]
-        rows = np.flatnonzero(understood.rows(self.columns))
+        rows = np.flatnonzero(understood.rows(partial(compare, self.columns)))
         self._remember(understood, rows)
         return rows
 
@@ -273,16 +278,10 @@ class Explorer:
         if self._selected is None or self._selected[0] != version:
             assert self._changes is not None
             mask = self._changes().copy()
-            rows, other = self._halves
-            paired = other >= 0
-            mask[other[paired]] |= mask[rows[paired]]
+            rows, others = self.source.changes.halves
+            mask[others] |= mask[rows]
             self._selected = version, mask
         return self._selected[1]
-
-    @cached_property
-    def _halves(self) -> tuple[Ints, Ints]:
-        rows = np.flatnonzero(of_changes(self.index))
-        return rows, halves(self.index, rows)
 
     # --- navigation ---------------------------------------------------------------------------------------------------
 
@@ -333,8 +332,6 @@ class Explorer:
         table = self.columns["table"].value(self.chosen)
         if table is None:
             raise OptionError("this record changes no row")
-        if not self._rows.knows(table):
-            self._rows.learn(table)
         keys = self._rows.keys_of(table, self.chosen)
         if not keys:
             raise OptionError(
@@ -420,12 +417,10 @@ class Explorer:
 
     def change(self, record: Record) -> Change | None:
         """The change of a record, with both halves; None if it has none."""
-        version = self.index.versions.get(record.event["table_version"] or "")
-        columns = [column["name"] for column in version["columns"] or ()] if version is not None else []
-        return change_of(record, self.records.half(record), columns)
+        return change_of(record, self.records.half(record))
 
     def copy(self, kind: str) -> str:
-        """The current record as text: json, hex, redo, undo or xds."""
+        """The current record as text: json, hex or xds."""
         if kind not in COPIES:
             raise OptionError(f"there is no copy '{kind}'.{nearest(kind, COPIES)} There are: {', '.join(COPIES)}.")
         record = self.record()

@@ -18,15 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.explore.filters import ALIASES
-from cdcwb.explore.follow import half_of
+from cdcwb.filters import ALIASES
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Numbers, Texts, Times
 from cdcwb.index.places import Index
 from cdcwb.index.source import Source
-from cdcwb.model import EVENTS
+from cdcwb.model import EVENTS, Kind
 from cdcwb.spark.stored import group_sizes, read_rows
 from cdcwb.time_axis import micros
 from cdcwb.words import joined, plural, visible
@@ -97,8 +96,11 @@ class Records:
 
     def half(self, record: Record) -> Record | None:
         """The other half of an update in two records."""
-        other = half_of(self._index, record.row)
-        return None if other is None else self.read(other)
+        if record.event["kind"] not in (Kind.BEFORE, Kind.AFTER):
+            return None
+        rows, others = self._source.changes.halves
+        at = int(np.searchsorted(rows, record.row))
+        return self.read(int(others[at])) if at < len(rows) and rows[at] == record.row else None
 
     # --- from the file ------------------------------------------------------------------------------------------------
 

@@ -10,24 +10,25 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.explore.filters import (
+from cdcwb.explore.records import Record
+from cdcwb.explore.views import Change
+from cdcwb.filters import (
     END,
     IMAGES,
+    NO_TIME,
     NUMBER,
     Filter,
     FilterError,
     Token,
     column_name,
     quoted,
+    times,
     tokens,
     value_name,
 )
-from cdcwb.explore.records import Record
-from cdcwb.explore.values import times
-from cdcwb.explore.views import Change
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.options import nearest
-from cdcwb.index.columns import NO_TIME, Codes, Column, Times
+from cdcwb.index.columns import Codes, Column, Times
 from cdcwb.words import visible
 
 __all__ = [
@@ -214,7 +215,7 @@ _COMPUTED: Final = ("outcome", "user", "mark", "row")  # not a field, or slow to
 
 def image_of(image: str, record: Record, change: Change | None) -> Mapping[str, str | None]:
     """An image (before, after or key) of a record, or of the change of which it is a half; empty without one."""
-    return record.event[image] or (None if change is None else getattr(change, image)) or {}
+    return record.event[image] or (None if change is None else change[image]) or {}
 
 
 def term_of_value(

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 
 from cdcwb.explore.records import Record
+from cdcwb.filters import IMAGES
 from cdcwb.formats.dissector import Field
 from cdcwb.index.places import Index
-from cdcwb.model import CHANGES, EVENTS, Kind, Operation, Problem, Severity
-from cdcwb.words import clock, joined, plural, visible
+from cdcwb.model import CHANGES, EVENTS, Kind, Problem, Severity
+from cdcwb.words import clock, plural, visible
 
 __all__ = [
     "COPIES",
@@ -29,10 +29,8 @@ __all__ = [
     "as_json",
     "change_of",
     "record_view",
-    "redo",
     "row_view",
     "schema_of",
-    "undo",
     "values_of",
 ]
 
@@ -142,8 +140,7 @@ def values_of(change: Change | None, record: Record, schema: dict[str, Any] | No
     column that is only in the key has its value in ``after``.
     """
     event = record.event
-    before = (change.before if change is not None else event["before"]) or {}
-    after = (change.after if change is not None else event["after"]) or {}
+    before, after = ((event if change is None else change)[image] or {} for image in ("before", "after"))
     key = event["key"] or {}
     changed = set(event["changed_columns"] or ())
     names = dict.fromkeys([column["name"] for column in (schema or {}).get("columns", ())])
@@ -253,189 +250,23 @@ def schema_of(index: Index, version: str | None) -> dict[str, Any] | None:
 
 # --- copying ----------------------------------------------------------------------------------------------------------
 
-Image = Mapping[str, str | None]
-_ROWS: Final = (Operation.INSERT, Operation.REFRESH, Operation.UPDATE, Operation.DELETE)
+Change = dict[str, Any]
+"""An event with both images, the key and the changed columns of its change."""
+
 _HALF: Final = "the other half of the update is not in the capture"
 _NOTHING: Final = "this record changes no row"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of one row. ``columns`` are those of its table version, in order; empty if unknown."""
-
-    operation: str
-    schema: str | None
-    table: str
-    key: Image | None
-    before: Image | None
-    after: Image | None
-    changed: list[str] | None
-    columns: tuple[str, ...]
-    event: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The table as an SQL identifier."""
-        return ".".join(_name(part) for part in (self.schema, self.table) if part)
-
-
-def change_of(record: Record, half: Record | None, columns: Iterable[str] = ()) -> Change | None:
+def change_of(record: Record, half: Record | None) -> Change | None:
     """The change of a record, combined with the other half if it is one; None if it is not a change or the other half
-    is missing.
-
-    ``columns`` are the names of the columns of its table version.
-    """
+    is missing."""
     event = record.event
-    if event["kind"] not in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER) or not event["table_name"]:
+    is_half = event["kind"] in (Kind.BEFORE, Kind.AFTER)
+    if not (is_half or event["kind"] == Kind.CHANGE) or not event["table_name"] or (is_half and half is None):
         return None
-    before, after, changed, key = event["before"], event["after"], event["changed_columns"], event["key"]
-    if event["kind"] in (Kind.BEFORE, Kind.AFTER):
-        if half is None:
-            return None
-        other = half.event
-        before, after = (before or other["before"], after or other["after"])
-        changed = changed if event["kind"] == Kind.AFTER else other["changed_columns"]
-        key = key or other["key"]
-    return Change(
-        str(event["operation"]),
-        event["schema_name"],
-        event["table_name"],
-        key or None,
-        before,
-        after,
-        changed,
-        tuple(columns),
-        event,
-    )
-
-
-# --- SQL --------------------------------------------------------------------------------------------------------------
-
-
-def redo(change: Change) -> str:
-    """The SQL statement that repeats the change, or a comment that states what is unknown."""
-    if change.operation in (Operation.INSERT, Operation.REFRESH):
-        if change.after is None:
-            return _unknown("the after image was not captured")
-        return _insert(change, change.after, "the after image")
-    if change.operation == Operation.UPDATE:
-        names = _changed(change)
-        if change.after is None or not names:
-            return _unknown("no column is known to have changed")
-        missing = [name for name in names if name not in change.after]
-        if missing:
-            return _unknown(f"the after image has no {_listed(missing)}")
-        return _update(change, {name: change.after[name] for name in names}, _old_key(change))
-    if change.operation == Operation.DELETE:
-        return _delete(change, _old_key(change))
-    if change.operation == Operation.TRUNCATE:
-        return f"TRUNCATE TABLE {change.name};"
-    return _unknown(f"{change.operation} does not change a row")
-
-
-def undo(change: Change) -> str:
-    """The SQL statement that reverts the change, or a comment that states what is unknown."""
-    if change.operation in (Operation.INSERT, Operation.REFRESH):
-        return _delete(change, _new_key(change))
-    if change.operation == Operation.UPDATE:
-        names = _changed(change)
-        if not names:
-            return _unknown("no column is known to have changed")
-        missing = [name for name in names if name not in (change.before or {})]
-        if change.before is None or missing:
-            return _unknown(f"the before image has no {_listed(missing)}" if change.before else "no before image")
-        return _update(change, {name: change.before[name] for name in names}, _new_key(change))
-    if change.operation == Operation.DELETE:
-        missing = [name for name in change.columns if name not in (change.before or {})]
-        if change.before is None or missing:
-            return _unknown(f"the before image has no {_listed(missing)}" if change.before else "no before image")
-        return _insert(change, change.before, "the before image")
-    if change.operation == Operation.TRUNCATE:
-        return _unknown("the rows that a TRUNCATE takes away are not in the capture")
-    return _unknown(f"{change.operation} does not change a row")
-
-
-def _insert(change: Change, image: Image, what: str) -> str:
-    if not image:
-        return _unknown(f"{what} has no columns")
-    missing = [name for name in change.columns if name not in image]
-    note = f"-- not captured, and so left to their defaults: {_listed(missing)}\n" if missing else ""
-    names = ", ".join(map(_name, image))
-    return f"{note}INSERT INTO {change.name} ({names})\nVALUES ({', '.join(map(_value, image.values()))});"
-
-
-def _update(change: Change, values: Image, identifier: tuple[Image, str] | None) -> str:
-    if identifier is None:
-        return _unknown("the capture does not identify the row")
-    pairs = ",\n    ".join(f"{_name(name)} = {_value(value)}" for name, value in values.items())
-    return f"{identifier[1]}UPDATE {change.name}\nSET {pairs}\nWHERE {_where(identifier[0])};"
-
-
-def _delete(change: Change, identifier: tuple[Image, str] | None) -> str:
-    if identifier is None:
-        return _unknown("the capture does not identify the row")
-    return f"{identifier[1]}DELETE FROM {change.name}\nWHERE {_where(identifier[0])};"
-
-
-def _old_key(change: Change) -> tuple[Image, str] | None:
-    """The identifier of the row before the change: its key, else its complete image, with a comment about it."""
-    return _identifier(change, change.before, own=change.operation == Operation.DELETE)
-
-
-def _new_key(change: Change) -> tuple[Image, str] | None:
-    """The identifier of the row after the change."""
-    return _identifier(change, change.after, own=True)
-
-
-def _identifier(change: Change, image: Image | None, *, own: bool) -> tuple[Image, str] | None:
-    if change.key:
-        if image is not None and all(name in image for name in change.key):
-            return {name: image[name] for name in change.key}, ""
-        if own or image is None or not set(change.key) & set(_changed(change)):
-            return dict(change.key), ""
-        return None
-    if not image:
-        return None
-    return dict(image), "-- no key is known: WHERE has the complete image, which may match several rows\n"
-
-
-def _changed(change: Change) -> list[str]:
-    """The columns that an update changed, as far as known."""
-    if change.changed is not None:
-        return list(change.changed)
-    before, after = change.before or {}, change.after or {}
-    known = [name for name in after if name not in (change.key or {}) or name in before]
-    return [name for name in known if name not in before or before[name] != after[name]]
-
-
-def _where(image: Image) -> str:
-    return "\n  AND ".join(
-        f"{_name(name)} IS NULL" if value is None else f"{_name(name)} = {_value(value)}"
-        for name, value in image.items()
-    )
-
-
-def _name(name: str) -> str:
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
-
-
-def _value(value: str | None) -> str:
-    if value is None:
-        return "NULL"
-    escaped = value.replace("'", "''")
-    return f"'{escaped}'"
-
-
-def _listed(names: list[str]) -> str:
-    return joined([visible(name, 60) for name in names])
-
-
-def _unknown(reason: str) -> str:
-    return f"-- not known: {reason}"
-
-
-# --- JSON, hex and XDS ------------------------------------------------------------------------------------------------
+    other = event if half is None else half.event
+    changed = (event if event["kind"] != Kind.BEFORE else other)["changed_columns"]
+    return event | {name: event[name] or other[name] for name in IMAGES} | {"changed_columns": changed}
 
 
 def as_json(record: Record) -> str:
@@ -466,10 +297,8 @@ def as_xds(change: Change) -> str:
     from cdcwb.xds.changes import events_of_changes
     from cdcwb.xds.settings import Settings
 
-    row: dict[str, Any] = {name: change.event.get(name) for name in CHANGES.names}
-    images = {"key": change.key, "before": change.before, "after": change.after}
-    row |= {name: None if image is None else list(image.items()) for name, image in images.items()}
-    row |= {"headers": None, "changed_columns": change.changed}
+    row = {name: change.get(name) for name in CHANGES.names} | {"headers": None}
+    row |= {name: list((row[name] or {}).items()) or None for name in IMAGES}
     rendered = events_of_changes(pa.Table.from_pylist([row], schema=CHANGES), Settings())
     if not len(rendered.events):
         reason = rendered.left_out["reason"][0].as_py()
@@ -478,20 +307,16 @@ def as_xds(change: Change) -> str:
     return document.decode()
 
 
-def _of_change(make: Callable[[Change], str], instead: str) -> Callable[[Record, Change | None], str]:
-    def made(record: Record, change: Change | None) -> str:
-        if change is not None:
-            return make(change)
-        return instead.format(_HALF if record.event["kind"] in (Kind.BEFORE, Kind.AFTER) else _NOTHING)
-
-    return made
+def _copy_xds(record: Record, change: Change | None) -> str:
+    if change is not None:
+        return as_xds(change)
+    reason = _HALF if record.event["kind"] in (Kind.BEFORE, Kind.AFTER) else _NOTHING
+    return f"<!-- no XDS event: {reason} -->"
 
 
 COPIES: Final[dict[str, Callable[[Record, Change | None], str]]] = {
     "json": lambda record, _: as_json(record),
     "hex": lambda record, _: as_hex(record),
-    "redo": _of_change(redo, "-- not known: {}"),
-    "undo": _of_change(undo, "-- not known: {}"),
-    "xds": _of_change(as_xds, "<!-- no XDS event: {} -->"),
+    "xds": _copy_xds,
 }
 """The formats of copies: a function of the record and of its change, by name."""

@@ -24,6 +24,7 @@ __all__ = ["ExplorerWidget"]
 _FALLBACK: Final = 20
 _LINE: Final = 4_000
 _TERM: Final = 300
+_SLICE: Final = 0.25  # seconds that a search continues while the page asks for its progress
 _SHOWN: Final = ("record", "time", "what", "table", "transaction", "position", "problem")
 _ASSETS: Final = resources.files("cdcwb.explore")
 Message = dict[str, Any]
@@ -182,6 +183,11 @@ def _open(explorer: Explorer, _message: Message, reply: Message) -> bool:
     return True
 
 
+def _page(explorer: Explorer, _message: Message, _reply: Message) -> bool:
+    explorer.advance(_SLICE)
+    return False
+
+
 def _filter(explorer: Explorer, message: Message, _reply: Message) -> bool:
     explorer.apply(str(message.get("text", "")))
     return True
@@ -263,7 +269,7 @@ def _moves(step: Callable[[Explorer, Message], object]) -> Callable[[Explorer, M
 
 _STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
     "open": _open,
-    "page": lambda _explorer, _message, _reply: False,
+    "page": _page,
     "filter": _filter,
     "choose": _choose,
     "chosen": _moves(lambda _explorer, _message: None),

@@ -31,7 +31,6 @@ __all__ = [
     "as_text",
     "as_whole",
     "check_charset",
-    "check_condition",
     "check_names",
     "check_value",
     "event_columns",
@@ -64,9 +63,6 @@ _VALUES: Final = {
     "change_source": model.ChangeSource,
     "offset_unit": model.OffsetUnit,
 }
-_COMPARED: Final = re.compile(
-    rf"\b({'|'.join(_VALUES)})\s*(?:<=>|==?|<>|!=|(?:not\s+)?in\s*\()((?:\s*,?\s*'[^']*')+)", re.IGNORECASE
-)
 
 
 def check_value(column: str, value: str, where: str) -> None:
@@ -76,14 +72,6 @@ def check_value(column: str, value: str, where: str) -> None:
     if values and value not in values and not (column == "operation" and value.startswith("UNKNOWN(")):
         hint = nearest(value, values)
         raise OptionError(f"{where}: {column} has no value '{visible(value)}'.{hint} There are: {', '.join(values)}.")
-
-
-def check_condition(condition: str) -> None:
-    """Raises OptionError for a Spark SQL condition that compares a column with a value that it cannot have, such as
-    ``operation = 'update'``: it would match no row, or every one."""
-    for found in _COMPARED.finditer(condition):
-        for value in re.findall(r"'([^']*)'", found[2]):
-            check_value(found[1].lower(), value, "where")
 
 
 def event_columns(names: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, coded, of_columns
 from cdcwb.index.places import Index
 from cdcwb.index.store import Entry
-from cdcwb.model import CHANGES, Completeness, Outcome
+from cdcwb.model import CHANGES, Completeness, Kind, Outcome
 from cdcwb.spark.stored import read_rows
 from cdcwb.time_axis import TimeAxis, axis_of
 
@@ -291,9 +291,10 @@ def build_changes(parts: Sequence[Path], transactions: pa.Table, places: Index) 
     rows = pa.concat_tables([_prepared(batch, names) for batch in batches]).unify_dictionaries()
     headers = of_columns({name: rows[name].combine_chunks() for name in rows.column_names})
     record = places.exactly(headers.numbers["file_index"], headers.numbers["offset"])
+    half = _halves(record, headers.numbers, places)
     order = np.argsort(record, kind="stable")
     stored = ("changed_at", "committed_at", "bytes", "transaction", *_CODED, "set")
-    numbers = {"record": record[order]} | {name: headers.numbers[name][order] for name in stored}
+    numbers = {"record": record[order], "half": half[order]} | {name: headers.numbers[name][order] for name in stored}
     tables = {name: pa.table({"text": pa.array(texts, pa.large_string())}) for name, texts in headers.texts.items()}
     tables["sets"] = pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))})
     tables["changes"] = pa.table({name: pa.array(values) for name, values in numbers.items()})
@@ -312,7 +313,30 @@ def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
     number = pc.index_in(batch["transaction_id"].cast(pa.string()), value_set=transactions, skip_nulls=True)
     columns["transaction"] = pc.fill_null(number, -1)
     columns["bytes"] = _lengths(batch["source_events"])
+    columns |= _other_records(batch)
     return pa.table({"file_index": batch["file_index"], "offset": batch["offset"], **columns})
+
+
+def _other_records(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The location of the first record of each change, or of the last if the first is that of the change."""
+    events, parts = batch["source_events"], {}
+    offsets = events.offsets.to_numpy()
+    first, last = (np.clip(at, 0, max(len(events.values) - 1, 0)) for at in (offsets[:-1], offsets[1:] - 1))
+    if len(events.values):
+        own = [batch[name].to_numpy() for name in ("file_index", "offset")]
+        places = [pc.struct_field(events.values, name).to_numpy() for name in ("file_index", "offset")]
+        at = np.where((places[0][first] == own[0]) & (places[1][first] == own[1]), last, first)
+        parts = {"other_file": pa.array(places[0][at]), "other_offset": pa.array(places[1][at])}
+    none = pa.nulls(len(batch), pa.int64())
+    return {name: parts.get(name, none).cast(pa.int64()).fill_null(-1) for name in ("other_file", "other_offset")}
+
+
+def _halves(record: Ints, numbers: Mapping[str, npt.NDArray[Any]], places: Index) -> Ints:
+    """The record of the other half of each change that is an update in two records; else -1."""
+    kinds = places.texts("kind")
+    other = places.exactly(numbers["other_file"], numbers["other_offset"])
+    is_half = np.isin(kinds.codes[other], [kinds.code_of(Kind.BEFORE), kinds.code_of(Kind.AFTER)])
+    return np.where(is_half & (other >= 0) & (other != record) & (kinds.codes[other] >= 0), other, -1)
 
 
 def _lengths(events: pa.Array) -> pa.Array:
@@ -389,6 +413,15 @@ class Changes(Headers):
         """A subset of the changes."""
         numbers = {name: v[rows] for name, v in self.numbers.items()}
         return Changes(self.places, numbers, self.texts, self.sets, self.transactions, self.width_us)
+
+    @cached_property
+    def halves(self) -> tuple[Ints, Ints]:
+        """The records that are halves of updates, in order, and the other half of each."""
+        half = self.numbers["half"]
+        pairs = np.stack([self.record, half])[:, (self.record >= 0) & (half >= 0)]
+        both = np.hstack([pairs, pairs[::-1]])
+        rows, others = both[:, np.argsort(both[0], kind="stable")]
+        return rows, others
 
     @cached_property
     def transaction(self) -> npt.NDArray[np.int32]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.filters import NO_TIME, mask_of_texts
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.time_axis import time_of
 
@@ -27,7 +28,6 @@ __all__ = [
     "Times",
     "coded",
     "headers_of",
-    "mask_of_texts",
     "of_columns",
     "set_labels",
     "table_labels",
@@ -37,16 +37,12 @@ __all__ = [
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-NO_TIME: Final = np.iinfo(np.int64).min
-"""Represents null in columns of numbers and times."""
-
 _ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
 }
-_TEXT_ORDER: Final = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
 
 class Column(Protocol):
@@ -63,7 +59,7 @@ class Column(Protocol):
 
     def compare(self, sign: str, value: Any) -> Bools:
         """Whether the comparison holds, for each row; ``sign`` is ==, <, <=, >, >=, contains or matches, ``value`` has
-        the column's kind; None only with ==. Raises ValueError for an invalid pattern."""
+        the column's kind; None only with ==."""
         ...
 
 
@@ -169,25 +165,6 @@ class Codes:
             return np.asarray(self.codes == chosen[0].astype(self.codes.dtype))
         mask: Bools = np.append(matching, False)[self.codes]  # -1 selects the last
         return mask
-
-
-def mask_of_texts(texts: pa.Array, sign: str, value: Any) -> Bools:
-    """Whether a comparison holds, for each text; null never matches."""
-    if value is None:
-        matches = texts.is_null()
-    elif sign == "==":
-        matches = pc.equal(texts, pa.scalar(value, texts.type))
-    elif sign == "contains":
-        matches = pc.match_substring(texts, value)
-    elif sign == "matches":
-        try:
-            matches = pc.match_substring_regex(texts, value)  # linear in the length of the text
-        except pa.ArrowInvalid:
-            raise ValueError("expected a regular expression") from None
-    else:
-        matches = _TEXT_ORDER[sign](texts, pa.scalar(value, texts.type))
-    mask: Bools = matches.fill_null(False).to_numpy(zero_copy_only=False)
-    return mask
 
 
 # --- headers ----------------------------------------------------------------------------------------------------------

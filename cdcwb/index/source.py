@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -22,13 +21,13 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
 from cdcwb.formats.containers.registry import without_login
-from cdcwb.formats.dissector import Plan, described_by
+from cdcwb.formats.dissector import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.source import absolute, info_of, is_copy, version_of
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index
 from cdcwb.index.store import Store
-from cdcwb.model import CHANGES, PROBLEMS, TABLES
+from cdcwb.model import PROBLEMS, TABLES
 from cdcwb.saved import SAVED, read_description, saved_at
 from cdcwb.small import Small
 from cdcwb.spark.stored import Stored
@@ -57,9 +56,6 @@ _COLUMNS: Final = (
     "table_name",
     "table_version",
 )
-_FEW: Final = 1_000_000
-"""Saved changes that are read in this process."""
-
 _OF_CHANGES: Final = (*READ, "source_events", "changed_columns")
 """The columns of changes that are indexed; changed columns are those that images show, where the source has no mask."""
 
@@ -68,7 +64,7 @@ class Source:
     """An index and its context.
 
     * ``home``: the folder of bookmarks and saved filters; None: they exist as long as the explorer
-    * ``options``: how the files are read; ``paths``: these files, if the capture was opened from files
+    * ``options``: how the files are read
     * ``events``: Parquet files with complete events, for a saved capture or a table of rows; ``part`` in the index is
       the number of one of these files
     """
@@ -81,7 +77,6 @@ class Source:
         events: list[Path],
         capture: Callable[[], Capture],
         saved: Path | None = None,
-        paths: Sequence[str] = (),
         small: Callable[[], Small | None] = lambda: None,
     ) -> None:
         self.index = index
@@ -92,8 +87,6 @@ class Source:
         self._capture: Capture | None = None
         self._saved = saved
         self._small = small
-        self._paths = list(paths)
-        self._planning = Lock()
 
     @property
     def capture(self) -> Capture:
@@ -102,24 +95,14 @@ class Source:
             self._capture = self._open()
         return self._capture
 
-    def change_batches(self) -> Iterator[pa.RecordBatch] | None:
-        """The changes with their images, read in this process; None if they are so many that Spark has to read them."""
+    def change_batches(self, columns: Sequence[str], most: float) -> Iterator[pa.RecordBatch] | None:
+        """Some columns of the changes, read in this process; None if Spark has to read them: they are not saved and
+        the capture is not small, or more than ``most`` are saved."""
         if self._saved is not None:
-            rows = Stored(self._saved / "changes", "changes", CHANGES.names)
-            return rows.batches() if len(rows) <= _FEW else None
+            rows = Stored(self._saved / "changes", "changes", columns)
+            return rows.batches() if len(rows) <= most else None
         small = self._small()
-        return None if small is None else small.changes()
-
-    def plan(self) -> Plan:
-        """The plan of the files, made in this process on first use; safe for concurrent threads."""
-        with self._planning:
-            return self._plan
-
-    @cached_property
-    def _plan(self) -> Plan:
-        return get_format(self.index.format).plan(
-            self._paths, self.options, lambda work, tasks: [work(task) for task in tasks]
-        )
+        return None if small is None else (batch.select(columns) for batch in small.changes())
 
     @cached_property
     def changes(self) -> Changes:
@@ -153,7 +136,7 @@ def source_of(capture: Capture) -> Source:
         return _of_events(capture, None, {})
     store = Store(_origin(files.files, files.format, files.options))
     index = open_index(store) or _build_places(store, capture.small or capture)
-    return Source(index, None, files.options, [], lambda: capture, paths=files.files, small=lambda: capture.small)
+    return Source(index, None, files.options, [], lambda: capture, small=lambda: capture.small)
 
 
 def open_source(
@@ -234,7 +217,7 @@ def _of_files(path: Paths, format: str, home: Path | None, options: Mapping[str,
     paths = list_files(path)
     store = Store(_origin(paths, format, options))
     index = open_index(store) or _build_places(store, small() or capture())
-    return Source(index, home, options, [], capture, paths=paths, small=small)
+    return Source(index, home, options, [], capture, small=small)
 
 
 def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.errors import AnalysisException, ParseException
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from cdcwb.errors import OptionError
+from cdcwb.filters import KINDS, Filter, FilterError, columns_of, holds, parse, value_kinds
 from cdcwb.formats.options import nearest
 from cdcwb.model import Outcome
 from cdcwb.spark.names import table_label
@@ -19,7 +19,7 @@ from cdcwb.spark.names import table_label
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["NOT_LIMITED", "check_names", "conditions", "dated", "select"]
+__all__ = ["NOT_LIMITED", "Condition", "check_names", "condition_of", "conditions", "dated", "select"]
 
 
 def select(
@@ -29,15 +29,14 @@ def select(
     transactions: frozenset[str] | None,
     time_from: dt.datetime | None,
     time_to: dt.datetime | None,
-    where: str | Column | None,
+    where: Condition | None,
     times: tuple[DataFrame, DataFrame] | None,
     with_transactions: Sequence[DataFrame],
 ) -> DataFrame:
     """The rows of a table that match the filters.
 
     ``times`` are the capture's transactions and events, which have the times of rows without one. A row without any
-    time is in no window. ``with_transactions`` are tables with transactions, for a condition that names columns of
-    theirs.
+    time is in no window. ``with_transactions`` are tables with transactions, for a condition on columns of theirs.
     """
     if tables is not None:
         frame = _of_tables(frame, tables)
@@ -178,53 +177,71 @@ NOT_LIMITED: Final = ("text", "without_time")
 """The fields of a selection that Spark's tables are not limited by."""
 
 
-def conditions(chosen: Mapping[str, Any]) -> list[Column]:
+class Condition(NamedTuple):
+    """The rows of a table for which something holds, and the columns of filters that the table needs for it."""
+
+    columns: frozenset[str]
+    rows: Callable[[DataFrame], DataFrame]
+
+    def fits(self, frame: DataFrame) -> bool:
+        """Whether a table has the columns."""
+        return self.columns <= columns_of(frame.columns)
+
+
+def conditions(chosen: Mapping[str, Any]) -> list[Condition]:
     """Conditions for the fields of a selection that are not filters of their own. A table that lacks the column of one
     keeps the rows of the transactions for which it holds in another table."""
     columns = {"operations": "operation", "outcomes": "outcome", "users": "user"}
-    made = [F.col(column).isin(*chosen[name]) for name, column in columns.items() if name in chosen]
+    made = [(column, F.col(column).isin(*chosen[name])) for name, column in columns.items() if name in chosen]
     if "columns" in chosen:
-        made.append(F.arrays_overlap("changed_columns", F.array(*map(F.lit, chosen["columns"]))))
+        made.append(("changed_columns", F.arrays_overlap("changed_columns", F.array(*map(F.lit, chosen["columns"])))))
     if "position_from" in chosen:
-        made.append(F.col("position") >= chosen["position_from"])
+        made.append(("position", F.col("position") >= chosen["position_from"]))
     if "position_to" in chosen:
-        made.append(F.col("position") <= chosen["position_to"])
-    return made
+        made.append(("position", F.col("position") <= chosen["position_to"]))
+    return [Condition(frozenset({name}), _filtered_by(column)) for name, column in made]
 
 
-def _where(frame: DataFrame, condition: str | Column, tables: Sequence[DataFrame]) -> DataFrame:
+def _filtered_by(condition: Column) -> Callable[[DataFrame], DataFrame]:
+    return lambda frame: frame.filter(condition)
+
+
+def condition_of(where: str, versions: Callable[[], DataFrame]) -> Condition | None:
+    """The condition of a filter (:mod:`cdcwb.filters`); None for a blank one. ``versions``: the versions of tables, for
+    a filter that compares values. Raises OptionError for an invalid filter."""
+    try:
+        understood = parse(where)
+        if understood is not None and understood.values:
+            known = value_kinds(row.asDict(True) for row in versions().select("columns").distinct().collect())
+            understood = parse(where, KINDS | known)
+    except FilterError as wrong:
+        raise OptionError(f"where: {wrong}") from None
+    return None if understood is None else Condition(understood.names, partial(_rows, understood))
+
+
+def _rows(understood: Filter, frame: DataFrame) -> DataFrame:
+    """The rows of a table for which a filter holds, compared by Python workers."""
+
+    def matching(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.filter(pa.array(understood.rows(partial(holds, batch=batch))))
+
+    return frame.mapInArrow(matching, frame.schema)
+
+
+def _where(frame: DataFrame, condition: Condition, tables: Sequence[DataFrame]) -> DataFrame:
     """The rows for which a condition holds. If the table lacks a column of the condition, the first of the ``tables``
     that has all of them decides: a table with transactions keeps the rows of the transactions that have a row there,
-    one without transactions is unchanged."""
-    try:
-        return _filtered(frame, condition)
-    except OptionError as wrong:
-        reason = wrong
-    for other in tables:
-        try:
-            matching = _filtered(other, condition)
-        except OptionError:
-            continue
-        if "transaction_id" not in frame.columns:
-            return frame
-        names = matching.select(F.col("transaction_id").alias("_transaction")).distinct()
-        return frame.join(names, F.col("transaction_id") == F.col("_transaction"), "left_semi")
-    raise reason
-
-
-def _filtered(frame: DataFrame, condition: str | Column) -> DataFrame:
-    try:
-        filtered = frame.filter(F.expr(condition) if isinstance(condition, str) else condition)
-        _ = filtered.schema  # a remote session checks the condition only here
-    except (AnalysisException, ParseException) as reason:
-        text = str(reason)
-        if "UNRESOLVED_COLUMN" in text:
-            match = re.search(r"name `?([^`]+)`", text)
-            name = match.group(1) if match else str(condition)
-            hint = nearest(name, frame.columns)
-            raise OptionError(
-                f"where: there is no column {name!r}.{hint} There are: {', '.join(frame.columns)}."
-            ) from None
-        first = next(line for line in text.splitlines() if line.strip())
-        raise OptionError(f"where: {first}") from None
-    return filtered
+    one without transactions is unchanged. Images are compared in changes first, which have both."""
+    if condition.fits(frame):
+        return condition.rows(frame)
+    if any(name.endswith(".") for name in condition.columns):
+        tables = sorted(tables, key=lambda table: "source_events" not in table.columns)
+    other = next(filter(condition.fits, tables), None)
+    if other is None:
+        lacking = " and ".join(sorted(name.rstrip(".") for name in condition.columns))
+        raise OptionError(f"where: no table has the columns {lacking} together; filter by one after the other")
+    if "transaction_id" not in frame.columns:
+        return frame
+    names = condition.rows(other).select(F.col("transaction_id").alias("_transaction")).distinct()
+    return frame.join(names, F.col("transaction_id") == F.col("_transaction"), "left_semi")

@@ -28,9 +28,6 @@ LEFT_OUT: Final = {
     "open --port": "starts JupyterLab",
     "open --ip": "starts JupyterLab",
     "open --allow-root": "starts JupyterLab",
-    "summary --where": "the design replaces its language",
-    "export --where": "the design replaces its language",
-    "history --where": "the design replaces its language",
 }
 """Commands and options that are not run here."""
 
@@ -78,6 +75,12 @@ COMMANDS: Final = (
     Command("export saved --view transactions --to transactions.parquet", first=(_SAVE,), spark=True),
     Command("export saved --view problems --to problems.jsonl", first=(_SAVE,), spark=True),
     Command("history data/qlik-kafka --table shop.customer --key customer_id=18", spark=True),
+    Command(
+        "history data/qlik-kafka --table shop.customer --key customer_id=18 --where 'before.rating != missing'",
+        spark=True,
+    ),
+    Command("summary data/qlik-kafka --where \"operation == 'DELETE'\" --json", spark=True),
+    Command("export data/qlik-kafka --view changes --to big.jsonl --where 'after.rating > 4900'", spark=True),
     Command(
         "history data/gbase8s --table shop.customer --key customer_id=1 --transaction 23@0000000B03FE0018 "
         "--from 2025-03-23T08:00 --until 2025-03-23T08:01 --format gbase8s -o byte_order=little --json",

@@ -203,8 +203,13 @@ _ANY: Final = (
     Mistake("time", "summary data/gbase8s --from yesterday", ("--from", "2025-03-23", "'yesterday'")),
     Mistake(
         "value in a condition",
-        "summary data/gbase8s --where \"outcome = 'opn'\"",
+        "summary data/gbase8s --where \"outcome == 'opn'\"",
         ("where", "outcome", "'opn'", "Did you mean 'open'?", "committed"),
+    ),
+    Mistake(
+        "condition as SQL",
+        "summary data/gbase8s --where \"table = 'shop.orders' AND position IS NULL\"",
+        ("where", "character 7", "write == to compare"),
     ),
     Mistake("key", "history data/debezium --table t --key a", ("--key", "COLUMN=VALUE", "'a'")),
     Mistake("no key", "history data/debezium --table t", ("Missing", "--key")),
@@ -609,7 +614,7 @@ ON_A_CAPTURE: Final[dict[str, tuple[Callable[[cdcwb.Capture], object], tuple[str
         ("'opn'", "Did you mean 'open'?", "committed"),
     ),
     "condition": (
-        lambda capture: capture.filter(where="colour = 1").changes.collect(),
+        lambda capture: capture.filter(where="colour == 1").changes.collect(),
         ("'colour'", "There are: "),
     ),
     "column of a key": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.explore.filters import FilterError, narrowing, parse, quoted
+from cdcwb.explore.search import compare
+from cdcwb.filters import FilterError, narrowing, parse, quoted
 from cdcwb.index.columns import NO_TIME, Codes, Numbers, Texts, Times
 from cdcwb.index.places import _bare_names
 from cdcwb.time_axis import micros
@@ -31,7 +33,7 @@ KINDS = {name: column.kind for name, column in COLUMNS.items()} | dict.fromkeys(
 def rows(line: str) -> list[int]:
     found = parse(line, KINDS)
     assert found is not None
-    return np.flatnonzero(found.rows(COLUMNS)).tolist()
+    return np.flatnonzero(found.rows(partial(compare, COLUMNS))).tolist()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_any_line_is_understood_or_refused_and_nothing_else(line: str) -> None:
     try:
         found = parse(line, KINDS)
         if found is not None:
-            found.rows(COLUMNS)
+            found.rows(partial(compare, COLUMNS))
     except FilterError as wrong:
         places.append(wrong.place)
     assert all(0 <= place <= len(line) for place in places)
@@ -134,7 +136,7 @@ def test_any_text_can_be_looked_for(text: str) -> None:
     column = Codes(np.array([0, 1], np.int8), pa.array([text, text + "x"], pa.large_string()))
     found = parse(f"name == {quoted(text)}", {"name": "text"})
     assert found is not None
-    assert found.rows({"name": column}).tolist() == [True, False]
+    assert found.rows(partial(compare, {"name": column})).tolist() == [True, False]
     assert not set("\n\r\t") & set(quoted(text))
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import shutil
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from threading import Semaphore
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb.explore.filters import FilterError, parse, value_name
 from cdcwb.explore.model import Explorer
-from cdcwb.explore.search import _READ, Search
-from cdcwb.explore.values import holds, kind_of_type
+from cdcwb.filters import FilterError, holds, kind_of_type, parse, value_name
 from cdcwb.formats import choose, list_files
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.index.source import Source
@@ -38,9 +35,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def found(explorer: Explorer, line: str) -> list[int]:
     """The records that a filter finds, at the end of its search."""
     explorer.apply(line)
+    explorer.advance()
     assert explorer.search is not None
-    explorer.search.wait(60)
-    explorer.refresh()
     assert explorer.search.complete, explorer.search.wrong
     return [explorer.row_at(place) for place in range(explorer.shown)]
 
@@ -203,14 +199,9 @@ def test_a_search_finds_exactly_the_changes_with_the_value(name: str, at: int, m
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_files_give_what_the_saved_events_give(name: str, made: dict[str, Path]) -> None:
-    explorer = Explorer.open(made[name])
-    files = Source(explorer.index, None, {}, [], explorer.source._open, paths=list_files(DATA / name))
+def test_the_files_give_what_the_saved_changes_give(name: str, made: dict[str, Path]) -> None:
     line = CASES[name][0][0]
-    assert found(Explorer(files), line) == found(explorer, line)
-    few = f'{line} and transaction == "{explorer.index.row(explorer.chosen)["transaction"]}"'
-    if explorer.index.row(explorer.chosen)["transaction"] is not None:
-        assert found(Explorer(files), few) == found(explorer, few) != []
+    assert found(Explorer.open(DATA / name), line) == found(Explorer.open(made[name]), line)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -240,7 +231,9 @@ def batch(values: list[str | None], problems: list[str | None] = []) -> pa.Recor
         {"after": {"x": value}, "problems": problem and [{"code": "value", "detail": problem}]}
         for value, problem in zip_longest(values, problems)
     ]
-    return pa.RecordBatch.from_pylist(rows, pa.schema([EVENTS.field(name) for name in _READ]))
+    return pa.RecordBatch.from_pylist(
+        rows, pa.schema([EVENTS.field(name) for name in ("key", "before", "after", "problems")])
+    )
 
 
 @pytest.mark.parametrize(
@@ -321,72 +314,48 @@ def test_a_name_is_written_in_any_case_and_in_quotes_where_it_has_to_be() -> Non
     assert value_name("after", "no", kinds) == 'after."no"'
 
 
-class Gate:
-    """Lets a search read one batch at a time."""
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The changes come in batches of 20."""
+    read = Source.change_batches
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.turns = Semaphore(0)
-        read = Search._batches
+    def few(source: Source, *asked: Any) -> Iterator[pa.RecordBatch]:
+        for batch in read(source, *asked) or ():
+            yield from (batch.slice(first, 20) for first in range(0, len(batch), 20))
 
-        def gated(search: Search, *asked: Any) -> Iterator[pa.RecordBatch]:
-            for one in read(search, *asked):
-                self.turns.acquire()
-                yield one
-
-        monkeypatch.setattr("cdcwb.explore.search._BATCH", 100)
-        monkeypatch.setattr(Search, "_batches", gated)
-
-    def read(self, explorer: Explorer, batches: int) -> None:
-        """Let it read some batches, and wait until it has."""
-        assert explorer.search is not None
-        for _ in range(batches):
-            before = explorer.search.searched
-            self.turns.release()
-            until = time.monotonic() + 30
-            while explorer.search.searched == before and explorer.search.running:
-                assert time.monotonic() < until
-                time.sleep(0.001)
-        explorer.refresh()
+    monkeypatch.setattr(Source, "change_batches", few)
 
 
-def test_results_come_one_after_the_other_and_a_cancelled_search_keeps_them(
-    made: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("small_batches")
+def test_results_come_one_after_the_other_and_a_cancelled_search_keeps_them(made: dict[str, Path]) -> None:
     explorer = Explorer.open(made["qlik-kafka"])
     expected = found(explorer, "after.customer_id > 0")
-    gate = Gate(monkeypatch)
     explorer.apply("after.customer_id > 0 and record > 0")
     search = explorer.search
     assert search is not None
     assert (search.running, search.searched, explorer.shown) == (True, 0, 0)
-    gate.read(explorer, 2)
+    explorer.advance(0)  # one batch
     first = [explorer.row_at(place) for place in range(explorer.shown)]
     assert 0 < search.searched < search.total
     assert set(first) < set(expected)
     assert explorer.chosen in first
     explorer.cancel()
-    gate.read(explorer, 1)
-    search.wait(30)
-    explorer.refresh()
+    explorer.advance()
     assert not search.running
     assert not search.complete
-    assert len(first) <= explorer.shown < len(expected)
-    explorer.apply("record > 0 and after.customer_id > 0")
-    gate.turns.release(1000)
+    assert explorer.shown == len(first)
     assert found(explorer, "after.customer_id > 0 and record > 0") == expected
 
 
-def test_another_filter_ends_the_search(made: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_filter_ends_the_search(made: dict[str, Path]) -> None:
     explorer = Explorer.open(made["gbase8s"])
-    gate = Gate(monkeypatch)
     explorer.apply("after.total > 0")
     search = explorer.search
     assert search is not None
     explorer.apply('kind == "commit"')
     shown = explorer.shown
-    gate.turns.release(1000)
-    search.wait(30)
-    explorer.refresh()
+    explorer.advance()
+    assert not search.running
     assert not search.complete
     assert (explorer.search, explorer.shown) == (None, shown)
     explorer.back()
@@ -407,13 +376,14 @@ def test_only_what_the_headers_leave_open_is_read(made: dict[str, Path]) -> None
     assert (explorer.search.total, explorer.shown) == (0, 0)
 
 
-def test_a_search_in_files_that_are_gone_says_so(made: dict[str, Path]) -> None:
-    explorer = Explorer.open(made["gbase8s"])
-    gone = Explorer(Source(explorer.index, None, {}, [], explorer.source._open, paths=["gone/stream-1.bin"]))
-    gone.apply("after.total > 0")
-    assert gone.search is not None
-    gone.search.wait(30)
-    gone.refresh()
-    assert gone.search.wrong is not None
-    assert "gone/stream-1.bin" in gone.search.wrong
-    assert (gone.search.complete, gone.shown) == (False, 0)
+def test_a_search_in_files_that_are_gone_says_so(made: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(made["gbase8s"], tmp_path / "saved")
+    explorer = Explorer.open(folder)
+    explorer.apply("after.total > 0")
+    for file in (folder / "changes").iterdir():
+        file.write_bytes(b"no table")
+    explorer.advance()
+    assert explorer.search is not None
+    assert explorer.search.wrong is not None
+    assert "not a table of a saved capture" in explorer.search.wrong
+    assert (explorer.search.complete, explorer.shown) == (False, 0)

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.explore import terms
-from cdcwb.explore.filters import FilterError, parse, tokens
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.terms import chosen_in, clause, completions, hint, values_of, with_clause
 from cdcwb.explore.views import row_view
+from cdcwb.filters import FilterError, parse, tokens
 from cdcwb.index.columns import Codes, Column, Numbers, Times
 from tests.explore_captures import DATA, explorer_of, saved
 

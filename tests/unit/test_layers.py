@@ -35,7 +35,7 @@ LAYERS = (
     ("spark", "xds", "saved"),
     ("planned",),
     ("filtering",),
-    ("dataset",),
+    ("dataset", "filters"),
     ("formats",),
     ("model",),
     ("time_axis", "writing"),

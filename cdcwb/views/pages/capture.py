@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from cdcwb import charts
 from cdcwb.analysis import contents as ask
 from cdcwb.explore import explore
-from cdcwb.explore.filters import narrowing
+from cdcwb.filters import narrowing
 from cdcwb.report import check_parameters, show
 from cdcwb.views.bench import making
 from cdcwb.views.pages.page import Page, Sheet, panel

@@ -1,0 +1,143 @@
+"""Filters of rows of tables: what a comparison finds in a batch, and how SQL is answered."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cdcwb import model
+from cdcwb.filters import KINDS, FilterError, columns_of, holds, parse
+
+NOON = dt.datetime(2025, 3, 23, 12, tzinfo=dt.UTC)
+EVENTS: list[dict[str, Any]] = [
+    {"kind": "begin", "file": "/a/s-1.bin", "offset": 0, "headers": {"csn": "17"}},
+    {
+        "kind": "change",
+        "file": "/a/s-1.bin",
+        "offset": 80,
+        "operation": "UPDATE",
+        "changed_at": NOON,
+        "schema_name": "shop",
+        "table_name": "orders",
+        "last_in_transaction": True,
+        "changed_columns": ["state", "total"],
+        "before": {"state": "NEW"},
+        "after": {"state": None, "total": "9.50"},
+    },
+    {
+        "kind": "change",
+        "file": "/a/s-2.bin",
+        "offset": 0,
+        "operation": "INSERT",
+        "table_name": "log",
+        "changed_columns": [],
+        "after": {"text": "x"},
+        "headers": {"csn": "n/a"},
+        "problems": [{"code": "value", "detail": "text: expected"}, {"code": "gap", "detail": ""}],
+    },
+]
+TRANSACTIONS: list[dict[str, Any]] = [
+    {"transaction_id": "1", "outcome": "committed", "completeness": "complete", "tables": ["shop.orders", "log"]},
+    {"transaction_id": "2", "outcome": "open", "completeness": "no_end", "tables": [], "began_at": NOON, "bytes": 70},
+]
+
+
+def rows(line: str, table: list[dict[str, Any]], schema: pa.Schema) -> list[int]:
+    understood = parse(line)
+    assert understood is not None
+    assert understood.names <= columns_of(schema.names)
+    batch = pa.RecordBatch.from_pylist(table, schema)
+    return np.flatnonzero(pickle.loads(pickle.dumps(understood)).rows(partial(holds, batch=batch))).tolist()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('operation == "UPDATE"', [1]),
+        ('operation != "UPDATE"', [0, 2]),
+        ("operation == null", [0]),
+        ('table == "shop.orders"', [1]),
+        ('table in ("orders", "log")', [1, 2]),
+        ('schema == "shop"', [1]),
+        ('file == "s-2.bin" or file == "/a/s-2.bin"', [2]),
+        ("offset > 10", [1]),
+        ("offset < 99999999999999999999999", [0, 1, 2]),
+        ('time >= "2025-03-23T13:00:00+01:00"', [1]),
+        ("time == null", [0, 2]),
+        ('last_in_transaction == "true"', [1]),
+        ('changed_columns == "total"', [1]),
+        ('changed_columns matches "^st"', [1]),
+        ("changed_columns == null", [0]),
+        ('problem == "value, gap"', [2]),
+        ("problem == null", [0, 1]),
+        ("csn == 17", [0]),
+        ('csn == "n/a"', [2]),
+        ("after.total == 9.5", [1]),
+        ("after.total != null", [1]),
+        ("after.state == null", [1]),
+        ("after.state == missing", [2]),
+        ('before.state == "NEW" and not after.state == "NEW"', [1]),
+        ('after.text == "x"', []),  # reported as a problem
+        ('not after.text == "x"', [0, 1, 2]),
+    ],
+)
+def test_rows_of_events_for_which_a_filter_holds(line: str, expected: list[int]) -> None:
+    assert rows(line, EVENTS, model.EVENTS) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('table == "orders"', [0]),
+        ('table contains "shop"', [0]),
+        ('completeness != "complete"', [1]),
+        ('began_at <= "2025-03-23T12:00Z" and bytes == 70', [1]),
+        ('transaction_id == "2"', [1]),
+    ],
+)
+def test_rows_of_transactions_for_which_a_filter_holds(line: str, expected: list[int]) -> None:
+    assert rows(line, TRANSACTIONS, model.TRANSACTIONS) == expected
+
+
+def test_values_of_typed_columns_are_compared_as_text_would_be() -> None:
+    image = pa.struct([("total", pa.decimal128(9, 2)), ("day", pa.date32()), ("at", pa.timestamp("us"))])
+    values = [{"after": {"total": 9, "day": NOON.date(), "at": NOON.replace(tzinfo=None)}}, {"after": None}]
+    schema = pa.schema([("after", image)])
+    for line in ("after.total == 9.00", 'after.at == "2025-03-23 12:00:00.000000"', 'after.day < "2025-03-24"'):
+        assert rows(line, values, schema) == [0], line
+    assert rows("after.none == null", values, schema) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("table = 'x'", "at character 7: '=' means nothing here; write == to compare"),
+        ("outcome <> 'open'", "at character 9: '<>' means nothing here; write != to compare"),
+        ("user IS NULL", "found 'IS'; write == null or != null"),
+        ("user is not null", "write == null or != null"),
+        ("table LIKE 'a%'", "found 'LIKE'; write contains, or matches and a regular expression"),
+        ("offset between 1 and 2", "found 'between'; write >= and <="),
+        ("after['a'] == 'x'", "'[' means nothing here; write a list in parentheses: in (…), and a value of a row as"),
+        ("size(changed_columns) > 1", "there is no column 'size'"),
+        ("severity in ('error', 'warn')", "severity has no value 'warn'. Did you mean 'warning'?"),
+        ("completeness != 'whole'", "completeness has no value 'whole'. There are: complete, no_begin,"),
+        ("operation == 'UNKNOWN(9)' and code == 'maks'", "code has no value 'maks'. Did you mean 'mask'?"),
+    ],
+)
+def test_sql_and_values_that_do_not_exist_are_answered_with_the_right_spelling(line: str, said: str) -> None:
+    with pytest.raises(FilterError) as wrong:
+        parse(line)
+    assert said in str(wrong.value)
+
+
+def test_every_column_of_the_tables_has_a_kind() -> None:
+    assert {KINDS[name] for name in ("time", "began_at", "committed_at")} == {"time"}
+    assert {KINDS[name] for name in ("offset", "bytes", "event_no")} == {"number"}
+    assert {KINDS[name] for name in ("table", "problem", "changed_columns")} == {"text"}
+    assert not {"headers", "raw", "before", "after", "key", "source_events", "changes"} & KINDS.keys()
