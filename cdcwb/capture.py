@@ -745,13 +745,13 @@ class Capture:
         columns have the values ``key`` (as text; None: NULL), also under the keys it had before and after.
 
         The columns of ``changes``, with ``user`` and ``differences`` (``column``, ``old``, ``new``, ``old_known``) of
-        each (:func:`cdcwb.spark.history.history`). Changes that were rolled back or undone are among them; see
+        each (:func:`cdcwb.analysis.history.history`). Changes that were rolled back or undone are among them; see
         ``outcome``. Raises OptionError for a table, or a column of ``key``, that no change has.
         """
-        from cdcwb.spark.history import history
+        from cdcwb.analysis.history import ORDER, history
 
         self._needs_images("the history of a row")
-        return history(self.changes, self.transactions, table, key)
+        return history(self, table, key).to_frame(self.spark).orderBy(*ORDER)
 
     def state(self, table: str, position: str | None = None, time: str | dt.datetime | None = None) -> DataFrame:
         """The rows of ``table`` after the changes that were committed at or before ``position`` (a log position) and
@@ -759,13 +759,13 @@ class Capture:
 
         ``key`` and ``row`` (maps of text), ``partial`` (the row's beginning is not in the capture, and not all of its
         columns are known), ``changes``, ``table_version``, ``position``, ``commit_position`` and ``committed_at`` of
-        the last change (:func:`cdcwb.spark.replay.state`). Raises OptionError for a table without changes, or without
-        a key.
+        the last change (:func:`cdcwb.analysis.replay.state`). Raises OptionError for a table without changes, or
+        without a key.
         """
-        from cdcwb.spark.replay import state
+        from cdcwb.analysis.replay import state
 
         self._needs_images("the state of a table")
-        return state(self.changes, self.table_versions, table, position or None, _moment("time", time))
+        return state(self, table, position or None, _moment("time", time)).to_frame(self.spark)
 
     def _needs_images(self, what: str) -> None:
         if not self.has_images:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Batches", "LocalRows", "Rows", "SparkRows", "joined"]
 
@@ -56,9 +57,29 @@ class Rows(ABC):
         batch and continue in the next, so what it has to remember of a key is its own.
         """
 
+    def reduce_by_key(
+        self, keys: Sequence[str], order: Sequence[str], function: Callable[[pa.RecordBatch], pa.RecordBatch]
+    ) -> Rows:
+        """At most one row of each key, from a function that makes the rows of each key in a batch, which are as in
+        :meth:`by_key`, into one or none. What it makes of the first rows of a key is reduced with the next ones."""
+        return self.by_key(keys, order, _Reduced(function, self.schema), self.schema)
+
     @abstractmethod
     def batches(self) -> Batches:
         """All rows, batch by batch, in this process."""
+
+    @abstractmethod
+    def to_frame(self, spark: SparkSession) -> DataFrame:
+        """The rows as a DataFrame."""
+
+    @abstractmethod
+    def with_column_of(self, other: Rows, key: str, name: str) -> Rows:
+        """The rows with a column ``name`` of ``other``, in which the values of the column ``key`` are unique: that of
+        the row with the same key; null where there is none."""
+
+    @abstractmethod
+    def union(self, other: Rows) -> Rows:
+        """The rows, and those of ``other``, which have the same schema."""
 
     def table(self) -> pa.Table:
         """All rows, in this process."""
@@ -83,13 +104,27 @@ class _Filtered:
         return batch.filter(mask if isinstance(mask, pa.Array) else pa.array(mask))
 
 
+class _Reduced:
+    def __init__(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> None:
+        self._function, self._schema = function, schema
+
+    def __call__(self, batches: Batches) -> Batches:
+        last = joined([], self._schema)
+        for batch in batches:
+            rows = self._function(joined([last, batch], self._schema))
+            complete = max(rows.num_rows - 1, 0)
+            yield rows.slice(0, complete)
+            last = rows.slice(complete)
+        yield last
+
+
 class _Best:
     def __init__(self, schema: pa.Schema, order: list[tuple[str, str]], limit: int) -> None:
         self._schema, self._order, self._limit = schema, order, limit
 
     def __call__(self, parts: Sequence[pa.Table]) -> pa.Table:
         rows = pa.concat_tables(parts) if parts else self._schema.empty_table()
-        return rows.take(pc.sort_indices(rows, sort_keys=self._order, null_placement="at_start")[: self._limit])
+        return rows.take(_sorted(rows, self._order)[: self._limit])
 
 
 class LocalRows(Rows):
@@ -116,7 +151,7 @@ class LocalRows(Rows):
         def read() -> Batches:
             rows = self.table()
             if len(rows):
-                rows = rows.take(pc.sort_indices(rows, sort_keys=by, null_placement="at_start"))
+                rows = rows.take(_sorted(rows, by))
             yield from function(iter(rows.combine_chunks().to_batches(_BATCH)))
 
         return LocalRows(read, schema)
@@ -124,6 +159,31 @@ class LocalRows(Rows):
     def batches(self) -> Batches:
         """See :class:`Rows`."""
         return (batch for batch in self._read() if batch.num_rows)
+
+    def to_frame(self, spark: SparkSession) -> DataFrame:
+        """See :class:`Rows`. All rows are in memory meanwhile."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return spark.createDataFrame(self.table(), from_arrow_schema(self.schema))
+
+    def with_column_of(self, other: Rows, key: str, name: str) -> Rows:
+        """See :class:`Rows`. The two columns of ``other`` are in memory meanwhile."""
+        schema = self.schema.append(other.schema.field(name))
+
+        def read() -> Batches:
+            values = other.table().select([key, name])
+            for batch in self._read():
+                at = pc.index_in(batch[key], values[key], skip_nulls=True)
+                column = values[name].take(at).combine_chunks()
+                yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+
+        return LocalRows(read, schema)
+
+    def union(self, other: Rows) -> Rows:
+        """See :class:`Rows`."""
+        if isinstance(other, SparkRows):
+            return other.union(self)
+        return LocalRows(lambda: chain(self.batches(), other.batches()), self.schema)
 
 
 class SparkRows(Rows):
@@ -167,6 +227,32 @@ class SparkRows(Rows):
     def batches(self) -> Batches:
         """See :class:`Rows`. They are collected by one job."""
         yield from self.frame.toArrow().select(self.schema.names).cast(self.schema).to_batches()
+
+    def to_frame(self, spark: SparkSession) -> DataFrame:
+        """See :class:`Rows`. It belongs to its own session."""
+        return self.frame
+
+    def with_column_of(self, other: Rows, key: str, name: str) -> Rows:
+        """See :class:`Rows`."""
+        from pyspark.sql import functions as F
+
+        values = other.to_frame(self.frame.sparkSession).select(F.col(key).alias("_key"), name)
+        joined_rows = self.frame.join(values, F.col(key) == F.col("_key"), "left").drop("_key")
+        return SparkRows(joined_rows, self.schema.append(other.schema.field(name)))
+
+    def union(self, other: Rows) -> Rows:
+        """See :class:`Rows`."""
+        return SparkRows(self.frame.unionByName(other.to_frame(self.frame.sparkSession)), self.schema)
+
+
+def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Array:
+    """The numbers of rows in an order, null first."""
+    keys: list[tuple[str, str]] = []
+    columns: dict[str, Any] = {}
+    for number, (name, direction) in enumerate(order):
+        columns |= {f"{number} is valid": rows[name].is_valid(), f"{number}": rows[name]}
+        keys += [(f"{number} is valid", "ascending"), (f"{number}", direction)]
+    return pc.sort_indices(pa.table(columns), sort_keys=keys)
 
 
 def _merged(batches: Batches, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> list[T]:

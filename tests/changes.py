@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb import model
+from cdcwb.dataset import LocalRows, Rows, SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["START", "at", "change", "frame", "tables", "version"]
+__all__ = ["START", "Tables", "at", "change", "frame", "tables", "version"]
 
 START = datetime(2026, 3, 23, 10, 0, 0, tzinfo=UTC)
 
@@ -67,6 +69,23 @@ def version(table: str, number: int, columns: list[str] | list[dict[str, Any]], 
         }
         | facts
     )
+
+
+class Tables:
+    """Something that answers like a capture: the tables given, the others empty. Their rows are read in this process,
+    two at a time, or by Spark if there is a session."""
+
+    def __init__(self, spark: SparkSession | None = None, **rows: list[dict[str, Any]]) -> None:
+        self.spark: Any = spark
+        self.files: list[dict[str, Any]] = []
+        schemas = {name: schema.remove_metadata() for name, schema in model.TABLES.items()}
+        self._tables = {name: pa.Table.from_pylist(rows.get(name, []), schema) for name, schema in schemas.items()}
+
+    def rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """See :meth:`cdcwb.Capture.rows`."""
+        rows = self._tables[table].select(list(columns))
+        local = LocalRows(lambda: iter(rows.to_batches(2)), rows.schema)
+        return local if self.spark is None else SparkRows(local.to_frame(self.spark).repartition(3), rows.schema)
 
 
 def frame(spark: SparkSession, folder: Path, table: str, rows: list[dict[str, Any]]) -> DataFrame:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from cdcwb.dataset import Rows, SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.index.changes import BINNED_ABOVE
 from cdcwb.index.columns import NO_TIME, Ints
@@ -225,6 +226,13 @@ class Snapshot:
     def is_saved(self) -> bool:
         """Whether the tables are those of a saved capture, which is not written again."""
         return self._folder is None and bool(self._capture.stored)
+
+    def rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """Some columns of a table, as :meth:`cdcwb.Capture.rows`; Spark reads what was written once."""
+        rows: Rows = self._capture.rows(table, columns)
+        if isinstance(rows, SparkRows) and table in _NAMES:
+            return SparkRows(getattr(self, table).select(*columns), rows.schema)
+        return rows
 
     def stored_in(self, name: str) -> Path | None:
         """The folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`); None if

@@ -21,7 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match
 from cdcwb.analysis.frames import small, table_name, time_axis
-from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, losses_of, reasons
+from cdcwb.analysis.history import value_text
+from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, losses_of, reason_words, reasons
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import Operation
@@ -43,6 +44,7 @@ __all__ = [
     "Reconciled",
     "check_names",
     "counted_tables",
+    "difference_rows",
     "mismatch_notes",
     "reconcile",
 ]
@@ -337,6 +339,48 @@ def _delay_span(name: str) -> Column:
     for edge in (0, 1, *STEPS):
         number = number + F.when(F.col(name) >= edge, 1).otherwise(0)
     return F.when(F.col(name).isNotNull(), number)
+
+
+# --- differences on a page ------------------------------------------------------------------------------------------
+
+_SIDES: Final = ("source", "target")
+
+
+def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Differences for a table on a page: the columns that differ, or that a missing or extra change sets, and the
+    locations in both captures, as text and as file and offset."""
+    rows = []
+    for row in differences:
+        unlike = [(c["column"], value_text(c["source"]), value_text(c["target"])) for c in row["columns"]]
+        changed = [f"{column}: {old} -> {other}" for column, old, other in unlike]
+        changed += [_changed(row["operation"], difference) for difference in row["changed"]]
+        words = [row["what"]] if row["what"] != "same" else []
+        words += ["late"] if row["late"] else []
+        rows.append(
+            {
+                "what": ", ".join(words) or "same",
+                **{name: row[name] for name in ("table", "key", "operation", "delay_us")},
+                "reason": reason_words(row["reason"], row["what"]) if row["reason"] else None,
+                "sentence": "; ".join(changed),
+                **{f"{side}_position": _location(row[side]) for side in _SIDES},
+                **{f"{side}_{name}": (row[side] or {}).get(name) for side in _SIDES for name in ("file", "offset")},
+            }
+        )
+    return rows
+
+
+def _changed(operation: str | None, difference: Mapping[str, Any]) -> str:
+    """The effect of a missing or extra change on a column; with the old value if it was captured."""
+    if operation == Operation.UPDATE and difference["old_known"]:
+        return f"{difference['column']}: from {value_text(difference['old'])} to {value_text(difference['new'])}"
+    return f"{difference['column']} = {value_text(difference['new'])}"
+
+
+def _location(location: Mapping[str, Any] | None) -> str | None:
+    if location is None:
+        return None
+    file = str(location["file"]).rpartition("/")[2]
+    return f"{file}, {count(location['offset'])}" + (f", {location['position']}" if location["position"] else "")
 
 
 # --- reconcile --------------------------------------------------------------------------------------------------------

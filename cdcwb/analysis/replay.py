@@ -1,110 +1,416 @@
-"""The content of the page on replay and reconciliation, with few queries: the rows of a table at a position of the log,
-the history of one row, and the comparison of two captures."""
+"""Replay: the rows of a table at a position or time, from the changes that were committed by then, and their number
+over time.
+
+Changes count in commit order. An image may have only some columns; the others keep their values. So the value of a
+column is the last one written since the row was inserted, under any key that it had.
+"""
 
 from __future__ import annotations
 
-import json
+import datetime as dt
+import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any, Final
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.analysis.alike import Rules, read_rules
-from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, reconcile
-from cdcwb.analysis.reconcile_reasons import reason_words
+from cdcwb.analysis.history import SHOWN_COLUMNS, value_text
+from cdcwb.analysis.images import (
+    MAP,
+    Bools,
+    Keys,
+    Pairs,
+    are_committed,
+    as_flags,
+    differ,
+    group_starts,
+    maps_of,
+    of_table,
+    ranks,
+    times,
+)
+from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, known_tables
+from cdcwb.dataset import Batches, Rows, joined
 from cdcwb.errors import OptionError
-from cdcwb.model import Operation, Outcome
-from cdcwb.spark.history import ORDER, check_key, of_row
-from cdcwb.spark.known import Known, find_table, infer_keys, keyed_by, known_tables
-from cdcwb.spark.names import table_label
-from cdcwb.spark.replay import growth, rows_at
-from cdcwb.words import count, duration
-from cdcwb.writing import scratch
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+from cdcwb.model import CHANGES, Operation
+from cdcwb.time_axis import micros, time_of
 
 __all__ = [
-    "Asked",
-    "Life",
+    "STATE",
     "Replayed",
-    "Side",
-    "ask",
-    "compare",
-    "difference_rows",
-    "difference_text",
-    "ends_facts",
-    "grown",
-    "key_text",
-    "life_facts",
-    "life_rows",
-    "lives",
-    "outcome_words",
-    "parse_key",
-    "replayed",
-    "row_life",
-    "state_rows",
-    "states",
-    "value_rows",
-    "value_text",
+    "check_keyed",
+    "growth",
+    "rows_at",
+    "rows_over_time",
+    "state",
 ]
 
+_REPLAYED: Final = (*FACTS, "table_version")
+_LAST: Final = (
+    *(("changes", pa.int64()), ("table_version", pa.string()), ("position", pa.string())),
+    *(("commit_position", pa.string()), ("committed_at", CHANGES.field("committed_at").type)),
+)
+STATE: Final = pa.schema([("key", MAP), ("row", MAP), ("partial", pa.bool_()), *_LAST])
+"""The rows of a table. A column that is not in ``row`` is unknown. ``partial``: the capture has neither the row's
+insert nor all of its columns. ``changes``: their number; the other columns are those of the last change."""
 
-_ROWS: Final = 50
-_COLUMNS: Final = 14
-_CHANGES: Final = 200
-_STEPS: Final = 300
-_SIDES: Final = ("source", "target")
+_ORDER: Final = ("commit", "position", "file_index", "offset")
+_EFFECTS: Final = pa.schema(
+    [
+        *(("row_key", pa.string()), ("commit", pa.string()), ("file_index", pa.int32()), ("offset", pa.int64())),
+        *(("started", pa.bool_()), ("gone", pa.bool_()), ("epoch", pa.int64()), ("bin", pa.int64())),
+        *(("key", MAP), ("row", MAP), *_LAST),
+    ]
+)
+"""What a change does to a row: ``row_key`` is the row's last key. The change begins it (``started``), or the row is
+``gone`` after it. ``epoch`` is the number of TRUNCATEs before, ``bin`` that of the bin of time, -1 without a time."""
+_NARROW: Final = pa.schema([_EFFECTS.field(name) for name in ("row_key", *_ORDER, "gone", "epoch", "bin")])
+_STEPS: Final = pa.schema([("epoch", pa.int64()), ("bin", pa.int64()), ("step", pa.int64())])
+_STARTS: Final = (str(Operation.INSERT), str(Operation.REFRESH))
+_DELETE, _UPDATE, _TRUNCATE = str(Operation.DELETE), str(Operation.UPDATE), str(Operation.TRUNCATE)
+_MOST_MOVES: Final = 10_000  # most key updates over which rows are followed; with more, each begins a new row
 
-Names = Sequence[str]
+Order = tuple[Any, ...]
+Stay = tuple[Order | None, Order, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of two compared captures: its selected ``changes``, and the complete ``capture``."""
+def state(capture: Any, table: str, position: str | None = None, time: dt.datetime | None = None) -> Rows:
+    """The rows (:data:`STATE`) of ``table`` (``schema.table``, or ``table``) after all changes that were committed at
+    or before ``position`` (a log position) and ``time`` (aware); None: to the end of the capture. ``capture`` is
+    anything with the rows of a capture (:meth:`cdcwb.Capture.rows`).
 
-    changes: DataFrame
-    spark: SparkSession
-    capture: Any
+    A full load and an event log have no commits: their rows are applied in the order of their positions, those without
+    a position first. Rolled back, undone and open changes do not count.
+
+    Raises OptionError for a table without changes or whose changes all lack a key.
+    """
+    known = find_table(known_tables(changes_of(capture, FACTS)), table)
+    check_keyed(known)
+    return rows_at(capture, known, position, time)
+
+
+def check_keyed(known: KnownTable) -> None:
+    """Raises OptionError for a table of which no change has a key."""
+    if not known.keyed:
+        option = f"keys={known.table}:c1+c2"
+        raise OptionError(f"no change of {known.table!r} has a key; name its columns with the option {option}")
+
+
+def rows_at(
+    capture: Any,
+    known: KnownTable,
+    position: str | None = None,
+    time: dt.datetime | None = None,
+    keys: Keyed | None = None,
+) -> Rows:
+    """:func:`state` of a table that is known to have changes with keys, or for which ``keys`` names one."""
+    changes = changes_of(capture, _REPLAYED, keys)
+    effects = _Effects.of(changes, known, position, time)
+    alive = changes.map(effects, _EFFECTS).where(lambda batch: pc.equal(batch["epoch"], len(effects.truncates)))
+    versions = _versions(capture, known)
+    columns = {row["table_version"]: {column["name"] for column in row["columns"] or ()} for row in versions}
+    return alive.reduce_by_key(["row_key"], _ORDER, _last_state).map(partial(_as_rows, columns), STATE)
+
+
+def _versions(capture: Any, known: KnownTable) -> list[dict[str, Any]]:
+    versions = capture.rows("table_versions", ("table_version", "schema_name", "table_name", "columns"))
+    rows: list[dict[str, Any]] = (
+        versions.map(lambda batch: of_table(batch, known.table), versions.schema).table().to_pylist()
+    )
+    return rows
+
+
+def growth(
+    capture: Any,
+    known: KnownTable,
+    first: dt.datetime,
+    width_us: int,
+    position: str | None = None,
+    time: dt.datetime | None = None,
+    keys: Keyed | None = None,
+) -> list[tuple[dt.datetime | None, int]]:
+    """The number of rows of a table at the end of each time bin of ``width_us`` microseconds, from ``first`` (aware):
+    the end of the bin and the number, for bins in which it changed. The first item (None) is the number from changes
+    without a time. The last number is that of :func:`rows_at` with the same arguments.
+    """
+    changes = changes_of(capture, _REPLAYED, keys)
+    effects = _Effects.of(changes, known, position, time, (micros(first), width_us))
+    narrow = changes.map(lambda batch: effects(batch).select(_NARROW.names), _NARROW)
+    counts = narrow.by_key(["row_key"], _ORDER, _steps, _STEPS).fold(_summed, lambda parts: _summed(*parts))
+    totals: dict[int, int] = {}
+    by_bin: dict[int, int] = {}
+    for row in counts.to_pylist():
+        by_bin[row["bin"]] = by_bin.get(row["bin"], 0) + row["step"]
+        totals[row["epoch"]] = totals.get(row["epoch"], 0) + row["step"]
+    for epoch, truncate in enumerate(effects.truncates):  # which removes all rows of its epoch
+        by_bin[truncate.bin] = by_bin.get(truncate.bin, 0) - totals.get(epoch, 0)
+    total, by_end = 0, []
+    for number, step in sorted(by_bin.items()):
+        total += step
+        by_end.append((None if number < 0 else time_of(micros(first) + (number + 1) * width_us), total))
+    return by_end
+
+
+# --- what changes do to rows ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The validated parameters of the page. ``table``: None without tables. ``key``: empty if not given. ``changes``
-    have the inferred key, if one was inferred. ``sides`` and ``sides_known``: source and target, empty for a single
-    capture. ``notes``: remarks on the results. ``infer_keys``: two captures are compared by inferred keys if neither
-    has a key."""
+class _Truncate:
+    order: Order
+    bin: int
 
-    capture: Any
-    changes: DataFrame
-    known: dict[str, Known]
-    table: Known | None
+
+@dataclass(frozen=True)
+class _Move:
+    order: Order
+    former: str
+    latter: str
+
+
+@dataclass(frozen=True)
+class _Effects:
+    """Makes :data:`_EFFECTS` of changes: of those of a table that were committed up to a position and a time. ``bins``
+    are the begin and the width of the bins of time in microseconds. ``stays`` are for each key that rows moved from or
+    to the ranges between two such moves, with the last key of the row that had it; None: moves are not followed."""
+
+    table: str
     position: str | None
-    time: datetime | None
-    key: dict[str, str | None]
-    rules: Rules
-    sides: tuple[Side, ...] = ()
-    sides_known: tuple[dict[str, Known], ...] = ()
-    notes: list[str] = field(default_factory=list)
-    infer_keys: bool = False
+    time: dt.datetime | None
+    bins: tuple[int, int] = (0, 1)
+    truncates: Sequence[_Truncate] = ()
+    stays: Mapping[str, Sequence[Stay]] | None = None
 
-    @property
-    def until(self) -> str:
-        """The limit of replay, for a sentence."""
-        parts = [f"position {self.position}"] if self.position else []
-        parts += [self.time.isoformat()] if self.time else []
-        return f"after all commits up to {' and '.join(parts)}" if parts else "at the end of the capture"
+    @classmethod
+    def of(
+        cls,
+        changes: Rows,
+        known: KnownTable,
+        position: str | None,
+        time: dt.datetime | None,
+        bins: tuple[int, int] = (0, 1),
+    ) -> _Effects:
+        """The effects of a table whose moves and TRUNCATEs are looked up first."""
+        effects = cls(known.table, position, time, bins)
+        follows = known.moves <= _MOST_MOVES
+        if not known.truncates and not (known.moves and follows):
+            return cls(known.table, position, time, bins, stays={} if follows else None)
+        turns = changes.fold(partial(effects.turns, follows), lambda parts: [turn for part in parts for turn in part])
+        turns.sort(key=lambda turn: _sortable(turn.order))
+        truncates = [turn for turn in turns if isinstance(turn, _Truncate)]
+        moves = [turn for turn in turns if isinstance(turn, _Move)]
+        return cls(known.table, position, time, bins, truncates, _stays(moves) if follows else None)
 
-    @property
-    def late_after(self) -> str:
-        """The limit of delays in words; empty without a limit."""
-        limit = self.rules.late_after
-        return "" if limit is None else duration(limit // timedelta(microseconds=1))
+    def counting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The changes of the table that were committed by then, with ``commit``."""
+        rows = of_table(batch, self.table)
+        commit = pc.coalesce(rows["commit_position"], rows["position"])
+        mask = as_flags(are_committed(rows))
+        if self.position is not None:
+            mask &= as_flags(pc.less_equal(pc.coalesce(commit, ""), self.position))
+        if self.time is not None:
+            at = times(rows)
+            mask &= as_flags(pc.or_kleene(at.is_null(), pc.less_equal(at, pa.scalar(self.time, at.type))))
+        return rows.append_column("commit", commit).filter(pa.array(mask))
+
+    def turns(self, follows: bool, batch: pa.RecordBatch) -> list[_Truncate | _Move]:
+        """The TRUNCATEs and, if they are followed, the updates of keys."""
+        rows = self.counting(batch)
+        emptied = rows.filter(pc.equal(rows["operation"], _TRUNCATE))
+        turns: list[_Truncate | _Move] = list(map(_Truncate, _orders(emptied), self._bins(emptied).tolist()))
+        if follows:
+            rows = rows.filter(rows["key"].is_valid())
+            keys = Keys.of(rows)
+            moved = pa.array(keys.moved)
+            texts = (keys.texts(values).filter(moved).to_pylist() for values in (keys.former, keys.latter))
+            turns += map(_Move, _orders(rows.filter(moved)), *texts)
+        return turns
+
+    def _bins(self, rows: pa.RecordBatch) -> Any:
+        """The number of the bin of time of each change; -1 without a time."""
+        begin, width = self.bins
+        at = times(rows)
+        return np.where(
+            as_flags(at.is_valid()), (np.asarray(pc.fill_null(at.cast(pa.int64()), 0)) - begin) // width, -1
+        )
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = self.counting(batch)
+        rows = rows.filter(rows["key"].is_valid())
+        came = Keys.of(rows).moved
+        leaves = np.zeros(rows.num_rows, np.bool_)
+        if self.stays is None and came.any():  # a row ends, and one begins
+            numbers = np.concatenate([np.arange(rows.num_rows), np.flatnonzero(came)])
+            leaves = np.arange(len(numbers)) >= rows.num_rows
+            rows, came = rows.take(pa.array(numbers)), came[numbers] & ~leaves
+        keys = Keys.of(rows)
+        is_update = as_flags(pc.equal(rows["operation"], _UPDATE))
+        gone = leaves | as_flags(pc.equal(rows["operation"], _DELETE))
+        started = as_flags(pc.is_in(rows["operation"], pa.array(_STARTS)))
+        values = pc.if_else(pa.array(came[keys.pairs.rows]), keys.latter, keys.former)
+        columns = {name: rows[name] for name in rows.schema.names} | {
+            "row_key": keys.texts(values),
+            "started": pa.array(started),
+            "gone": pa.array(gone),
+            "epoch": pa.array(sum((_follow(rows, one.order) for one in self.truncates), np.zeros(len(gone), np.int64))),
+            "bin": pa.array(self._bins(rows)),
+            "key": maps_of(keys.pairs.sizes, keys.pairs.names, values),
+            "row": _images(rows, is_update, ~gone),
+            "changes": pa.repeat(1, rows.num_rows),
+        }
+        effects = pa.RecordBatch.from_arrays(
+            [columns[field.name].cast(field.type) for field in _EFFECTS], schema=_EFFECTS
+        )
+        return self._followed(effects) if self.stays else effects
+
+    def _followed(self, effects: pa.RecordBatch) -> pa.RecordBatch:
+        """The effects under the last key of their rows. A row under a key that another row moved to is replaced."""
+        assert self.stays is not None
+        moving = as_flags(pc.is_in(effects["row_key"], pa.array(list(self.stays), pa.string())))
+        last = effects["row_key"].to_pylist()
+        orders = _orders(effects.filter(pa.array(moving)))
+        for number, order in zip(np.flatnonzero(moving), map(_sortable, orders), strict=True):
+            for begin, end, final in self.stays[last[number]]:
+                if (begin is None or order >= _sortable(begin)) and order < _sortable(end):
+                    last[number] = final
+                    break
+        at = effects.schema.get_field_index("row_key")
+        kept = effects.set_column(at, "row_key", pa.array(last, pa.string()))
+        return kept.filter(kept["row_key"].is_valid())
+
+
+def _images(rows: pa.RecordBatch, is_update: Bools, wanted: Bools) -> pa.MapArray:
+    """The values after each change. A column that only the image before has was not changed by the update."""
+    before, after = Pairs(rows["before"]), Pairs(rows["after"])
+    unchanged = (after.find(before.rows, before.names) < 0) & is_update[before.rows] & wanted[before.rows]
+    chosen = [unchanged, wanted[after.rows]]
+    pairs = list(zip((before, after), map(pa.array, chosen), strict=True))
+    numbers = np.concatenate([image.rows[mask] for image, mask in zip((before, after), chosen, strict=True)])
+    order = pa.array(np.argsort(numbers, kind="stable"))
+    names, values = (
+        pa.concat_arrays([getattr(image, name).filter(mask) for image, mask in pairs]).take(order)
+        for name in ("names", "values")
+    )
+    return maps_of(np.bincount(numbers, minlength=rows.num_rows), names, values)
+
+
+def _orders(rows: pa.RecordBatch) -> list[Order]:
+    return list(zip(*(rows[name].to_pylist() for name in _ORDER), strict=True))
+
+
+def _sortable(order: Order) -> Order:
+    """The place in the order of commits, null first."""
+    return tuple((value is not None, "" if value is None else value) for value in order)
+
+
+def _follow(rows: pa.RecordBatch, order: Order) -> Bools:
+    """Whether each change follows a place in the order of commits."""
+    later, equal = np.zeros(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
+    for name, value in zip(_ORDER, order, strict=True):
+        column = rows[name]
+        is_later, is_equal = column.is_valid(), column.is_null()
+        if value is not None:
+            is_later, is_equal = pc.greater(column, value), pc.equal(column, value)
+        later |= equal & as_flags(is_later)
+        equal &= as_flags(is_equal)
+    return later
+
+
+def _stays(moves: Sequence[_Move]) -> dict[str, list[Stay]]:
+    """For each key that rows moved from or to, between every two such moves: from (included, None: the beginning), to
+    (excluded), and the last key of the row that had the key then; None: it was replaced."""
+    events: dict[str, list[tuple[Order, int | None]]] = {}  # when, and the move away from it (None: a move to it)
+    for number, move in enumerate(moves):
+        events.setdefault(move.former, []).append((move.order, number))
+        events.setdefault(move.latter, []).append((move.order, None))
+    final: dict[int, str | None] = {}
+    coming: dict[str, int | None] = {}  # the next event of each key
+    for number in range(len(moves) - 1, -1, -1):
+        move = moves[number]
+        leaving = coming.get(move.latter)
+        if move.latter in coming:
+            final[number] = None if leaving is None else final[leaving]
+        else:
+            final[number] = move.latter
+        coming |= {move.latter: None, move.former: number}
+    stays: dict[str, list[Stay]] = {}
+    for key, of_key in events.items():
+        begins: list[Order | None] = [None, *(order for order, _ in of_key)]
+        for begin, (order, leaving) in zip(begins, of_key, strict=False):
+            stays.setdefault(key, []).append((begin, order, None if leaving is None else final[leaving]))
+    return stays
+
+
+# --- rows of one key --------------------------------------------------------------------------------------------------
+
+
+def _last_state(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The effects of each row since it was inserted or deleted, as one: the last value of each column."""
+    starts = group_starts(batch["row_key"])
+    if not len(starts):
+        return batch
+    numbers = np.arange(batch.num_rows)
+    group = np.searchsorted(starts, numbers, side="right") - 1
+    since = np.where(as_flags(batch["gone"]), numbers + 1, np.where(as_flags(batch["started"]), numbers, 0))
+    alive = numbers >= np.maximum.reduceat(since, starts)[group]
+    rows, group = batch.filter(pa.array(alive)), group[alive]
+    if not len(group):
+        return rows
+    starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
+    ends = np.append(starts[1:], len(group)) - 1
+    pairs = Pairs(rows["row"])
+    rank = ranks(pairs.names)
+    code = group[pairs.rows] * (rank.max(initial=0) + 1) + rank
+    _, at = np.unique(code[::-1], return_index=True)  # the last of each column, by row and name
+    chosen = len(code) - 1 - at
+    sizes = np.bincount(group[pairs.rows[chosen]], minlength=group[-1] + 1)[group[ends]]
+    last = {name: rows[name].take(pa.array(ends)) for name in rows.schema.names}
+    last["row"] = maps_of(sizes, pairs.names.take(pa.array(chosen)), pairs.take(chosen))
+    last["started"] = pa.array(np.logical_or.reduceat(as_flags(rows["started"]), starts))
+    last["changes"] = pa.array(np.add.reduceat(np.asarray(rows["changes"]), starts))
+    return pa.RecordBatch.from_arrays(list(last.values()), schema=rows.schema)
+
+
+def _as_rows(columns: Mapping[str | None, set[str]], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """States as rows of :data:`STATE`. ``columns`` are those of each version of the table."""
+    is_partial = ~as_flags(batch["started"])
+    for number in np.flatnonzero(is_partial):
+        version = batch["table_version"][number].as_py()
+        names = {name for name, _ in batch["row"][number].as_py()}
+        is_partial[number] = version not in columns or not columns[version] <= names
+    arrays = {name: batch[name] for name in batch.schema.names} | {"partial": pa.array(is_partial)}
+    return pa.RecordBatch.from_arrays([arrays[name] for name in STATE.names], schema=STATE)
+
+
+def _steps(batches: Batches) -> Batches:
+    """By how much each effect changes the number of rows."""
+    last = joined([], _NARROW)
+    for batch in batches:
+        rows = joined([last, batch], _NARROW)
+        alive = 1 - as_flags(rows["gone"]).astype(np.int64)
+        others = [differ(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1)) for name in ("row_key", "epoch")]
+        before = np.append(0, np.where(others[0] | others[1], 0, alive[:-1]))
+        steps = pa.RecordBatch.from_arrays([rows["epoch"], rows["bin"], pa.array(alive - before)], schema=_STEPS)
+        new = steps.slice(last.num_rows)
+        yield new.filter(pc.not_equal(new["step"], 0))
+        last = batch.slice(batch.num_rows - 1)
+
+
+def _summed(*parts: pa.RecordBatch | pa.Table) -> pa.Table:
+    steps = pa.concat_tables([_STEPS.empty_table(), *(pa.table(part) for part in parts)])
+    groups = steps.group_by(["epoch", "bin"], use_threads=False).aggregate([("step", "sum")])
+    return groups.select(["epoch", "bin", "step_sum"]).rename_columns(_STEPS.names)
+
+
+# --- on a page --------------------------------------------------------------------------------------------------------
+
+_SHOWN_ROWS: Final = 50
+_BINS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,461 +423,70 @@ class Replayed:
     shown: list[dict[str, Any]]
     columns: dict[str, str]
 
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """The history of one row: its ``key``, the number of its ``changes``, and the first of them
-    (:func:`cdcwb.analysis.replay.lives`). ``chosen``: no key was given, so this is the row with most changes."""
-
-    key: dict[str, str | None]
-    changes: int
-    shown: list[dict[str, Any]]
-    chosen: bool
-
-
-def ask(
-    capture: Any,
-    sides: tuple[Side, ...],
-    table: str,
-    position: str,
-    time: str,
-    key: str,
-    rules: str,
-    infer_keys: bool = False,
-) -> Asked:
-    """Validates the parameters of the page. ``sides``: the source, which is ``capture``, and the target; empty without
-    one.
-
-    Raises OptionError that names everything that is wrong.
-    """
-    texts: dict[str, Any] = {"table": table, "position": position, "time": time, "key": key}
-    wrong = [
-        f"{name}: expected a text, found the number {text!r}; papermill's -r {name} gives VALUE as text"
-        for name, text in texts.items()
-        if not isinstance(text, str)
-    ]
-    if wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
-        raise OptionError("; ".join(wrong))
-    understood = _tried(lambda: read_rules(rules), wrong) or Rules()
-    moment = _time(time, wrong)
-    wanted = _key(key, wrong)
-    changes = capture.changes
-    known = known_tables(changes)
-    table_found = _table(known, table, wrong)
-    notes: list[str] = []
-    if table_found is not None:
-        changes, table_found = _with_key(changes, table_found, notes)
-        wrong += check_key(table_found, wanted) if wanted else []
-    sides_known = tuple(counted_tables(side) for side in sides)
-    if sides_known:
-        wrong += check_names(understood, *sides_known)
-    elif understood != Rules():
-        notes.append("The rules are for a second capture, and there is none.")
-    if wrong:
-        raise OptionError("; ".join(wrong))
-    return Asked(
-        capture=capture,
-        changes=changes,
-        known=known,
-        table=table_found,
-        position=position or None,
-        time=moment,
-        key=wanted,
-        rules=understood,
-        sides=sides,
-        sides_known=sides_known,
-        notes=notes,
-        infer_keys=infer_keys,
-    )
+    @classmethod
+    def of(
+        cls, capture: Any, known: KnownTable, position: str | None, time: dt.datetime | None, keys: Keyed | None
+    ) -> Replayed:
+        """The table at a position and time (:func:`rows_at`)."""
+        rows, part, first = rows_at(capture, known, position, time, keys).fold(_overview, _merged_overviews)
+        names = _column_names(first, _versions(capture, known))
+        shown = [_shown(row, names) for row in first]
+        headings = {"partial": "partial", "changes": "changes", "position": "last position"}
+        return cls(rows, part, shown, {f"c{number}": name for number, name in enumerate(names)} | headings)
 
 
-def _tried(work: Any, wrong: list[str]) -> Any:
-    try:
-        return work()
-    except OptionError as error:
-        wrong.append(str(error))
-        return None
+Overview = tuple[int, int, list[dict[str, Any]]]
 
 
-def _time(text: str, wrong: list[str]) -> datetime | None:
-    if not text:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        wrong.append(f"time: expected a time such as 2025-03-23T10:57:19Z, found {text!r}")
-        return None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+def _overview(batch: pa.RecordBatch) -> Overview:
+    numbers = heapq.nsmallest(_SHOWN_ROWS, enumerate(batch["key"].to_pylist()), key=lambda one: _by_value(one[1]))
+    first = batch.take(pa.array([number for number, _ in numbers], pa.int64())).to_pylist()
+    return batch.num_rows, int(as_flags(batch["partial"]).sum()), first
 
 
-def _key(text: str, wrong: list[str]) -> dict[str, str | None]:
-    if not text:
-        return {}
-    try:
-        return parse_key(text)
-    except ValueError as error:
-        wrong.append(str(error))
-        return {}
+def _merged_overviews(parts: Sequence[Overview]) -> Overview:
+    rows = [row for _, _, first in parts for row in first]
+    first = heapq.nsmallest(_SHOWN_ROWS, rows, key=lambda row: _by_value(row["key"]))
+    return sum(part[0] for part in parts), sum(part[1] for part in parts), first
 
 
-def _table(known: dict[str, Known], table: str, wrong: list[str]) -> Known | None:
-    """The given table; else the one with most changes that have a key, else with most changes."""
-    if table:
-        matching: Known | None = _tried(lambda: find_table(known, table), wrong)
-        return matching
-    order = sorted(known.values(), key=lambda candidate: (-candidate.keyed, -candidate.changes, candidate.table))
-    return order[0] if order else None
-
-
-def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataFrame, Known]:
-    """The changes of a table without a key, identified by an inferred key column, and a note about it."""
-    if table.keyed:
-        return changes, table
-    inferred = infer_keys(changes, [table.table]).get(table.table)
-    if inferred is None:
-        notes.append(
-            f"No change of {table.table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
-            f"or more. To name the key, give the reader option keys={table.table}:column+column."
-        )
-        return changes, table
-    notes.append(str(inferred))
-    keyed = keyed_by(changes, {table.table: [inferred.column]})
-    return keyed, known_tables(keyed.filter(table_label() == table.table))[table.table]
-
-
-def replayed(asked: Asked) -> Replayed:
-    """The table at the limit of replay; its first rows by key."""
-    assert asked.table is not None
-    versions = asked.capture.table_versions
-    counted = Observation()
-    rows = rows_at(asked.changes, versions, asked.table, asked.position, asked.time)
-    observed = rows.observe(
-        counted,
-        F.count(F.lit(1)).alias("rows"),
-        F.coalesce(F.sum(F.col("partial").cast("bigint")), F.lit(0)).alias("partial"),
-    )
-    values = F.transform(F.map_values("key"), _sortable)
-    records = [row.asDict() for row in observed.orderBy(values).limit(_ROWS).collect()]
-    numbers = counted.get
-    names = _columns(records, versions, asked.table)
-    shown = [_shown(row, names) for row in records]
-    columns = {f"c{number}": name for number, name in enumerate(names)}
-    headings = columns | {"partial": "partial", "changes": "changes", "position": "last position"}
-    return Replayed(numbers["rows"], numbers["partial"], shown, headings)
-
-
-def _sortable(value: Column) -> Column:
+def _by_value(key: Iterable[tuple[str, str | None]]) -> list[tuple[bool, Decimal, bool, str]]:
     """Sort key: numbers by value, before texts."""
-    number = value.try_cast("decimal(38,10)")
-    return F.struct(number.isNull().alias("text"), number.alias("number"), value.alias("value"))
+    return [(*_number(value), value is not None, value or "") for _, value in key]
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], versions: DataFrame, table: Known) -> list[str]:
+def _number(value: str | None) -> tuple[bool, Decimal]:
+    try:
+        number = Decimal(value or "x")
+    except InvalidOperation:
+        return True, Decimal(0)
+    return (False, number) if number.is_finite() else (True, Decimal(0))
+
+
+def _column_names(rows: Sequence[Mapping[str, Any]], versions: Iterable[Mapping[str, Any]]) -> list[str]:
     """The columns of the newest versions of the rows, in their order; then other columns of the rows."""
-    names = {row["table_version"] for row in rows}
-    known = versions.filter(table_label() == table.table).select("table_version", "columns.name").collect()
+    used = {row["table_version"] for row in rows}
     ordered = [
-        name
-        for row in sorted(known, key=lambda row: row["table_version"] or "")
-        for name in row["name"] or ()
-        if row["table_version"] in names
+        column["name"]
+        for version in sorted(versions, key=lambda version: version["table_version"] or "")
+        if version["table_version"] in used
+        for column in version["columns"] or ()
     ]
-    keys = [name for row in rows for name in row["key"]]
-    further = [name for row in rows for name in row["row"]]
-    return list(dict.fromkeys([*keys, *ordered, *further]))[:_COLUMNS]
+    keys, further = ([name for row in rows for name, _ in row[image]] for image in ("key", "row"))
+    return list(dict.fromkeys([*keys, *ordered, *further]))[:SHOWN_COLUMNS]
 
 
-def _shown(row: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    image = {**row["key"], **row["row"]}
+def _shown(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    image = dict([*row["key"], *row["row"]])
     cells = {f"c{number}": value_text(image[name]) if name in image else None for number, name in enumerate(names)}
     return cells | {name: row[name] for name in ("partial", "changes", "position")}
 
 
-def grown(asked: Asked) -> list[tuple[datetime | None, int]]:
-    """The number of rows of the table over time (:func:`cdcwb.spark.replay.growth`), in up to 300 steps; empty if no
-    change has a time."""
-    table = asked.table
-    assert table is not None
-    if table.first is None or table.last is None:
+def rows_over_time(
+    capture: Any, known: KnownTable, position: str | None, time: dt.datetime | None, keys: Keyed | None
+) -> list[tuple[dt.datetime | None, int]]:
+    """The number of rows of the table over time (:func:`growth`), in up to 300 steps; empty if no change has a time."""
+    if known.first is None or known.last is None:
         return []
-    span = (min(table.last, asked.time or table.last) - table.first) // timedelta(microseconds=1) + 1
-    width = max(1, math.ceil(span / _STEPS))
-    return growth(asked.changes, table, table.first, width, asked.position, asked.time)
-
-
-def row_life(asked: Asked) -> Life | None:
-    """The history of the given row, or of the one with most changes; None if rows have no key."""
-    assert asked.table is not None
-    key, chosen = asked.key, not asked.key
-    if chosen:
-        busiest = _busiest(asked.changes, asked.table)
-        if busiest is None:
-            return None
-        key = busiest
-    counted = Observation()
-    rows = of_row(asked.changes, asked.capture.transactions, asked.table, key)
-    observed = rows.observe(counted, F.count(F.lit(1)).alias("changes"))
-    shown = lives(observed.orderBy(*ORDER).limit(_CHANGES), asked.capture.files)
-    return Life(key, counted.get["changes"], shown, chosen)
-
-
-def _busiest(changes: DataFrame, table: Known) -> dict[str, str | None] | None:
-    keyed = changes.filter((table_label() == table.table) & F.col("key").isNotNull())
-    text = F.to_json("key", {"ignoreNullFields": "false"}).alias("text")
-    rows = keyed.groupBy(text).agg(F.count("*").alias("n")).orderBy(F.desc("n"), "text").limit(1).collect()
-    return json.loads(rows[0]["text"]) if rows else None
-
-
-def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
-    """Compares source and target. The pairs are stored in ``folder``, or in a temporary folder that is deleted with the
-    result (on a cluster without a folder they are computed for each question). None without a target."""
-    if not asked.sides:
-        return None
-    source, target = asked.sides
-    result = reconcile(source, target, asked.rules, (asked.sides_known[0], asked.sides_known[1]), asked.infer_keys)
-    if folder is not None:
-        return result.stored(folder / "reconciled.parquet")
-    if not (source.spark.conf.get("spark.master", "") or "").startswith("local"):
-        return result
-    return result.stored(scratch(asked, "cdcwb-reconciled-") / "pairs")
-
-
-def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Differences for a table on a page: the columns that differ, or that a missing or extra change sets, and the
-    locations in both captures, as text and as file and offset."""
-    rows = []
-    for row in differences:
-        unlike = [(c["column"], value_text(c["source"]), value_text(c["target"])) for c in row["columns"]]
-        changed = [f"{column}: {old} -> {other}" for column, old, other in unlike]
-        changed += [_changed(row["operation"], difference) for difference in row["changed"]]
-        words = [row["what"]] if row["what"] != "same" else []
-        words += ["late"] if row["late"] else []
-        rows.append(
-            {
-                "what": ", ".join(words) or "same",
-                **{name: row[name] for name in ("table", "key", "operation", "delay_us")},
-                "reason": reason_words(row["reason"], row["what"]) if row["reason"] else None,
-                "sentence": "; ".join(changed),
-                **{f"{side}_position": _location(row[side]) for side in _SIDES},
-                **{f"{side}_{name}": (row[side] or {}).get(name) for side in _SIDES for name in ("file", "offset")},
-            }
-        )
-    return rows
-
-
-def _changed(operation: str | None, difference: Mapping[str, Any]) -> str:
-    """The effect of a missing or extra change on a column; with the old value if it was captured."""
-    if operation == Operation.UPDATE and difference["old_known"]:
-        return f"{difference['column']}: from {value_text(difference['old'])} to {value_text(difference['new'])}"
-    return f"{difference['column']} = {value_text(difference['new'])}"
-
-
-def life_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The changes of a row (:func:`cdcwb.analysis.replay.lives`) for a table on a page."""
-    names = ("at", "operation", "transaction_id", "user", "change_mask", "position")
-    return [
-        {
-            **{name: change[name] for name in names},
-            **{name: change[name] for name in ("record", "file", "offset") if name in change},
-            "version_code": change["table_version"],
-            "outcome": outcome_words(change["outcome"]),
-            "sentence": "; ".join(f"{d['column']}: {d['told']}" for d in change["differences"]),
-            "places": [f"{event['file'].rpartition('/')[2]}, {count(event['offset'])}" for event in change["places"]],
-        }
-        for change in changes
-    ]
-
-
-def value_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The columns of each change of a row, one by one, with the ``old`` and the ``new`` value."""
-    return [
-        {
-            **{name: change[name] for name in ("at", "operation", "transaction_id", "position")},
-            "outcome": outcome_words(change["outcome"]),
-            "column": d["column"],
-            "old": _old(change["operation"], d),
-            "new": None if change["operation"] in (Operation.DELETE, Operation.TRUNCATE) else value_text(d["new"]),
-            **{name: change["places"][0][name] for name in ("file", "offset")},
-        }
-        for change in changes
-        for d in change["differences"]
-    ]
-
-
-def _old(operation: str | None, difference: Mapping[str, Any]) -> str | None:
-    if operation in (Operation.INSERT, Operation.REFRESH):
-        return None
-    return value_text(difference["old"]) if difference["old_known"] else NOT_CAPTURED
-
-
-def state_rows(changes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The row after each change (:func:`cdcwb.analysis.replay.states`), and its columns (name -> heading)."""
-    held = list(states(changes))
-    names = list(dict.fromkeys(name for _, row in held for name in row or ()))[:_COLUMNS]
-    rows = [
-        {name: change[name] for name in ("at", "operation", "position")}
-        | {f"c{n}": value_text(row[name]) if row and name in row else None for n, name in enumerate(names)}
-        for change, row in held
-    ]
-    return rows, {f"c{n}": name for n, name in enumerate(names)}
-
-
-def life_facts(life: Life | None) -> dict[str, Any]:
-    """Facts about the history of a row for scripts."""
-    return {
-        "history_key": None if life is None else key_text(life.key),
-        "history_changes": None if life is None else life.changes,
-    }
-
-
-def ends_facts(life: Life | None) -> dict[str, Any]:
-    """Operation and time of the first and the last change of a row that was not undone, and the number of undone ones;
-    null if they are not among the changes that are shown."""
-    shown = [] if life is None else life.shown
-    lasting = [change for change in shown if not change["taken_back"]]
-    ends: list[Any] = [[change["operation"], _iso(change["at"])] for change in (*lasting[:1], *lasting[-1:])] or [
-        None,
-        None,
-    ]
-    complete = life is not None and life.changes == len(shown)
-    return {
-        "history_first": ends[0],
-        "history_last": ends[-1] if complete else None,
-        "history_taken_back": len(shown) - len(lasting) if complete else None,
-    }
-
-
-def _iso(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()
-
-
-def _location(location: Mapping[str, Any] | None) -> str | None:
-    if location is None:
-        return None
-    file = str(location["file"]).rpartition("/")[2]
-    return f"{file}, {count(location['offset'])}" + (f", {location['position']}" if location["position"] else "")
-
-
-# --- row history ------------------------------------------------------------------------------------------------------
-
-NOT_CAPTURED: Final = "not captured"
-_WORDS: Final[dict[str, str]] = {
-    Outcome.ROLLED_BACK: "rolled back",
-    Outcome.UNDONE: "undone by a rollback to a savepoint",
-    Outcome.UNDO: "undoes another change",
-    Outcome.OPEN: "open: no commit in the capture",
-}
-_TAKEN_BACK: Final = (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)
-_DELETES: Final = (Operation.DELETE, Operation.TRUNCATE)
-_PLAIN: Final = (
-    *("operation", "outcome", "position", "commit_position", "transaction_id", "user", "change_mask", "column_mask"),
-    *("table_version", "changed_at", "committed_at"),
-)
-
-
-def lives(changes: DataFrame, files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The collected rows of :func:`cdcwb.spark.history.history`: a record for each change.
-
-    ``table``, ``operation``, ``outcome`` (null if the source does not give it), ``position``, ``commit_position``,
-    ``transaction_id``, ``user``, ``change_mask``, ``column_mask``, ``table_version``, ``changed_at``, ``committed_at``,
-    ``at`` (the best of the two), ``taken_back``, ``differences`` (``column``, ``old``, ``new``, ``old_known``,
-    ``told``: in words), ``image`` (the values of the row in the change, None if it deleted the row) and ``places``
-    (``file``, ``offset``, ``length`` of every event). ``files`` are the capture's.
-    """
-    names = {int(file["file_index"]): str(file["file"]) for file in files}
-    return [_life(row, names) for row in changes.toArrow().to_pylist()]
-
-
-def _life(row: Mapping[str, Any], files: Mapping[int, str]) -> dict[str, Any]:
-    plain = {name: row[name] for name in _PLAIN}
-    for name in ("changed_at", "committed_at"):
-        plain[name] = None if plain[name] is None else _utc(plain[name])
-    events = row["source_events"] or [{name: row[name] for name in ("file_index", "offset", "length")}]
-    differences = [dict(d) | {"told": difference_text(row["operation"], d)} for d in row["differences"] or ()]
-    label = row["table_name"] if row["schema_name"] is None else f"{row['schema_name']}.{row['table_name']}"
-    return {
-        "table": label,
-        **plain,
-        "at": plain["changed_at"] or plain["committed_at"],
-        "taken_back": row["outcome"] in _TAKEN_BACK,
-        "differences": differences,
-        "image": None if row["operation"] in _DELETES else {**dict(row["before"] or ()), **dict(row["after"] or ())},
-        "places": [
-            {
-                "file": files.get(event["file_index"], row["file"]),
-                "offset": event["offset"],
-                "length": event["length"],
-            }
-            for event in events
-        ],
-    }
-
-
-def states(changes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], dict[str, str | None] | None]]:
-    """The changes of a row (:func:`lives`) that were not undone, each with the values of the row after it, as far as
-    the changes up to it give them; None if the row was deleted."""
-    row: dict[str, str | None] | None = None
-    for change in changes:
-        if not change["taken_back"]:
-            values = row if row is not None and change["operation"] == Operation.UPDATE else {}
-            row = None if change["image"] is None else {**values, **change["image"]}
-            yield change, row
-
-
-def _utc(time: datetime) -> datetime:
-    return time.astimezone(UTC)
-
-
-def outcome_words(outcome: str | None) -> str:
-    """The outcome of a change in words."""
-    if outcome is None:
-        return "outcome not known"
-    return _WORDS.get(outcome, outcome)
-
-
-def difference_text(operation: str | None, difference: Mapping[str, Any]) -> str:
-    """The effect of a change on a column: ``old -> new`` for an update, the value for an insert or delete."""
-    old = value_text(difference["old"]) if difference["old_known"] else NOT_CAPTURED
-    if operation == Operation.DELETE:
-        return old
-    if operation != Operation.UPDATE:
-        return value_text(difference["new"])
-    return f"{old} -> {value_text(difference['new'])}"
-
-
-def value_text(value: str | None) -> str:
-    """A value as text; NULL without quotes, ambiguous texts in quotes."""
-    if value is None:
-        return "NULL"
-    return f"'{value}'" if value in ("", "NULL", NOT_CAPTURED) or value != value.strip() else value
-
-
-def key_text(key: Mapping[str, str | None]) -> str:
-    """``id=42, other=x``."""
-    return ", ".join(f"{name}={value_text(value)}" for name, value in key.items())
-
-
-def parse_key(text: str) -> dict[str, str | None]:
-    """A key from a JSON object, or from ``id=42,other=x``.
-
-    Raises ValueError, with a sentence, for other texts.
-    """
-    import json
-
-    if text.lstrip().startswith("{"):
-        try:
-            content = json.loads(text, parse_float=str, parse_int=str)
-        except ValueError as error:
-            raise ValueError(f"key: expected a JSON object or column=value, found {text!r} ({error})") from None
-        return {name: None if value is None else _as_text(value) for name, value in content.items()}
-    key: dict[str, str | None] = {}
-    for part in text.split(","):
-        name, sign, value = part.partition("=")
-        if not sign or not name.strip():
-            raise ValueError(f"key: expected a JSON object or column=value, found {text!r}")
-        key[name.strip()] = value
-    return key
-
-
-def _as_text(value: object) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+    span = (min(known.last, time or known.last) - known.first) // dt.timedelta(microseconds=1) + 1
+    return growth(capture, known, known.first, max(1, math.ceil(span / _BINS)), position, time, keys)

@@ -171,12 +171,15 @@ def opened(
     filters: Filters,
     step: Step,
     check: Callable[[Reading], None] = lambda _: None,
+    in_spark: bool = True,
 ) -> Capture:
     """The capture at ``paths`` with ``filters``, and Spark's log lines off. Files and options are checked before Spark
-    starts; ``check`` raises CaptureError for files that the command cannot use.
+    starts; ``check`` raises CaptureError for files that the command cannot use. Without ``in_spark`` Spark starts when
+    it is first needed.
 
     Errors in Spark are raised as exceptions, and printed by :mod:`cdcwb.cli.failures`.
     """
+    from cdcwb.capture import open_checked
     from cdcwb.filters import FilterError, parse
 
     try:
@@ -186,7 +189,7 @@ def opened(
     checked = _checked(paths, format_name, pairs)
     if checked.reading is not None:
         check(checked.reading)
-    capture = _started(checked, step)
+    capture = _started(checked, step) if in_spark else open_checked(checked)
     return capture.filter(**filters) if filters else capture
 
 
@@ -262,21 +265,21 @@ def history(
 ) -> int:
     """Show the history of one row: each change in order, with its values and its location in the files."""
     from cdcwb.analysis.export import check_target
-    from cdcwb.analysis.replay import lives
+    from cdcwb.analysis.history import RowHistory
 
     as_json = as_json or target == STREAM
     path = None if target is None or target == STREAM else check_target(target, [], ("jsonl",))
-    with working("starting Spark") as step:
-        capture = opened(paths, format_name, pairs, filters, step, check_images)
+    with working("looking through the files") as step:
+        capture = opened(paths, format_name, pairs, filters, step, check_images, in_spark=False)
         step("looking for the row")
-        lives_of_row = lives(capture.history(table, dict(pairs_of_key)), capture.files)
+        changes = RowHistory.find(capture, table, dict(pairs_of_key)).shown
     if path is not None:
-        write_text(path, "".join(f"{json_line(change)}\n" for change in lives_of_row))
-        print_lines([safe(f"{target}: {plural(len(lives_of_row), 'change')}")])
+        write_text(path, "".join(f"{json_line(change)}\n" for change in changes))
+        print_lines([safe(f"{target}: {plural(len(changes), 'change')}")])
     elif as_json:
-        print_lines([json_line(change) for change in lives_of_row])
+        print_lines([json_line(change) for change in changes])
     else:
-        _print(table, dict(pairs_of_key), lives_of_row)
+        _print(table, dict(pairs_of_key), changes)
     return FINE
 
 
@@ -291,7 +294,7 @@ def json_line(change: dict[str, Any]) -> str:
 
 
 def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> None:
-    from cdcwb.analysis.replay import key_text, outcome_words
+    from cdcwb.analysis.history import key_text, outcome_words
 
     named = changes[0]["table"] if changes else table
     print_lines([safe(f"{named}, {key_text(dict(key))}: {plural(len(changes), 'change')}")])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb.analysis.replay import value_text
+from cdcwb.analysis.history import value_text
 from cdcwb.errors import OptionError
 from cdcwb.report import show
 from cdcwb.report.facts import headline
@@ -75,8 +75,8 @@ def test_a_key_that_is_inferred_serves_replay_and_history_and_is_marked(spark: S
     unkeyed = cdcwb.load(str(DATA / "gbase8s"))
     for page in (Replay.of(unkeyed), unkeyed.view.history()):
         assert any("Its key is inferred" in note for note in page.wanted.notes)
-        assert page.life is not None
-        assert page.life.changes > 1
+        assert page.history is not None
+        assert page.history.changes > 1
 
 
 def test_a_page_with_nothing_to_show_says_why_once_and_its_panels_are_empty(capture: Capture) -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdcwb.analysis.alike import Rules
-from cdcwb.analysis.reconcile import reconcile
-from cdcwb.analysis.replay import difference_rows
+from cdcwb.analysis.reconcile import difference_rows, reconcile
 from cdcwb.errors import OptionError
 from cdcwb.report.show import records
 from tests.changes import at, change, tables

@@ -13,11 +13,10 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.analysis.frames import Snapshot
+from cdcwb.analysis.keys import FACTS, KnownTable, known_tables
+from cdcwb.analysis.replay import growth, rows_at
 from cdcwb.cli import main
 from cdcwb.errors import OptionError
-from cdcwb.spark.known import Known, known_tables
-from cdcwb.spark.replay import growth, rows_at
 from tests.replayed import by_hand, changes_of
 from tests.saved_capture import open_saved
 
@@ -43,8 +42,7 @@ class Made:
 
     folder: Path
     capture: Capture
-    tables: Any
-    known: dict[str, Known]
+    known: dict[str, KnownTable]
 
     def key(self, table: str) -> tuple[str, ...]:
         return KEYS.get(table, ())
@@ -56,13 +54,12 @@ def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
     synth.generate(request.param, changes=450, seed=77, to=folder, **STORY, **MADE[request.param])
     options = {"keys": [f"{table}:{names[0]}" for table, names in KEYS.items()]} if request.param == "gbase8s" else {}
     capture = open_saved(folder / "capture", folder / "saved", **options)
-    tables = Snapshot(capture, images=True)
-    return Made(folder, capture, tables, known_tables(tables.changes))
+    return Made(folder, capture, known_tables(capture.rows("changes", FACTS)))
 
 
 def replayed(made: Made, table: str, **until: Any) -> dict[Any, Any]:
-    rows = rows_at(made.tables.changes, made.tables.table_versions, made.known[table], **until).collect()
-    return {tuple(sorted(row["key"].items())): row["row"] for row in rows}
+    rows = rows_at(made.capture, made.known[table], **until).table().to_pylist()
+    return {tuple(sorted(row["key"])): dict(row["row"]) for row in rows}
 
 
 def busy(made: Made, most: int) -> list[str]:
@@ -89,7 +86,7 @@ def test_the_number_of_rows_over_time_ends_at_the_number_of_rows(made: Made) -> 
     for table in busy(made, 2):
         known = made.known[table]
         assert known.first is not None
-        steps = growth(made.tables.changes, known, known.first, 1_000_000)
+        steps = growth(made.capture, known, known.first, 1_000_000)
         assert steps[-1][1] == len(by_hand(made.folder, table, key=made.key(table)))
         ends = [end for end, _ in steps if end is not None]
         assert ends == sorted(ends)

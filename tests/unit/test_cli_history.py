@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import cdcwb.report
-from cdcwb.analysis.replay import difference_text, key_text, parse_key, value_text
+from cdcwb.analysis.history import difference_text, key_text, parse_key, value_text
 from cdcwb.cli import main
 from cdcwb.cli.read import _print, json_line
 

@@ -46,8 +46,9 @@ LAYERS = (
 SHARED_BY = {"qlik": {"qlik_kafka", "qlik_change_table"}}
 # Exports of a trail: their tables may be defined by DEFGEN files, as those of Logdump text are.
 BORROWED = {"goldengate_export": {"goldengate"}}
-# The ways up: a capture has its views and its selection, imported when they are first asked for, and is saved.
-DOORS = {"cdcwb.capture": {"index", "views"}}
+# The ways up: a capture has its views and its selection, answers about a row and a table, imported when they are first
+# asked for, and is saved.
+DOORS = {"cdcwb.capture": {"analysis", "index", "views"}}
 # Beside the layers: what reads nothing of a capture. cdcwb_synth writes captures and their truth, and imports nothing
 # of what reads them.
 BESIDE = {"doctor": {"machine", "errors"}, "cdcwb_synth": set()}

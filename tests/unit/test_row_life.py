@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdcwb.analysis.replay import life_rows, state_rows, states, value_rows
+from cdcwb.analysis.history import history_rows, state_rows, states, value_rows
 
 
 def made(operation: str, image: dict[str, str | None] | None, *differences: Any, back: bool = False) -> dict[str, Any]:
@@ -64,5 +64,5 @@ def test_a_change_of_a_row_names_its_record() -> None:
     about = {"transaction_id": "7", "user": None, "change_mask": None, "table_version": "t@1", "position": "12"}
     change = made("INSERT", {"a": "1"}) | about | {"file": "/in/log.bin", "offset": 40, "record": 3}
     change |= {"outcome": "committed", "places": [{"file": "/in/log.bin", "offset": 40}]}
-    (row,) = life_rows([change])
+    (row,) = history_rows([change])
     assert (row["file"], row["offset"], row["record"], row["position"]) == ("/in/log.bin", 40, 3, "12")

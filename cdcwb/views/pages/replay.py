@@ -4,29 +4,46 @@ the same tables."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from cdcwb import charts
-from cdcwb.analysis import replay as ask
+from cdcwb.analysis.alike import Rules, read_rules
 from cdcwb.analysis.contents import readers
 from cdcwb.analysis.frames import Snapshot
+from cdcwb.analysis.history import (
+    RowHistory,
+    busiest_key,
+    check_key,
+    ends_facts,
+    history_facts,
+    history_rows,
+    key_text,
+    parse_key,
+    state_rows,
+    value_rows,
+)
+from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_tables
+from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.reconcile_reasons import ABOUT, Reason, reason_words
-from cdcwb.analysis.replay import key_text
-from cdcwb.formats.options import as_bool
+from cdcwb.analysis.replay import Replayed, rows_over_time
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.report import show
 from cdcwb.report.opening import check_target, limited, look_at, open_target, options_of
 from cdcwb.views.pages.page import Page, Sheet, panel
 from cdcwb.views.view import View, is_live
-from cdcwb.words import count, plural
+from cdcwb.words import count, duration, plural
+from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
-    from cdcwb.analysis.reconcile import Reconciled
-    from cdcwb.analysis.replay import Life, Replayed
+    from pyspark.sql import DataFrame, SparkSession
+
     from cdcwb.capture import Capture
     from cdcwb.report.opening import Page as Opened
-    from cdcwb.spark.known import Known
     from cdcwb.views.bench import Bench
 
 __all__ = [
@@ -36,6 +53,129 @@ __all__ = [
 
 
 _COUNTED: Final = ("missing", "extra", "different", "late", "same")
+_SHOWN_CHANGES: Final = 200
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of two compared captures: its selected ``changes``, and the complete ``capture``."""
+
+    changes: DataFrame
+    spark: SparkSession
+    capture: Capture
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The validated parameters of the page. ``table``: None without tables. ``key``: empty if not given. ``keys``: the
+    inferred key of the table, if one was inferred. ``sides`` and ``sides_known``: source and target, empty without a
+    target. ``notes``: remarks on the results."""
+
+    capture: Any
+    known: dict[str, KnownTable]
+    table: KnownTable | None
+    position: str | None
+    time: datetime | None
+    key: dict[str, str | None]
+    keys: Keyed
+    rules: Rules
+    sides: tuple[_Side, ...] = ()
+    sides_known: tuple[Any, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def until(self) -> str:
+        """The limit of replay, for a sentence."""
+        parts = [f"position {self.position}"] if self.position else []
+        parts += [self.time.isoformat()] if self.time else []
+        return f"after all commits up to {' and '.join(parts)}" if parts else "at the end of the capture"
+
+    @property
+    def late_after(self) -> str:
+        """The limit of delays in words; empty without a limit."""
+        limit = self.rules.late_after
+        return "" if limit is None else duration(limit // timedelta(microseconds=1))
+
+    def history(self) -> RowHistory | None:
+        """The history of the given row, or of the one with most changes; None if rows have no key."""
+        if self.table is None:
+            return None
+        key = self.key or busiest_key(changes_of(self.capture, FACTS, self.keys), self.table)
+        if key is None:
+            return None
+        return RowHistory.of(self.capture, self.table, key, self.keys, _SHOWN_CHANGES, chosen=not self.key)
+
+
+def _ask(capture: Any, sides: tuple[_Side, ...], table: str, position: str, time: str, key: str, rules: str) -> _Asked:
+    """Validates the parameters of the page. ``sides``: the source, which is ``capture``, and the target; empty without
+    one.
+
+    Raises OptionError that names everything that is wrong.
+    """
+    texts: dict[str, Any] = {"table": table, "position": position, "time": time, "key": key}
+    wrong = [
+        f"{name}: expected a text, found the number {text!r}; papermill's -r {name} gives VALUE as text"
+        for name, text in texts.items()
+        if not isinstance(text, str)
+    ]
+    if wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
+        raise OptionError("; ".join(wrong))
+
+    def tried(work: Callable[[], T], otherwise: T) -> T:
+        try:
+            return work()
+        except (OptionError, ValueError) as error:
+            wrong.append(str(error))
+            return otherwise
+
+    understood = tried(lambda: read_rules(rules), Rules())
+    moment = tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
+    wanted: dict[str, str | None] = tried(lambda: parse_key(key), {}) if key else {}
+    known = known_tables(changes_of(capture, FACTS))
+    most = sorted(known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
+    chosen = tried(lambda: find_table(known, table), None) if table else next(iter(most), None)
+    notes: list[str] = []
+    keys: Keyed = {}
+    if chosen is not None:
+        if not chosen.keyed:
+            keys = _inferred(capture, chosen.table, notes)
+            chosen = known_tables(changes_of(capture, FACTS, keys))[chosen.table] if keys else chosen
+        wrong += check_key(chosen, wanted) if wanted else []
+    sides_known = tuple(counted_tables(side) for side in sides)
+    if sides_known:
+        wrong += check_names(understood, *sides_known)
+    elif understood != Rules():
+        notes.append("The rules are for a second capture, and there is none.")
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    return _Asked(
+        capture=capture,
+        known=known,
+        table=chosen,
+        position=position or None,
+        time=moment,
+        key=wanted,
+        keys=keys,
+        rules=understood,
+        sides=sides,
+        sides_known=sides_known,
+        notes=notes,
+    )
+
+
+def _inferred(capture: Any, table: str, notes: list[str]) -> Keyed:
+    """The inferred key of a table without a key, and a note about it."""
+    inferred = infer_keys(changes_of(capture, FACTS), [table]).get(table)
+    if inferred is None:
+        notes.append(
+            f"No change of {table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
+            f"or more. To name the key, give the reader option keys={table}:column+column."
+        )
+        return {}
+    notes.append(str(inferred))
+    return {table: [inferred.column]}
 
 
 class Replay(Page):
@@ -67,19 +207,19 @@ class Replay(Page):
         infer_keys: bool = False,
     ) -> None:
         super().__init__(opened)
-        infer_keys = as_bool("infer_keys", infer_keys)
+        self.infer_keys = as_bool("infer_keys", infer_keys)
         self.target = open_target(target, target_format, target_options) if isinstance(target, str) else target
-        sides: tuple[ask.Side, ...] = ()
+        sides: tuple[_Side, ...] = ()
         if self.target is not None:
             folder = self.asked.folder and self.asked.folder / "target"
             self._target = Snapshot(limited(self.target, self.asked), folder, self.images)  # it owns a temporary folder
             captures = (opened.whole, self.target)
             sides = tuple(
-                ask.Side(rows, capture.spark, capture)
+                _Side(rows, capture.spark, capture)
                 for rows, capture in zip((self.capture.changes, self._target.changes), captures, strict=True)
             )
             show.read_by(readers(self.target, options_of(self.target)), further=True)
-        self.wanted = ask.ask(self.capture, sides, table, position, time, key, rules, infer_keys)
+        self.wanted = _ask(self.capture, sides, table, position, time, key, rules)
 
     @classmethod
     def check(
@@ -102,14 +242,14 @@ class Replay(Page):
         return cls(look_at(capture, images=cls.images), target=other, **own)
 
     @property
-    def table(self) -> Known | None:
+    def table(self) -> KnownTable | None:
         """The table, if its changes have keys."""
         return self.wanted.table if self.wanted.table and self.wanted.table.keyed else None
 
     @cached_property
-    def life(self) -> Life | None:
+    def history(self) -> RowHistory | None:
         """The row and its changes; None if rows have no key."""
-        return ask.row_life(self.wanted) if self.wanted.table else None
+        return self.wanted.history()
 
     @property
     def benches(self) -> list[Bench]:
@@ -120,12 +260,21 @@ class Replay(Page):
     @cached_property
     def result(self) -> Reconciled | None:
         """The comparison of two captures; None for a single capture."""
-        return ask.compare(self.wanted, self.asked.folder)
+        sides, known = self.wanted.sides, self.wanted.sides_known
+        if not sides:
+            return None
+        result = reconcile(sides[0], sides[1], self.wanted.rules, (known[0], known[1]), self.infer_keys)
+        if self.asked.folder is not None:
+            return result.stored(self.asked.folder / "reconciled.parquet")
+        if not (sides[0].spark.conf.get("spark.master", "") or "").startswith("local"):
+            return result
+        return result.stored(scratch(self, "cdcwb-reconciled-") / "pairs")
 
     @cached_property
     def state(self) -> Replayed | None:
         """The rows of the table; None without keys."""
-        return ask.replayed(self.wanted) if self.table else None
+        wanted = self.wanted
+        return Replayed.of(self.capture, self.table, wanted.position, wanted.time, wanted.keys) if self.table else None
 
     @cached_property
     def state_facts(self) -> dict[str, Any]:
@@ -146,7 +295,7 @@ class Replay(Page):
 
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
-        return self.state_facts | ask.life_facts(self.life) | self.compared_facts
+        return self.state_facts | history_facts(self.history) | self.compared_facts
 
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
@@ -174,7 +323,7 @@ class Replay(Page):
         )
         none = f"{name} has no rows {wanted.until}."
         sheet.table(state.shown, state.columns, total=state.rows, none=none, by_heading=True)
-        steps = ask.grown(wanted)
+        steps = rows_over_time(self.capture, self.table, wanted.position, wanted.time, wanted.keys)
         if len(steps) > 1 and self.table.first and self.table.last:
             numbers = [{"at": end, "rows": rows} for end, rows in steps]
             html = show.table_html(numbers[:50], {"at": "until", "rows": "rows"})
@@ -186,10 +335,10 @@ class Replay(Page):
     @panel("Row history")
     def row(self, sheet: Sheet) -> None:
         """Every change of a row in log order, including those under its earlier and later keys."""
-        sheet.record(ask.life_facts(self.life))
-        if self.life is not None and self.wanted.table:
-            put_which(sheet, self.wanted.table.table, self.life)
-            put_changes(sheet, self.life)
+        sheet.record(history_facts(self.history))
+        if self.history is not None and self.wanted.table:
+            put_which(sheet, self.wanted.table.table, self.history)
+            put_changes(sheet, self.history)
 
     @panel("Source and target")
     def side_by_side(self, sheet: Sheet) -> None:
@@ -247,7 +396,7 @@ class Replay(Page):
         if self.result is None:
             return
         differences = show.records(self.result.differences())
-        differ = ask.difference_rows(differences)
+        differ = difference_rows(differences)
         leads = {}
         for side, bench in zip(("source", "target"), self.benches, strict=False):
             bench.prepare()
@@ -276,20 +425,20 @@ class Replay(Page):
 # --- history ----------------------------------------------------------------------------------------------------------
 
 
-def put_which(sheet: Sheet, table: str, life: Life) -> None:
+def put_which(sheet: Sheet, table: str, row: RowHistory) -> None:
     """The row, and the number of its changes."""
-    which = ", the row with the most changes" if life.chosen else ""
-    sheet.note(f"{table}, {key_text(life.key)}{which}: {plural(life.changes, 'change')}.")
+    which = ", the row with the most changes" if row.chosen else ""
+    sheet.note(f"{table}, {key_text(row.key)}{which}: {plural(row.changes, 'change')}.")
 
 
-def put_changes(sheet: Sheet, life: Life) -> None:
+def put_changes(sheet: Sheet, row: RowHistory) -> None:
     """The changes of a row as a table and as a chart."""
-    shown = sheet.lead([{**change, **_place(change)} for change in life.shown])
-    rows = ask.life_rows(shown)
+    shown = sheet.lead([{**change, **_place(change)} for change in row.shown])
+    rows = history_rows(shown)
     headings = {"at": "time", "operation": "operation", "outcome": "outcome", "sentence": "changed values"}
     headings |= {"transaction_id": "transaction", "user": "user", "change_mask": "mask", "version_code": "version"}
     headings |= {"position": "position", "places": "file, offset"}
-    sheet.table(rows, headings, total=life.changes, none="The capture has no change of this row.")
+    sheet.table(rows, headings, total=row.changes, none="The capture has no change of this row.")
     if any(row["at"] for row in rows):
         simple = {"at": "time", "operation": "operation", "sentence": "changed values"}
         sheet.chart(charts.row_life(shown), show.table_html(rows[:50], simple))
@@ -314,12 +463,12 @@ class History(Page):
     def __init__(self, opened: Opened, table: str = "", key: str | Mapping[str, str | None] = "") -> None:
         super().__init__(opened)
         text = key if isinstance(key, str) else json.dumps(dict(key))
-        self.wanted = ask.ask(self.capture, (), table, "", "", text, "{}")
+        self.wanted = _ask(self.capture, (), table, "", "", text, "{}")
 
     @cached_property
-    def life(self) -> Life | None:
+    def history(self) -> RowHistory | None:
         """The row and its changes; None if rows have no key."""
-        return ask.row_life(self.wanted) if self.wanted.table else None
+        return self.wanted.history()
 
     @property
     def table(self) -> str:
@@ -329,43 +478,43 @@ class History(Page):
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
         """The row; or why there is none, if rows have no key."""
-        life = self.life
-        self.begin(sheet, {"history_table": self.table or None, **ask.life_facts(life), **ask.ends_facts(life)})
+        row = self.history
+        self.begin(sheet, {"history_table": self.table or None, **history_facts(row), **ends_facts(row)})
         for sentence in self.wanted.notes:
             sheet.note(sentence)
-        if life is not None:
-            put_which(sheet, self.table, life)
+        if row is not None:
+            put_which(sheet, self.table, row)
         elif not self.wanted.notes:
             sheet.note("There are no changes, so no row has a history.")
 
     @panel("Changes")
     def changes(self, sheet: Sheet) -> None:
         """Every change in log order, including those that were rolled back or undone."""
-        if self.life is not None:
-            put_changes(sheet, self.life)
+        if self.history is not None:
+            put_changes(sheet, self.history)
 
     @panel("Old and new values")
     def values(self, sheet: Sheet) -> None:
         """The old and the new value of each column in a change."""
-        if self.life is None or not self.life.changes:
+        if self.history is None or not self.history.changes:
             return
         headings = {"at": "time", "operation": "operation", "outcome": "outcome", "column": "column", "old": "old"}
         headings |= {"new": "new", "transaction_id": "transaction", "position": "position"}
-        rows = ask.value_rows(self.life.shown)
+        rows = value_rows(self.history.shown)
         sheet.table(rows, headings | {"file": "file", "offset": "offset"}, folder=self.asked.shown)
         self._limit(sheet)
 
     @panel("Row after each change")
     def states(self, sheet: Sheet) -> None:
         """The values of the row after each change that was not undone; a dash is an unknown value."""
-        if self.life is None or not self.life.changes:
+        if self.history is None or not self.history.changes:
             return
-        rows, columns = ask.state_rows(self.life.shown)
+        rows, columns = state_rows(self.history.shown)
         headings = {"at": "time", "operation": "operation", **columns, "position": "position"}
         sheet.table(rows, headings, none="Every change of the row was rolled back or undone.", by_heading=True)
         self._limit(sheet)
 
     def _limit(self, sheet: Sheet) -> None:
-        assert self.life is not None
-        if self.life.changes > len(self.life.shown):
-            sheet.note(f"Of the first {count(len(self.life.shown))} of {count(self.life.changes)} changes.")
+        assert self.history is not None
+        if self.history.changes > len(self.history.shown):
+            sheet.note(f"Of the first {count(len(self.history.shown))} of {count(self.history.changes)} changes.")

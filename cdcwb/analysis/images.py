@@ -1,0 +1,188 @@
+"""Keys and images of changes as arrays: the pairs of their maps, the keys before and after a change, tables, times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.model import Operation, Outcome
+
+__all__ = [
+    "IMAGES",
+    "MAP",
+    "Keys",
+    "Pairs",
+    "are_committed",
+    "as_flags",
+    "differ",
+    "group_starts",
+    "labels",
+    "maps_of",
+    "of_table",
+    "ranks",
+    "row_texts",
+    "times",
+]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+IMAGES: Final = ("key", "before", "after")
+MAP: Final = pa.map_(pa.string(), pa.string())
+
+
+def labels(batch: pa.RecordBatch) -> pa.Array:
+    """``schema.table``, or ``table`` without a schema; null without a table."""
+    name = batch["table_name"]
+    return pc.coalesce(pc.binary_join_element_wise(batch["schema_name"], name, "."), name)
+
+
+def of_table(batch: pa.RecordBatch, table: str) -> pa.RecordBatch:
+    """The rows of one table."""
+    return batch.filter(pc.equal(labels(batch), table))
+
+
+def are_committed(batch: pa.RecordBatch) -> pa.Array:
+    """Whether each change is committed; true without an outcome (full loads, event logs)."""
+    return pc.fill_null(pc.equal(batch["outcome"], str(Outcome.COMMITTED)), True)
+
+
+def times(batch: pa.RecordBatch) -> pa.Array:
+    """The time of the commit of each change, else its own."""
+    return pc.coalesce(batch["committed_at"], batch["changed_at"])
+
+
+def as_flags(mask: pa.Array) -> Bools:
+    """A mask for numpy; null is false."""
+    flags: Bools = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def differ(first: pa.Array, second: pa.Array) -> Bools:
+    """Whether two values differ; null equals null."""
+    return as_flags(pc.not_equal(first, second)) | as_flags(pc.xor(pc.is_null(first), pc.is_null(second)))
+
+
+class Pairs:
+    """The pairs of a column of maps, row by row: ``rows`` (their numbers), ``names`` and ``values``."""
+
+    def __init__(self, maps: pa.MapArray) -> None:
+        offsets = np.asarray(maps.offsets)
+        self.count = len(maps)
+        self.sizes = np.where(as_flags(maps.is_valid()), np.diff(offsets), 0).astype(np.int64)
+        self.rows: Ints = np.repeat(np.arange(self.count), self.sizes)
+        skipped = np.repeat(offsets[:-1] - np.cumsum(self.sizes) + self.sizes, self.sizes)
+        at = pa.array(np.arange(len(self.rows)) + skipped)
+        self.names: pa.Array = maps.keys.take(at)
+        self.values: pa.Array = maps.items.take(at)
+
+    def find(self, rows: Ints, names: pa.Array) -> Ints:
+        """For each of some rows and names the number of its pair; -1 if the row has no such name."""
+        if not len(self.rows):
+            return np.full(len(rows), -1)
+        codes = np.asarray(pa.concat_arrays([self.names, names]).dictionary_encode().indices)
+        numbers = np.concatenate([self.rows, rows]) * (int(codes.max()) + 1) + codes
+        own, wanted = numbers[: len(self.rows)], numbers[len(self.rows) :]
+        order = np.argsort(own, kind="stable")
+        at = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]
+        return np.where(own[at] == wanted, at, -1)
+
+    def of_column(self, name: str) -> tuple[Bools, pa.Array]:
+        """Whether each row has a column, and its value there; null where it has none."""
+        at = self.find(np.arange(self.count), pa.repeat(name, self.count))
+        return at >= 0, self.take(at)
+
+    def take(self, at: Ints) -> pa.Array:
+        """The values of pairs by number; null for -1."""
+        return self.values.take(pa.array(at, mask=at < 0))
+
+    def have(self, values: Sequence[tuple[str, Sequence[str | None]]]) -> Bools:
+        """Whether each row has, for each of some columns, one of the values."""
+        found = np.ones(self.count, np.bool_)
+        for name, known in values:
+            fits = pc.and_(pc.equal(self.names, name), pc.is_in(self.values, value_set=pa.array(known, pa.string())))
+            found &= np.bincount(self.rows[as_flags(fits)], minlength=self.count) > 0
+        return found
+
+
+def group_starts(texts: pa.Array) -> Ints:
+    """The numbers of the rows where a value begins that the row before does not have."""
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(np.append(True, differ(texts.slice(1), texts.slice(0, len(texts) - 1))))
+
+
+def ranks(texts: pa.Array) -> Ints:
+    """The rank of each text among the different ones, from 0."""
+    coded = texts.dictionary_encode()
+    rank: Ints = np.argsort(np.asarray(pc.sort_indices(coded.dictionary)))[np.asarray(coded.indices)]
+    return rank
+
+
+def maps_of(sizes: Ints, names: pa.Array, values: pa.Array, valid: Bools | None = None) -> pa.MapArray:
+    """Maps of these sizes from consecutive pairs; null where ``valid`` is false."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    mask = None if valid is None else np.append(~valid, False)
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=mask), names, values)
+
+
+def row_texts(sizes: Ints, names: pa.Array, values: pa.Array) -> pa.Array:
+    """A text for the pairs of each row that no other pairs have: ``a=1,b=2``; the names of a row are in order."""
+
+    def escaped(texts: pa.Array) -> pa.Array:
+        for sign in ("\\", ",", "="):
+            texts = pc.replace_substring(texts, sign, f"\\{sign}")
+        return texts
+
+    parts = pc.binary_join_element_wise(escaped(names), pc.coalesce(escaped(values), "\\N"), "=")
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), parts), ",")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of changes before and after them: ``pairs`` are those of the column ``key``, ``former`` and ``latter``
+    the values of its columns in the images, which have the value of the key where an image lacks one."""
+
+    pairs: Pairs
+    former: pa.Array
+    latter: pa.Array
+    moved: Bools
+    """Whether each change is an update of its row's key."""
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Keys:
+        """``batch`` has operation, key, before and after."""
+        pairs = Pairs(batch["key"])
+        former, latter = (cls._values(pairs, Pairs(batch[image])) for image in ("before", "after"))
+        changed = np.bincount(pairs.rows[differ(former, latter)], minlength=pairs.count) > 0
+        is_update = pc.and_(pc.equal(batch["operation"], str(Operation.UPDATE)), batch["before"].is_valid())
+        return cls(pairs, former, latter, changed & as_flags(is_update))
+
+    @staticmethod
+    def _values(pairs: Pairs, image: Pairs) -> pa.Array:
+        at = image.find(pairs.rows, pairs.names)
+        return pc.if_else(pa.array(at >= 0), image.take(at), pairs.values)
+
+    @cached_property
+    def _by_name(self) -> pa.Array:
+        """The order of the pairs by row and name."""
+        return pa.array(np.lexsort((ranks(self.pairs.names), self.pairs.rows)).astype(np.int64))
+
+    @property
+    def names(self) -> pa.Array:
+        """The names of the columns of each key in name order, as a text."""
+        offsets = np.concatenate([[0], np.cumsum(self.pairs.sizes)]).astype(np.int32)
+        return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), self.pairs.names.take(self._by_name)), "\0")
+
+    def texts(self, values: pa.Array) -> pa.Array:
+        """A text for each key with these values of its columns."""
+        order = self._by_name
+        return row_texts(self.pairs.sizes, self.pairs.names.take(order), values.take(order))

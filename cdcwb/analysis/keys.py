@@ -1,0 +1,273 @@
+"""The tables of a set of changes with counts, keys and columns, and keys that are inferred."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.analysis.images import IMAGES, Keys, Pairs, are_committed, as_flags, labels, maps_of, times
+from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.model import Operation
+from cdcwb.words import plural
+
+__all__ = [
+    "FACTS",
+    "InferredKey",
+    "Keyed",
+    "KnownTable",
+    "changes_of",
+    "find_table",
+    "infer_keys",
+    "known_tables",
+    "with_keys",
+    "without_key",
+]
+
+FACTS: Final = (
+    *("schema_name", "table_name", "operation", "outcome", *IMAGES, "committed_at", "changed_at"),
+    *("position", "commit_position", "file_index", "offset"),
+)
+"""The columns of changes that :func:`known_tables` and :func:`infer_keys` need, and what orders them."""
+
+_LEAST_ROWS: Final = 20  # fewest inserted rows from which a key is inferred
+
+
+Keyed = Mapping[str, Sequence[str]]
+"""Key columns by table."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTable:
+    """A table, by ``schema.table``. ``changes`` are all its changes, ``keyed`` those with a key; ``keys`` are the key
+    columns that occur, ``columns`` those of all images. ``moves`` are updates that change the key. ``first`` and
+    ``last`` are the times between which its changes were committed (None: no time is known)."""
+
+    table: str
+    name: str
+    changes: int
+    keyed: int
+    moves: int
+    truncates: int
+    keys: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...]
+    first: dt.datetime | None
+    last: dt.datetime | None
+
+
+Facts = tuple[pa.Table, ...]
+
+_GROUPS: Final[tuple[tuple[list[str], list[tuple[str, str]]], ...]] = (
+    (
+        ["table"],
+        [
+            ("name", "min"),
+            *((name, "sum") for name in ("changes", "keyed", "moves", "truncates")),
+            *(("first", "min"), ("last", "max")),
+        ],
+    ),
+    (["table", "key"], []),
+    (["table", "column"], []),
+)
+"""What is known of tables: the counts, the keys and the columns of each, grouped by the first columns."""
+
+
+def _counted(facts: Sequence[Facts]) -> Facts:
+    merged = []
+    for (keys, counts), tables in zip(_GROUPS, zip(*facts, strict=True), strict=True):
+        groups = pa.concat_tables(tables).group_by(keys, use_threads=False).aggregate(counts)
+        merged.append(groups.select([*keys, *("_".join(count) for count in counts)]))
+        merged[-1] = merged[-1].rename_columns([*keys, *(name for name, _ in counts)])
+    return tuple(merged)
+
+
+def _facts(batch: pa.RecordBatch) -> Facts:
+    batch = batch.filter(batch["table_name"].is_valid())
+    table, committed, keys = labels(batch), are_committed(batch), Keys.of(batch)
+    at = pc.if_else(committed, times(batch), None)
+    counted = as_flags(committed)
+    truncates = as_flags(pc.equal(batch["operation"], str(Operation.TRUNCATE))) & counted
+    columns = {"table": table, "name": batch["table_name"], "changes": np.ones(len(table), np.int64)}
+    columns |= {"keyed": as_flags(batch["key"].is_valid()).astype(np.int64)}
+    columns |= {"moves": (keys.moved & counted).astype(np.int64), "truncates": truncates.astype(np.int64)}
+    pairs = [Pairs(batch[image]) for image in IMAGES]
+    of_pairs = {
+        "table": pa.concat_arrays([table.take(pa.array(image.rows)) for image in pairs]),
+        "column": pa.concat_arrays([image.names for image in pairs]),
+    }
+    of_keys = pa.table({"table": table, "key": keys.names}).filter(batch["key"].is_valid())
+    return _counted([(pa.table(columns | {"first": at, "last": at}), of_keys, pa.table(of_pairs))])
+
+
+def known_tables(changes: Rows) -> dict[str, KnownTable]:
+    """The tables of changes (rows with :data:`FACTS`) by ``schema.table`` (or ``table``), in name order; changes of no
+    table are left out."""
+    empty = _facts(pa.RecordBatch.from_pylist([], changes.schema))
+    counts, keys, columns = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
+    keys_of, columns_of = ({label: list[str]() for label in counts["table"].to_pylist()} for _ in range(2))
+    for table, values, name in ((keys, keys_of, "key"), (columns, columns_of, "column")):
+        for label, value in zip(table["table"].to_pylist(), table[name].to_pylist(), strict=True):
+            values[label].append(value)
+    known = {}
+    for row in sorted(counts.to_pylist(), key=lambda row: row["table"]):
+        of_table = tuple(sorted(tuple(text.split("\0")) if text else () for text in keys_of[row["table"]]))
+        known[row["table"]] = KnownTable(**row, keys=of_table, columns=tuple(sorted(columns_of[row["table"]])))
+    return known
+
+
+def find_table(known: Mapping[str, KnownTable], table: str) -> KnownTable:
+    """The table of that name (``schema.table``, or ``table``). Raises OptionError if there is none, or several."""
+    if table in known:
+        return known[table]
+    matches = [candidate for candidate in known.values() if candidate.name == table]
+    if len(matches) > 1:
+        which = ", ".join(match.table for match in matches)
+        raise OptionError(f"several tables are called {table!r}; name one of: {which}")
+    if not matches:
+        tables = f"There are: {', '.join(known) or 'none'}."
+        raise OptionError(f"no change is of a table {table!r}.{nearest(table, known)} {tables}")
+    return matches[0]
+
+
+def changes_of(capture: Any, columns: Sequence[str], keys: Keyed | None = None) -> Rows:
+    """Some columns of the changes of a capture, among them :data:`FACTS` if :func:`with_keys` adds ``keys``."""
+    return with_keys(capture.rows("changes", columns), keys or {})
+
+
+def with_keys(changes: Rows, keys: Keyed) -> Rows:
+    """The changes with a null ``key`` filled from the images: ``keys`` are columns by ``schema.table``. If an image
+    lacks one of them, the key stays null."""
+    return changes.map(partial(_filled, dict(keys)), changes.schema) if keys else changes
+
+
+def _filled(keys: Keyed, batch: pa.RecordBatch) -> pa.RecordBatch:
+    table, key = labels(batch), batch["key"]
+    chosen = as_flags(batch["after"].is_valid())
+    count = batch.num_rows
+    both = pa.concat_arrays([batch["after"], batch["before"]])
+    image = Pairs(both.take(pa.array(np.where(chosen, np.arange(count), np.arange(count) + count))))
+    for label, columns in keys.items():
+        rows = np.flatnonzero(as_flags(pc.and_(pc.equal(table, label), key.is_null())))
+        at = np.array([image.find(rows, pa.repeat(name, len(rows))) for name in columns])
+        complete = (at >= 0).all(axis=0)
+        at = at[:, complete].T.ravel()
+        numbers = np.arange(count)
+        numbers[rows[complete]] = count + np.arange(complete.sum())
+        filled = maps_of(np.full(complete.sum(), len(columns)), image.names.take(pa.array(at)), image.take(at))
+        key = pa.concat_arrays([key, filled.cast(key.type)]).take(pa.array(numbers))
+    return batch.set_column(batch.schema.get_field_index("key"), batch.schema.field("key"), key)
+
+
+# --- inferred keys ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InferredKey:
+    """The inferred key of a table: the ``column`` that is unique in its ``rows`` inserted rows."""
+
+    table: str
+    column: str
+    rows: int
+
+    @property
+    def evidence(self) -> str:
+        """The evidence, in a few words."""
+        return f"{self.column} is unique in {plural(self.rows, 'inserted row')}"
+
+    def __str__(self) -> str:
+        return (
+            f"No change of {self.table} has a key. Its key is inferred: {self.evidence}. "
+            f"To name the key, give the reader option keys={self.table}:{self.column}."
+        )
+
+
+def without_key(known: Mapping[str, KnownTable]) -> list[str]:
+    """The tables of which no change has a key."""
+    return [name for name, table in known.items() if not table.keyed]
+
+
+_VALUES: Final = pa.schema(
+    [("table", pa.string()), ("column", pa.string()), ("value", pa.string()), ("ordinal", pa.int64())]
+)
+
+
+def infer_keys(changes: Rows, tables: Sequence[str]) -> dict[str, InferredKey]:
+    """The inferred keys of ``tables``, by table: the first column that is unique in all inserted rows. A table without
+    such a column, or with fewer than 20 inserted rows, is not in the result. ``changes`` have :data:`FACTS`."""
+    if not tables:
+        return {}
+    values = changes.map(partial(_inserted_values, list(tables)), _VALUES)
+    columns = values.fold(_uniqueness, _merged_uniqueness).to_pylist()
+    rows = {table: max((row["rows"] for row in columns if row["table"] == table), default=0) for table in tables}
+    candidates = [row for row in columns if not row["repeated"] and row["rows"] == rows[row["table"]] >= _LEAST_ROWS]
+    wanted = pa.array([f"{row['table']}\0{row['column']}" for row in candidates], pa.string())
+    narrow = values.where(
+        lambda batch: pc.is_in(pc.binary_join_element_wise(batch["table"], batch["column"], "\0"), wanted)
+    )
+    repeated = narrow.by_key(["table", "column", "value"], [], _repeated, _VALUES) if candidates else None
+    twice = set[tuple[str, str]]()
+    if repeated is not None:
+        twice = repeated.fold(
+            lambda batch: set(zip(batch["table"].to_pylist(), batch["column"].to_pylist(), strict=True)),
+            lambda parts: set().union(*parts),
+        )
+    keys = {}
+    for row in sorted(candidates, key=lambda row: (row["ordinal"], row["column"]), reverse=True):
+        if (row["table"], row["column"]) not in twice:
+            keys[row["table"]] = InferredKey(row["table"], row["column"], row["rows"])
+    return {table: keys[table] for table in tables if table in keys}
+
+
+def _inserted_values(tables: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The values of inserted rows, one by one."""
+    inserted = pc.is_in(batch["operation"], pa.array([str(Operation.INSERT), str(Operation.REFRESH)]))
+    wanted = pc.and_(pc.is_in(labels(batch), pa.array(tables)), pc.and_(inserted, are_committed(batch)))
+    rows = batch.filter(wanted)
+    pairs = Pairs(rows["after"])
+    ordinals = np.arange(len(pairs.rows)) - np.repeat(np.cumsum(pairs.sizes) - pairs.sizes, pairs.sizes)
+    columns = [labels(rows).take(pa.array(pairs.rows)), pairs.names, pairs.values, pa.array(ordinals)]
+    return pa.RecordBatch.from_arrays(columns, schema=_VALUES)
+
+
+def _uniqueness(batch: pa.RecordBatch) -> pa.Table:
+    """For each table and column the number of rows, the first ordinal, and whether values repeat or are NULL."""
+    by_column = pa.table(batch).group_by(["table", "column"], use_threads=False)
+    counts = by_column.aggregate(
+        [("value", "count_distinct"), ("value", "count"), ("ordinal", "count"), ("ordinal", "min")]
+    )
+    distinct = pc.and_(
+        pc.equal(counts["value_count_distinct"], counts["ordinal_count"]),
+        pc.equal(counts["value_count"], counts["ordinal_count"]),
+    )
+    columns = {"table": counts["table"], "column": counts["column"], "rows": counts["ordinal_count"]}
+    return pa.table(columns | {"ordinal": counts["ordinal_min"], "repeated": pc.invert(distinct)})
+
+
+def _merged_uniqueness(parts: Sequence[pa.Table]) -> pa.Table:
+    if not parts:
+        return _uniqueness(pa.RecordBatch.from_pylist([], _VALUES))
+    by_column = pa.concat_tables(parts).group_by(["table", "column"], use_threads=False)
+    counts = by_column.aggregate([("rows", "sum"), ("ordinal", "min"), ("repeated", "any")])
+    names = ["table", "column", "rows_sum", "ordinal_min", "repeated_any"]
+    return counts.select(names).rename_columns(["table", "column", "rows", "ordinal", "repeated"])
+
+
+def _repeated(batches: Batches) -> Batches:
+    """The values that follow an equal one."""
+    last: pa.RecordBatch | None = None
+    for batch in batches:
+        rows = batch if last is None else joined([last, batch], _VALUES)
+        same = [
+            pc.equal(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1))
+            for name in ("table", "column", "value")
+        ]
+        yield rows.slice(1).filter(reduce(pc.and_, same))
+        last = batch.slice(batch.num_rows - 1)
