@@ -324,6 +324,23 @@ def make_canal(to: Path) -> Expected:
         return _expected(made, to / "canal", kept, malformed=cut - last)
 
 
+def make_goldengate_export(to: Path) -> Expected:
+    """``goldengate-export/``: JSON messages of the operation model, a line each, with a flag for absent columns."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate(
+            "goldengate",
+            to=Path(place) / "made",
+            seed=20261202,
+            start="2026-11-30T09:00:00Z",
+            form="json",
+            updates="unified",
+            is_missing=True,
+            **_SMALL,
+        )
+        _replace(made / "capture", to / "goldengate-export")
+        return _expected(made, to / "goldengate-export", _truth(made, "changes"))
+
+
 def _truth(made: Path, name: str) -> Rows:
     """A table of the truth; empty if the format has no such thing."""
     path = made / "truth" / f"{name}.parquet"
@@ -396,6 +413,7 @@ def main() -> None:
         "sqlserver-ct": make_sqlserver_ct(to),
         "maxwell": make_maxwell(to),
         "canal": make_canal(to),
+        "goldengate-export": make_goldengate_export(to),
     }
     (to / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 

@@ -1,5 +1,5 @@
-"""``python -m cdcwb.report``: every notebook over every capture of a folder, the one for beginners over the folder
-itself, and an index page over the reports."""
+"""``python -m cdcwb.report``: every notebook over every capture of a folder, the one for beginners over the folder of
+captures that come with cdcwb, and an index page over the reports."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cdcwb import machine
 from cdcwb.analysis.export import check_above
-from cdcwb.analysis.lesson import FORMATS, captures_of
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.report.facts import monitored
 from cdcwb.report.html import Entry, title_of, write_index
-from cdcwb.report.runner import Wanted, make_report, notebook_path, of_format, version
-from cdcwb.report.suite import LESSON, Suite, entry_of, members, run_suite, siblings_of
+from cdcwb.report.runner import Wanted, make_report, notebook_path, version
+from cdcwb.report.suite import LESSON, Suite, members, run_suite, siblings_of
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -34,6 +32,8 @@ Found: TypeAlias = tuple[str, Path]
 _ROOM: Final = 3 << 30
 """Bytes of memory for one kernel with its Spark."""
 _MOST: Final = 4
+_OWN: Final = "expected.json"
+"""A file in the folder of captures that come with cdcwb."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     asked = {name: re.sub(r"^\d+_", "", path.stem) for name, path in chosen.items()}
     names = [name for name in parsed.names if asked[name] != LESSON]
-    has_lesson = LESSON in asked.values() if parsed.names else bool(captures_of(parsed.data))
+    has_lesson = LESSON in asked.values() if parsed.names else (parsed.data / _OWN).is_file()
     of_each = len(names) if parsed.names else len(chosen)
     _say(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{parsed.data}' into '{parsed.to}'")
     made = _reports(captures if of_each else [], parsed.data if has_lesson else None, parsed.to, names)
@@ -123,28 +123,17 @@ def _suite(path: Path, to: Path, label: str, names: Sequence[str], kernel: Kerne
 
 
 def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> Entry:
-    """The report ``start_here`` over all captures of the folder ``data``, and a page for the lesson of each format,
-    from the same run."""
+    """The report ``start_here`` over the folder ``data``."""
     notebook, wanted = notebook_path(LESSON), Wanted.of(data, "auto", None)
     target = to.absolute() / f"{notebook.stem}.html"
-    pages = {name: target.with_stem(f"{notebook.stem}-{name}") for name in FORMATS}
     try:
         siblings = siblings_of(target.parent, target.parent, [notebook])
         report = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel, siblings)
-        lessons = {name: of_format(report.executed, name) for name in captures_of(data)}
-        titles = {name: title_of(path) for name, path in lessons.items()}
-        pages_of_lesson = {pages[name].stem: (title, pages[name].name) for name, title in titles.items()}
-        siblings = replace(siblings, reports={**siblings.reports, **pages_of_lesson})
-        report.write(siblings)
-        for name, executed in lessons.items():
-            part = replace(report, executed=executed, target=pages[name], about=replace(report.about, part=name))
-            part.write(siblings)
     except CaptureError:
-        for old in (target, target.with_suffix(".json"), *pages.values()):
+        for old in (target, target.with_suffix(".json")):
             old.unlink(missing_ok=True)
         raise
-    entry = entry_of(notebook.stem, wanted.name, target.name, monitored(report.facts))
-    return replace(entry, parts=tuple((title, pages[name].name) for name, title in titles.items()))
+    return Entry(title_of(report.executed), "", target.name, headline="Change data capture, and ten formats by hand")
 
 
 def _side_by_side(captures: int) -> int:

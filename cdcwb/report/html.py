@@ -34,6 +34,7 @@ from cdcwb.words import moment, plural, size, visible
 from cdcwb.writing import write_text
 
 __all__ = [
+    "CODE",
     "SIZE_LIMIT",
     "Entry",
     "Page",
@@ -50,6 +51,9 @@ __all__ = [
 SIZE_LIMIT = 8_000_000
 """The largest size of a report in bytes; plotly.js is the greater part of it."""
 
+CODE: Final = "show-code"
+"""The tag of cells whose code is on the page."""
+
 _BEFORE = 'document.documentElement.className = "script";'
 _CHARTS = ("dark.js", "charts.js")
 _COMPLETE = 'document.documentElement.classList.add("complete");\n'
@@ -58,19 +62,12 @@ _COMPLETE = 'document.documentElement.classList.add("complete");\n'
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The content of head and foot of a report. ``part``: the part of the notebook that the report shows (empty: all of
-    it)."""
+    """The content of head and foot of a report."""
 
     capture: str
     made: datetime
     notebook: str
     version: str
-    part: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the report among those of a suite."""
-        return f"{self.notebook}-{self.part}" if self.part else self.notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +83,8 @@ class Siblings:
 
 
 def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = None) -> str:
-    """The HTML of an executed notebook: its markdown and outputs without code. ``siblings``: the links to its suite;
-    None: a standalone page.
+    """The HTML of an executed notebook: its markdown and outputs, and the code of cells with the tag ``show-code``.
+    ``siblings``: the links to its suite; None: a standalone page.
 
     Raises CaptureError if it would be larger than :data:`SIZE_LIMIT`. Shown are charts, HTML, markdown and images;
     text only if there is nothing richer. Standard error is left out.
@@ -202,6 +199,8 @@ def _shown(
                 source = re.sub(r"^# +.+\n*", "", source, count=1, flags=re.MULTILINE)  # it is the page's title
                 first = False
             yield from _markdown(source, reports)
+        elif CODE in cell.get("metadata", {}).get("tags", ()):
+            yield {"kind": "code", "text": _text(cell["source"])}
         for output in cell.get("outputs", ()):
             if output["output_type"] == "stream" and output["name"] == "stdout":
                 yield {"kind": "text", "text": _text(output["text"])}
@@ -306,11 +305,10 @@ _WORDS: Final = {"good": "OK", "warning": "Warning", "bad": "Error"}
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One report in the index: ``file`` is its name in the folder of the index, ``headline`` its answer with its
-    ``tone``.
+    ``tone``. A guide has no ``capture``.
 
     ``what`` describes the capture, ``verdict`` is the sentence about its health, with the tone ``health``. ``answers``:
-    whether the report has an answer of its own; else its headline is the verdict. ``parts``: title and file of the
-    parts of a guide, which has no capture.
+    whether the report has an answer of its own; else its headline is the verdict.
     """
 
     title: str
@@ -322,7 +320,6 @@ class Entry:
     verdict: str = ""
     health: str = ""
     answers: bool = True
-    parts: tuple[tuple[str, str], ...] = ()
 
 
 def write_index(
@@ -336,8 +333,8 @@ def write_index(
     """Writes ``index.html`` into ``folder`` and returns its path: a row for each capture, a column for each question,
     the first for the health of the capture; guides are on a line above. ``broken`` are sentences about exceeded
     thresholds, ``failed`` those about failed reports, by name. Everything is escaped."""
-    guides = [entry for entry in entries if entry.parts]
-    entries = [entry for entry in entries if not entry.parts]
+    guides = [entry for entry in entries if not entry.capture]
+    entries = [entry for entry in entries if entry.capture]
     captures: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         captures.setdefault((entry.capture, str(PurePosixPath(entry.file).parent)), []).append(entry)
@@ -350,7 +347,7 @@ def write_index(
     target = folder / "index.html"
     page = render(
         "index.html",
-        guides=[_guide(entry) for entry in guides],
+        guides=[(visible(guide.title), quote(guide.file), visible(guide.headline)) for guide in guides],
         questions=[_HEALTH, *questions],
         captures=[_row(folder, some, about[key], list(questions)) for key, some in captures.items()],
         made=moment(made.replace(microsecond=0)),
@@ -362,12 +359,6 @@ def write_index(
     )
     write_text(target, page)
     return target
-
-
-def _guide(entry: Entry) -> dict[str, Any]:
-    """The links of a guide in the index: its own, and those to its parts."""
-    links = [(visible(title), quote(file)) for title, file in ((entry.title, entry.file), *entry.parts)]
-    return {"links": links, "tone": entry.tone, "word": _WORDS.get(entry.tone, ""), "text": visible(entry.headline)}
 
 
 def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions: Sequence[str]) -> dict[str, Any]:

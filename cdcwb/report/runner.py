@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import json
 import re
 import sys
@@ -45,7 +44,6 @@ __all__ = [
     "make_report",
     "notebook_path",
     "notebooks",
-    "of_format",
     "parameters_of",
     "run_report",
     "target_of",
@@ -54,8 +52,7 @@ __all__ = [
 
 
 _PAGES: Final = (".html", ".htm")
-_TARGET: Final = "target"
-_TARGETS: Final = (_TARGET, "target_format", "target_options")
+_TARGETS: Final = ("target", "target_format", "target_options")
 """The parameters that name the capture to compare with."""
 
 
@@ -140,12 +137,13 @@ class Opened:
     target: Opened | None = None
 
     def parameters(self, notebook: Path) -> dict[str, str]:
-        """The values of the parameters of a notebook."""
+        """The values of the parameters that a notebook has."""
+        known = parameters_of(notebook)
         own = {"path": self.path, "format": self.format, "options": self.options}
-        if self.target is not None and _TARGET in parameters_of(notebook):
+        if self.target is not None:
             target = (self.target.path, self.target.format, self.target.options)
             own |= dict(zip(_TARGETS, target, strict=True))
-        return own
+        return {name: value for name, value in own.items() if name in known}
 
 
 def target_of(parameters: Mapping[str, Any] | None) -> Opened | None:
@@ -305,7 +303,7 @@ def execute(
     from cdcwb.report.kernel import Kernel
 
     say = say or _say
-    content = of_format(nbformat.read(notebook, as_version=4), parameters.get("format", "auto"))
+    content = nbformat.read(notebook, as_version=4)
     known = parameters_of(notebook)
     unknown = [name for name in parameters if name not in known]
     if unknown:
@@ -317,28 +315,6 @@ def execute(
         return _executed(content, parameters, notebook.stem, bar, kernel)
     with Kernel() as own:
         return _executed(content, parameters, notebook.stem, bar, own)
-
-
-def of_format(content: NotebookNode, format: str) -> NotebookNode:
-    """A notebook without the cells of other formats, which are tagged ``format:NAME`` (``format:auto``: the general
-    part). The headings of the format's own cells are one level higher, so that the first is the title. The notebook
-    itself for ``auto``, and where no cell is tagged for the format."""
-    own = f"format:{format}"
-    tags = [set(cell.metadata.get("tags", ())) for cell in content.cells]
-    if format in ("", "auto") or not any(own in some for some in tags):
-        return content
-    chosen = copy.deepcopy(content)
-    pairs = zip(chosen.cells, tags, strict=True)
-    chosen_cells = [(cell, own in some) for cell, some in pairs if own in some or not any(map(_is_of_format, some))]
-    for cell, is_own in chosen_cells:
-        if is_own and cell.cell_type == "markdown":
-            cell.source = re.sub(r"^#(#+ )", r"\1", cell.source, flags=re.MULTILINE)
-    chosen.cells = [cell for cell, _ in chosen_cells]
-    return chosen
-
-
-def _is_of_format(tag: str) -> bool:
-    return tag.startswith("format:")
 
 
 def _executed(

@@ -40,6 +40,7 @@ __all__ = [
     "cards",
     "cards_html",
     "chart",
+    "dissection",
     "heading",
     "headline",
     "look",
@@ -49,7 +50,6 @@ __all__ = [
     "read_by",
     "record_html",
     "records",
-    "show_record",
     "style",
     "style_once",
     "table",
@@ -447,6 +447,8 @@ MOST_FIELDS: Final = 60
 
 _COLOURS: Final = 6
 _BRACKETS: Final = frozenset({"opening", "closing", "between", "behind", "=", "layout", "rule", "token line"})
+_PRINTED_TWICE: Final = ("header tokens", "columns")
+"""Fields of Logdump's text that it also prints elsewhere in the record."""
 _VALUE: Final = 90
 _MEANING: Final = 160
 
@@ -513,12 +515,15 @@ def record_html(root: Field, *, as_text: bool = False, skip: Collection[str] = (
     )
 
 
-def show_record(root: Field, *, as_text: bool = False, skip: Collection[str] = ()) -> None:
-    """Outputs :func:`record_html`."""
-    from IPython.display import display
+def dissection(file: str, offset: int) -> None:
+    """Outputs the record of a file at an offset, as :func:`record_html`; bytes that are not text are in hex."""
+    from cdcwb.formats import inspect
 
-    html = record_html(root, as_text=as_text, skip=skip)
-    display({"text/html": html, "text/plain": f"{root.name}: {plural(root.length, 'byte')}"}, raw=True)
+    style_once()
+    root = inspect(file, offset).field
+    text = root.raw.decode("utf-8", "replace")
+    as_text = "\ufffd" not in text and "\0" not in text
+    _html(record_html(root, as_text=as_text, skip=_PRINTED_TWICE), f"{root.name}: {plural(root.length, 'byte')}")
 
 
 def _byte_class(number: int) -> str:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite", "siblings_of"]
 
 LESSON: Final = "start_here"
-"""The notebook about a folder of captures."""
+"""The notebook about the captures that come with cdcwb."""
 
 ALONE: Final = (LESSON, "explore")
 """Notebooks that are not part of a suite: not about one capture, or interactive."""
@@ -310,7 +310,10 @@ def check_wanted(
         location = absolute(path)
         check_parameters(location, format, json.dumps(dict(options or {})), **common)
         check_target(merged.get("target", ""), merged.get("target_format", "auto"), merged.get("target_options", "{}"))
-        if LESSON not in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
+        if LESSON in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
+            if options or format not in ("", "auto"):
+                wrong.append(f"{LESSON} is about a folder of captures; it has no format and no options")
+        else:
             for wanted in captures or [Wanted.of(path, format, options, redact, target_of(merged))]:
                 check_captures(wanted)
     except CaptureError as error:

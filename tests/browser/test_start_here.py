@@ -1,4 +1,4 @@
-"""The page for beginners in a browser: it opens, draws its pictures, asks nobody anything, joins bytes to fields."""
+"""The page for beginners in a browser: it opens, asks nobody anything, joins bytes to fields, unfolds answers."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ def browser() -> Iterator[Chrome]:
         yield chrome
 
 
-def test_the_page_opens_without_errors_and_draws_its_pictures(browser: Chrome, page: Path) -> None:
+def test_the_page_opens_without_errors_and_its_answers_unfold(browser: Chrome, page: Path) -> None:
     browser.get("about:blank")
     errors(browser), requests(browser)
-    settled(browser, page, charts=3)
+    settled(browser, page)
     assert errors(browser) == []
     assert requests(browser) == [page.as_uri()]
-    assert browser.find_elements(By.CSS_SELECTOR, "figure.chart.failed") == []
-    dots = browser.find_elements(By.CSS_SELECTOR, "#chart-1 .scatterlayer .points path.point")
-    assert len(dots) >= 8
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#chart-1 .annotation")) >= 4
+    answer = browser.find_element(By.CSS_SELECTOR, "details")
+    text = answer.find_element(By.CSS_SELECTOR, "p")
+    assert not text.is_displayed()
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", answer)
+    answer.find_element(By.CSS_SELECTOR, "summary").click()
+    assert text.is_displayed()
 
 
 def test_who_points_at_a_field_sees_its_bytes_and_the_other_way_round(browser: Chrome, page: Path) -> None:
-    settled(browser, page, charts=3)
+    settled(browser, page)
     box = browser.find_element(By.CSS_SELECTOR, ".cdcwb-bytes")
 
     def lit() -> list[str]:
@@ -66,7 +68,7 @@ def test_who_points_at_a_field_sees_its_bytes_and_the_other_way_round(browser: C
 
 
 def test_links_of_the_contents_lead_somewhere(browser: Chrome, page: Path) -> None:
-    settled(browser, page, charts=3)
+    settled(browser, page)
     inside = browser.execute_script(
         "return [...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href').slice(1))"
         ".filter(id => id && !document.getElementById(id))"
@@ -78,7 +80,7 @@ def test_a_phone_needs_no_sideways_scrolling_of_the_page(browser: Chrome, page: 
     phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
-        settled(browser, page, charts=3)
+        settled(browser, page)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

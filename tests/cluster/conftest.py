@@ -23,9 +23,9 @@ import pyspark
 import pytest
 
 from cdcwb import machine
-from cdcwb.analysis.lesson import FORMATS
 from cdcwb.capture import open_small
 from cdcwb.cli.app import main
+from tests.made import MAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,7 +167,7 @@ def connect(cluster: Cluster, archive: Path) -> str:
     return f"sc://{HOST}:{port}"
 
 
-@pytest.fixture(scope="session", params=FORMATS)
+@pytest.fixture(scope="session", params=MAIN)
 def format(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.analysis.lesson import FORMATS
 from tests.cluster.conftest import DATA, Cluster, local, rows
+from tests.made import MAIN
 
 COMPILED = textwrap.dedent("""
     import gc, sys
@@ -58,7 +58,7 @@ def test_the_archive_compiles_nothing_where_nothing_can_be_written(unpacked: Pat
     home = tmp_path / "home"
     home.mkdir(mode=0o555)
     before = sorted(path for path in unpacked.rglob("*.nb*"))
-    captures = [str(DATA / name) for name in FORMATS]
+    captures = [str(DATA / name) for name in MAIN]
     environ = {"PYTHONPATH": str(unpacked), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     said = subprocess.check_output([bare, "-c", COMPILED, *captures], env=environ, cwd="/", text=True)
     hits, compiled = said.splitlines()
@@ -130,10 +130,10 @@ def test_spark_connect_gives_the_same_to_a_client_without_java(connect: str, tmp
     of_drivers = ("JAVA_HOME", "MASTER", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS")
     environ = {name: value for name, value in os.environ.items() if name not in of_drivers}
     environ |= {"SPARK_REMOTE": connect, "PATH": str(tmp_path)}
-    captures = [str(DATA / name) for name in FORMATS]
+    captures = [str(DATA / name) for name in MAIN]
     client = [sys.executable, "-c", CLIENT, str(tmp_path), *captures]
     done = subprocess.run(client, env=environ, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("pyspark.sql.connect.session None\n", 0), done.stderr
-    for name in FORMATS:
+    for name in MAIN:
         for table in ("changes", "problems"):
             assert rows(pq.read_table(tmp_path / f"{name}.{table}")) == local(DATA / name, table), (name, table)

@@ -13,19 +13,19 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb import small
-from cdcwb.analysis.lesson import FORMATS
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import open_small
 from cdcwb.model import TABLES
 from cdcwb.small import Small
 from cdcwb.tables import Live
+from tests.made import MAIN
 
 DATA = Path(__file__).parents[2] / "data"
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+@pytest.fixture(scope="module", params=MAIN)
 def disorder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture of which pieces are missing, there twice, and cut."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -70,7 +70,7 @@ def saved_both_ways(path: Path, to: Path, monkeypatch: pytest.MonkeyPatch, **opt
 
 
 @pytest.mark.oldest
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", MAIN)
 def test_the_data_of_the_project(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved_both_ways(DATA / format, tmp_path, monkeypatch)
 

@@ -56,7 +56,7 @@ def test_captures_of_different_formats_in_one_folder_are_named() -> None:
         identify(DATA)
     said = caught.value
     assert said.path == str(DATA)
-    assert "gbase8s (3 files), goldengate (3 files), idm-event-log (1 file), " in said.message
+    assert "gbase8s (3 files), goldengate (3 files), goldengate-export (1 file), idm-event-log (1 " in said.message
     assert said.advice == tuple(f"cdcwb summary {DATA / name}" for name in sorted(IN_DATA))
     assert "snapshot" not in str(said)
     assert "labels" not in str(said)

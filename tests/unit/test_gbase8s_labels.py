@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.lesson import open_lesson
 from cdcwb.errors import OptionError
 from cdcwb.formats import identify, inspect
 from tests import wire
@@ -138,11 +137,9 @@ def test_files_that_contradict_each_other_are_named(tmp_path: Path) -> None:
     assert [value for value, _, _ in row(folder)] == [str(first), str(second)]
 
 
-def test_a_single_record_and_a_lesson_have_the_names(tmp_path: Path) -> None:
+def test_a_single_record_has_the_names(tmp_path: Path) -> None:
     folder = capture(tmp_path / "stream")
     labels(tmp_path / "stream.labels.json")
-    lesson = open_lesson(folder, "gbase8s")
-    assert {event["table_name"] for event in lesson.events if event["operation"]} == {"goods"}
     place = len(wire.goods()) + len(wire.begin(5, 0x10))
     assert inspect(folder / "a.bin", place).note == "decoded with table version 131@1 of shop.goods"
     assert inspect(folder / "a.bin", place, labels="none").note == "decoded with table version 131@1"

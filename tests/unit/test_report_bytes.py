@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-from pathlib import Path
 
 import pytest
 
-from cdcwb.analysis.lesson import FORMATS, open_lesson
+from cdcwb.formats import inspect
 from cdcwb.formats.dissector import Field
 from cdcwb.report.show import MOST_BYTES, MOST_FIELDS, parts, record_html
-
-DATA = Path(__file__).parents[2] / "data"
+from tests.made import DATA
+from tests.walkthrough import RECORDS
 
 
 def leaf(name: str, at: int, raw: bytes, value: str | None = None, meaning: str = "") -> Field:
@@ -23,17 +22,14 @@ def group(raw: bytes, *children: Field) -> Field:
     return Field("record", 0, len(raw), raw, None, "", children)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_every_byte_of_a_real_record_is_in_one_run_and_every_number_at_both_places(name: str) -> None:
-    taught = open_lesson(DATA / name, name)
-    event = taught.chosen()
-    assert event is not None
-    root = taught.inspect(event).field
+@pytest.mark.parametrize(("file", "offset"), RECORDS)
+def test_every_byte_of_a_real_record_is_in_one_run_and_every_number_at_both_places(file: str, offset: int) -> None:
+    root = inspect(DATA / file, offset).field
     runs = parts(root)
     assert b"".join(run.raw for run in runs) == root.raw
     numbers = [run.number for run in runs if run.number is not None]
     assert numbers == list(range(1, len(numbers) + 1))
-    html = record_html(root, as_text=name != "gbase8s")
+    html = record_html(root, as_text=not file.endswith(".bin"))
     data, table = html.split("<table", 1)
     assert re.findall(r"<b>(\d+)</b>", data) == re.findall(r"<b>(\d+)</b>", table) == [str(n) for n in numbers]
 

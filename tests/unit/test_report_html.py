@@ -16,6 +16,7 @@ from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME
 from cdcwb.report.html import (
+    CODE,
     SIZE_LIMIT,
     Entry,
     Page,
@@ -233,18 +234,22 @@ def test_an_index_of_nothing_says_so(tmp_path: Path) -> None:
     assert "No reports." in write_index(tmp_path, [], ABOUT.made, "0").read_text()
 
 
-def test_a_guide_is_a_line_above_the_matrix_with_a_link_to_each_part(tmp_path: Path) -> None:
-    guide = Entry("Start here", "data", "00.html", "good", "All agree", parts=(("GBase 8s", "00-gbase8s.html"),))
+def test_code_is_on_the_page_where_the_cell_is_tagged() -> None:
+    shown = {"cell_type": "code", "source": "1 < 2", "metadata": {"tags": [CODE]}, "outputs": []}
+    html = made(shown, {**shown, "source": "2 < 3", "metadata": {}})
+    assert '<pre class="code"><code>1 &lt; 2</code></pre>' in html
+    assert "2 &lt; 3" not in html
+
+
+def test_a_guide_is_a_line_above_the_matrix(tmp_path: Path) -> None:
+    guide = Entry("Start here", "", "00.html", headline="All <formats>")
     (tmp_path / "02.html").touch()
     one = Entry("Transactions", "data/gbase8s", "02.html", "good", "All committed")
     html = write_index(tmp_path, [guide, one], ABOUT.made, "0").read_text()
     line, matrix = html[html.index('<nav class="guide"') :].split("</nav>", 1)
-    assert re.findall(r'<a href="([^"]+)">([^<]+)</a>', line) == [
-        ("00.html", "Start here"),
-        ("00-gbase8s.html", "GBase 8s"),
-    ]
+    assert re.findall(r'<a href="([^"]+)">([^<]+)</a>', line) == [("00.html", "Start here")]
     assert "Start here" not in matrix
-    assert "All agree" in line
+    assert "All &lt;formats&gt;" in line
 
 
 def test_a_long_word_is_broken_after_a_separator_only(tmp_path: Path) -> None:

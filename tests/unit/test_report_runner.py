@@ -15,9 +15,8 @@ from cdcwb import errors
 from cdcwb.report import __main__ as command
 from cdcwb.report import execute, notebook_path, notebooks, run_report, suite
 from cdcwb.report.facts import KINDS, declared_facts
-from cdcwb.report.html import title_of
 from cdcwb.report.kernel import Kernel, OwnKernelManager
-from cdcwb.report.runner import _executed, _understood, of_format, parameters_of
+from cdcwb.report.runner import _executed, _understood, parameters_of
 from cdcwb.report.thresholds import Judgement
 
 NOTEBOOKS = sorted(notebooks().items())
@@ -42,7 +41,7 @@ def test_every_parameter_has_a_plain_type_a_default_and_an_explanation(name: str
 
     found = papermill.inspect_notebook(path)
     assert parameters_of(path) == list(found)
-    assert {"path", "format", "options"} <= set(found)
+    assert ({"path"} if name == suite.LESSON else {"path", "format", "options"}) <= set(found)
     assert {parameter["inferred_type_name"] for parameter in found.values()} <= {"str", "int", "float", "bool", "list"}
     assert all(parameter["help"] and parameter["default"] for parameter in found.values())
 
@@ -195,22 +194,8 @@ def test_a_notebook_finds_nothing_of_the_one_before_but_what_modules_keep() -> N
 
 def ran(kernel: Kernel, code: str) -> str:
     """What a notebook of one cell printed."""
-    import nbformat
 
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
     outputs = _executed(content, {}, "n", False, kernel).cells[0].outputs
     return "".join(output.text for output in outputs)
-
-
-def test_the_cells_of_one_format_are_a_notebook_of_their_own_with_headings_one_level_up() -> None:
-    whole = nbformat.read(notebook_path("start_here"), as_version=4)
-    one = of_format(whole, "goldengate")
-    tags = {tag for cell in one.cells for tag in cell.metadata.get("tags", ()) if tag.startswith("format:")}
-    assert tags == {"format:goldengate"}
-    assert title_of(one) == "Oracle GoldenGate: a trail, printed"
-    code = [cell.source for cell in one.cells if cell.cell_type == "code"]
-    assert code[0].startswith("path: str")  # parameters and plumbing stay
-    assert code[-1] == "lessons.store_facts()"
-    assert of_format(whole, "auto") is whole
-    assert of_format(whole, "csv") is whole

@@ -23,11 +23,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
     for name in ("gbase8s", "goldengate"):
         (tmp_path / "data" / name).mkdir(parents=True)
         (tmp_path / "data" / name / "file").touch()
+    (tmp_path / "data" / "expected.json").touch()
     calls: list[tuple[str, str]] = []
-    tags = ["format:gbase8s", "format:goldengate"]
-    cells = [
-        NotebookNode(cell_type="markdown", metadata={"tags": [tag]}, source=f"## Lesson of {tag[7:]}") for tag in tags
-    ]
+    cells = [NotebookNode(cell_type="markdown", metadata={}, source="# Start here")]
 
     def suite(path: Path, to: Path, **_: Any) -> Suite:
         calls.append((to.name, str(path)))
@@ -39,8 +37,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
         calls.append((notebook.stem, opened.path))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-        facts = {"title": "Start here", "what": "what", "verdict": "all agree", "tone": "good"}
-        return Report(target, facts, NotebookNode(cells=cells), Page("data", now(), notebook.stem, "1"))
+        return Report(target, {}, NotebookNode(cells=cells), Page("data", now(), notebook.stem, "1"))
 
     monkeypatch.setattr(command, "run_suite", suite)
     monkeypatch.setattr(command, "make_report", lesson)
@@ -60,19 +57,10 @@ def test_the_lesson_is_made_once_and_stands_first(tmp_path: Path, asked: list[tu
     assert places == sorted(places)
 
 
-def test_the_lesson_of_each_format_is_a_page_that_the_index_leads_to(
-    tmp_path: Path, asked: list[tuple[str, str]]
-) -> None:
-    folder = tmp_path / "reports"
-    assert command.main(["--data", str(tmp_path / "data"), "--to", str(folder)]) == 0
-    index = (folder / "index.html").read_text(encoding="utf-8")
-    for name in ("gbase8s", "goldengate"):
-        assert f'<a href="00_start_here-{name}.html">Lesson of {name}</a>' in index
-        page = (folder / f"00_start_here-{name}.html").read_text(encoding="utf-8")
-        assert f"<h1>Lesson of {name}</h1>" in page
-        assert f'<span aria-current="page">Lesson of {name}</span>' in page
-    assert "no report" not in index
-    assert len(asked) == 3
+def test_other_folders_have_no_lesson(tmp_path: Path, asked: list[tuple[str, str]]) -> None:
+    (tmp_path / "data" / "expected.json").unlink()
+    assert command.main(["--data", str(tmp_path / "data"), "--to", str(tmp_path / "reports")]) == 0
+    assert [name for name, _ in sorted(asked)] == ["gbase8s", "goldengate"]
 
 
 def test_a_named_notebook_is_made_without_the_lesson_and_the_lesson_without_the_others(
