@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from cdcwb import model
 from cdcwb.dataset import LocalRows, Rows, SparkRows
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.filtering import Filters, TimeWindow, filtered
+from cdcwb.filtering import Filters, TimeWindow, filtered, matched
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.continued import Stamps, stamps_of
@@ -626,7 +626,8 @@ class Capture:
         folder = self._tables.stored_in(name)
         if folder is None or not self._filters:
             return folder
-        if any(filters.where is not None for filters in self._filters):
+        conditions = [filters.where for filters in self._filters if filters.where is not None]
+        if any(one.filter is None or (name == "events" and one.needs_images) for one in conditions):
             return None
         target = self._scratch / name
         if not target.exists():
@@ -640,6 +641,8 @@ class Capture:
                     located = whole.rows("events", ("file", "offset", "changed_at", "transaction_id"))
                     window = TimeWindow.of(filters, times, located)
                 rows = filtered(name, rows, filters, window)
+                if filters.where is not None:
+                    rows = matched(name, rows, filters.where.filter, whole.rows)
             target.mkdir()
             with pq.ParquetWriter(target / "part-0.parquet", rows.schema) as writer:
                 for batch in rows.batches():
@@ -800,7 +803,7 @@ class Capture:
             _named("transactions", transactions),
             _moment("time_from", time_from),
             _moment("time_to", time_to),
-            condition_of(where or "", self._tables.table_versions),
+            condition_of(where or "", lambda: self.whole.rows("table_versions", ["columns"])),
         )
         check_names(Capture(self._tables), filters.tables, filters.transactions)
         return Capture(self._tables, (*self._filters, filters))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.dataset import Rows
+from cdcwb.errors import OptionError
+from cdcwb.filters import Filter, columns_of, matching, needed_by
 from cdcwb.model import Outcome
 
-__all__ = ["Filters", "TimeWindow", "filtered"]
+__all__ = ["Filters", "TimeWindow", "filtered", "matched"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,28 @@ class TimeWindow:
 def filtered(name: str, rows: Rows, filters: Filters, window: TimeWindow | None) -> Rows:
     """The rows of the table ``name`` that match the filters. ``window``: for a window of time."""
     return rows.where(lambda batch: _mask(name, batch, filters, window))
+
+
+def matched(name: str, rows: Rows, where: Filter, rows_of: Callable[[str, Sequence[str]], Rows]) -> Rows:
+    """The rows of the table ``name`` for which a filter holds. If the table lacks a column of it, those of the
+    transactions that have a row for which it holds in another table, of which ``rows_of`` reads some columns."""
+    has_images = any(column.endswith(".") for column in where.names)
+    others = ("changes", "events", "transactions") if has_images else ("events", "changes", "transactions")
+    deciding = next((t for t in (name, *others) if where.names <= columns_of(model.TABLES[t].names)), None)
+    if deciding is None:
+        lacking = " and ".join(sorted(column.rstrip(".") for column in where.names))
+        raise OptionError(f"where: no table has the columns {lacking} together; filter by one after the other")
+    if deciding == name:
+        return rows.where(partial(matching, where))
+    if "transaction_id" not in model.TABLES[name].names:
+        return rows
+    names = dict.fromkeys(["transaction_id", *needed_by(where.names, model.TABLES[deciding].names)])
+    ids = rows_of(deciding, list(names)).where(partial(matching, where)).table()["transaction_id"]
+    return rows.where(partial(_in_transactions, ids.combine_chunks().unique()))
+
+
+def _in_transactions(ids: pa.Array, batch: pa.RecordBatch) -> pa.Array:
+    return pc.is_in(batch["transaction_id"], ids, skip_nulls=True)
 
 
 def _mask(name: str, batch: pa.RecordBatch, filters: Filters, window: TimeWindow | None) -> pa.Array:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -58,7 +58,9 @@ __all__ = [
     "holds",
     "kind_of_type",
     "mask_of_texts",
+    "matching",
     "narrowing",
+    "needed_by",
     "parse",
     "quoted",
     "times",
@@ -242,6 +244,14 @@ def columns_of(names: Collection[str]) -> frozenset[str]:
     """The columns of filters that a table with these columns has; ``after.`` for values of an image."""
     columns = {f"{name}." if name in IMAGES else ALIASES.get(name, name) for name in names}
     return frozenset(columns | set(_HEADERS if "headers" in names else ()))
+
+
+def needed_by(columns: Collection[str], names: Iterable[str]) -> list[str]:
+    """Those of a table's columns that are read to compare columns of filters."""
+    wanted = {*columns}
+    wanted |= {"headers"} if wanted & {*_HEADERS} else set()
+    wanted |= {"schema"} if "table" in wanted else set()
+    return [name for name in names if ALIASES.get(name, name) in wanted or f"{name}." in wanted]
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------
@@ -599,6 +609,11 @@ _OF_TEXTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+
+
+def matching(understood: Filter, batch: pa.RecordBatch) -> pa.Array:
+    """Whether a filter holds, for every row of a batch of a table that has its columns."""
+    return pa.array(understood.rows(partial(holds, batch=batch)))
 
 
 def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from cdcwb.dataset import Rows, SparkRows
 from cdcwb.errors import OptionError
-from cdcwb.filters import KINDS, Filter, FilterError, columns_of, holds, parse, value_kinds
+from cdcwb.filters import IMAGES, KINDS, Filter, FilterError, columns_of, matching, parse, value_kinds
 from cdcwb.formats.options import nearest
 from cdcwb.model import Outcome
 from cdcwb.spark.names import table_label
@@ -182,6 +183,14 @@ class Condition(NamedTuple):
 
     columns: frozenset[str]
     rows: Callable[[DataFrame], DataFrame]
+    filter: Filter | None = None
+
+    @property
+    def needs_images(self) -> bool:
+        """Whether it needs what only decoded images have."""
+        return bool(
+            self.columns & {*(f"{image}." for image in IMAGES), "changed_columns", "present_columns", "problem"}
+        )
 
     def fits(self, frame: DataFrame) -> bool:
         """Whether a table has the columns."""
@@ -206,27 +215,28 @@ def _filtered_by(condition: Column) -> Callable[[DataFrame], DataFrame]:
     return lambda frame: frame.filter(condition)
 
 
-def condition_of(where: str, versions: Callable[[], DataFrame]) -> Condition | None:
-    """The condition of a filter (:mod:`cdcwb.filters`); None for a blank one. ``versions``: the versions of tables, for
-    a filter that compares values. Raises OptionError for an invalid filter."""
+def condition_of(where: str, versions: Callable[[], Rows]) -> Condition | None:
+    """The condition of a filter (:mod:`cdcwb.filters`); None for a blank one. ``versions``: the columns of
+    table_versions, for a filter that compares values. Raises OptionError for an invalid filter."""
     try:
         understood = parse(where)
         if understood is not None and understood.values:
-            known = value_kinds(row.asDict(True) for row in versions().select("columns").distinct().collect())
-            understood = parse(where, KINDS | known)
+            rows = versions()
+            rows = SparkRows(rows.frame.distinct(), rows.schema) if isinstance(rows, SparkRows) else rows
+            understood = parse(where, KINDS | value_kinds(rows.table().to_pylist()))
     except FilterError as wrong:
         raise OptionError(f"where: {wrong}") from None
-    return None if understood is None else Condition(understood.names, partial(_rows, understood))
+    return None if understood is None else Condition(understood.names, partial(_rows, understood), understood)
 
 
 def _rows(understood: Filter, frame: DataFrame) -> DataFrame:
     """The rows of a table for which a filter holds, compared by Python workers."""
 
-    def matching(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield batch.filter(pa.array(understood.rows(partial(holds, batch=batch))))
+            yield batch.filter(matching(understood, batch))
 
-    return frame.mapInArrow(matching, frame.schema)
+    return frame.mapInArrow(kept, frame.schema)
 
 
 def _where(frame: DataFrame, condition: Condition, tables: Sequence[DataFrame]) -> DataFrame:

@@ -11,6 +11,7 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
+from cdcwb.dataset import LocalRows
 from cdcwb.errors import OptionError
 from tests.spark.tables import truth_table
 
@@ -149,6 +150,25 @@ def test_a_condition_may_name_what_only_changes_have(capture: Capture, changes: 
     undone = [row for row in changes if row["outcome"] == "undone"]
     assert positions(part.changes) == expected(undone)
     assert names(part.events) == {row["transaction_id"] for row in undone}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        'operation == "DELETE" and before.city != null',
+        'outcome == "undone"',
+        'kind == "rollback"',
+        'completeness != "complete" and table == "customer"',
+        'changed_columns == "city" or csn != null',
+    ],
+)
+def test_a_condition_gives_the_same_rows_in_this_process_and_in_spark(capture: Capture, where: str) -> None:
+    part = capture.filter(where=where)
+    for name, column in (("events", "position"), ("changes", "position"), ("transactions", "transaction_id")):
+        here = part.rows(name, [column])
+        assert isinstance(here, LocalRows) or name == "events"
+        frame = getattr(part, name).select(column)
+        assert sorted(here.table()[column].to_pylist(), key=str) == sorted((row[0] for row in frame.collect()), key=str)
 
 
 def test_filters_add_up_in_one_call_or_in_several(capture: Capture, changes: list[dict[str, Any]]) -> None:
