@@ -51,19 +51,17 @@ class TimeAxis:
         """The number of times outside the axis."""
         return self.before + self.after
 
-    def bins(self, most: int, least_us: int = 1, whole_us: int = 1) -> tuple[int, int]:
+    def bins(self, most: int, least_us: int = 1) -> tuple[int, int]:
         """The begin (microseconds since 1970 UTC) and the width (microseconds) of at most ``most`` bins that cover the
         axis.
 
-        The width is round, at least ``least_us``, and a multiple of ``whole_us``, as is the begin. Bins begin at round
+        The width is round and at least ``least_us``. Bins begin at round
         times of the page's zone: bins of 5 min at a multiple of 5 min, of days at midnight, of weeks on a Monday."""
         first, extent = micros(self.first), micros(self.last) - micros(self.first)
-        fits = (
-            width for width in _WIDTHS if width >= least_us and not width % whole_us and extent < width * (most - 1)
-        )
-        width = next(fits, None) or -(-(extent // (most - 1) + 1) // whole_us) * whole_us
+        fits = (width for width in _WIDTHS if width >= least_us and extent < width * (most - 1))
+        width = next(fits, None) or extent // (most - 1) + 1
         start = first - (local(self.first) - _MONDAY) // _MICROSECOND % width
-        return max(start - start % whole_us, micros(datetime.min.replace(tzinfo=UTC))), width
+        return max(start, micros(datetime.min.replace(tzinfo=UTC))), width
 
     def note(self, what: str) -> str:
         """A note with the numbers of ``what`` (such as ``change``) outside the axis; empty if there are none."""
@@ -84,9 +82,8 @@ def fences(lower: int, upper: int, least: int, most: int) -> tuple[int, int] | N
     return (low, high) if min(high, most) - max(low, least) <= (most - least) * SQUEEZED else None
 
 
-def axis_of(times: Sequence[int] | Ints, weights: Ints | None = None) -> TimeAxis | None:
-    """The axis for times in microseconds since 1970 UTC, in any order, each with its weight (None: 1); None if there
-    are no times."""
+def axis_of(times: Sequence[int] | Ints) -> TimeAxis | None:
+    """The axis for times in microseconds since 1970 UTC, in any order; None if there are no times."""
     at = np.asarray(times, np.int64)
     if not len(at):
         return None
@@ -97,8 +94,7 @@ def axis_of(times: Sequence[int] | Ints, weights: Ints | None = None) -> TimeAxi
         return TimeAxis(time_of(at.min()), time_of(at.max()))
     before, after = at < limits[0], at > limits[1]
     inside = at[~(before | after)]
-    outside = (int(np.sum(those if weights is None else weights[those])) for those in (before, after))
-    return TimeAxis(time_of(inside.min()), time_of(inside.max()), *outside)
+    return TimeAxis(time_of(inside.min()), time_of(inside.max()), int(before.sum()), int(after.sum()))
 
 
 def micros(time: datetime) -> int:

@@ -1,5 +1,5 @@
 """Aggregates over headers of changes. Each is a pair of functions: one computes a partial result, one merges partial
-results. The input is the local index, its bins, or a batch of Spark (:mod:`cdcwb.spark.folding`).
+results. The input is the local index or a batch of Spark (:mod:`cdcwb.spark.folding`).
 
 Dictionary codes differ from batch to batch, so results use texts. Times are microseconds since 1970 UTC.
 """
@@ -100,8 +100,8 @@ def over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Count
     names, codes = [_NOT_GIVEN, *headers.texts["operation"]], headers.codes["operation"] + 1
     timed, untimed = mask & headers.timed, mask & ~headers.timed
     bins = (headers.at[timed] - start) // width_us
-    counts = counted(headers.weights(timed), [bins, codes[timed]], [None, names])
-    without = counted(headers.weights(untimed), [codes[untimed]], [names])
+    counts = counted(None, [bins, codes[timed]], [None, names])
+    without = counted(None, [codes[untimed]], [names])
     counts.update({(None, name): times for name, times in without.items()})
     return counts
 
@@ -136,10 +136,10 @@ def by_table(headers: Headers, mask: Bools) -> ByTable:
     tables, operations = headers.texts["table"], [_NOT_GIVEN, *headers.texts["operation"]]
     codes, timed = headers.codes["table"], mask & headers.timed
     columns = [codes[mask], headers.codes["operation"][mask] + 1]
-    counts = counted(headers.weights(mask), columns, [tables, operations])
+    counts = counted(None, columns, [tables, operations])
     first, last = np.full(len(tables), np.iinfo(np.int64).max), np.full(len(tables), NO_TIME)
     np.minimum.at(first, codes[timed], headers.at[timed])
-    np.maximum.at(last, codes[timed], headers.last_at[timed])
+    np.maximum.at(last, codes[timed], headers.at[timed])
     ends: dict[tuple[str, str], Any] = {}
     for code in np.flatnonzero(last != NO_TIME):
         ends[tables[code], "first_time"], ends[tables[code], "last_time"] = time_of(first[code]), time_of(last[code])
@@ -235,7 +235,7 @@ def changed(headers: Headers, mask: Bools, paired: bool = False) -> Changed:
     If an update changed more than 64 columns, only the first 64 by name are ``paired``.
     """
     chosen, names = updates(headers, mask), headers.texts["table"]
-    tables, codes, times = _groups(headers.weights(chosen), headers.codes["table"][chosen], headers.set[chosen])
+    tables, codes, times = _groups(None, headers.codes["table"][chosen], headers.set[chosen])
     every = counted(times, [tables], [names])
     tables, codes, times = (array[codes >= 0] for array in (tables, codes, times))
     rows, columns = headers.columns_of(codes)
@@ -275,7 +275,7 @@ def changed_over_time(headers: Headers, mask: Bools, start: int, width_us: int) 
     without a time are not counted. Merged by :func:`added`."""
     chosen = updates(headers, mask) & headers.timed & (headers.set >= 0)
     number = (headers.at[chosen] - start) // width_us
-    groups = _groups(headers.weights(chosen), headers.codes["table"][chosen], headers.set[chosen], number)
+    groups = _groups(None, headers.codes["table"][chosen], headers.set[chosen], number)
     tables, codes, bins, times = groups
     rows, columns = headers.columns_of(codes)
     texts = [headers.texts["table"], headers.names, None]

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import stored_rows
-from cdcwb.index.changes import EVERY, ONE_BY_ONE, Some, Transactions
+from cdcwb.analysis.frames import AT_ONCE, stored_rows
+from cdcwb.index.changes import EVERY, Some, Transactions
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import Completeness
 from cdcwb.spark.folding import folded
@@ -140,7 +140,7 @@ def over_time(
     the pieces divide that part, and pieces outside have the same width.
     """
     columns = ("began_at", "ended_at", "outcome", "completeness")
-    stored = stored_rows(capture, "transactions", columns, ONE_BY_ONE)
+    stored = stored_rows(capture, "transactions", columns, AT_ONCE)
     if first is None or last is None:
         number = capture.transactions.count() if stored is None else len(stored)
         return Concurrency([], True, 0, None, None, None, 0, 0, 0, 0, number)
@@ -285,7 +285,7 @@ def in_log(capture: Tables) -> InLog:
     as text.
     """
     columns = ("transaction_id", "begin_position", "end_position")
-    rows = stored_rows(capture, "transactions", columns, ONE_BY_ONE)
+    rows = stored_rows(capture, "transactions", columns, AT_ONCE)
     if rows is not None:
         return most_in_log(stretches_of(log_steps_of(rows.batch())))
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from cdcwb.dataset import Rows, SparkRows
 from cdcwb.errors import OptionError
-from cdcwb.index.changes import BINNED_ABOVE
+from cdcwb.index.changes import MOST_CHANGES
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.spark.select import dated
@@ -72,7 +72,11 @@ class Tables(Protocol):
     def problems(self) -> DataFrame: ...
 
 
-def stored_rows(capture: Any, table: str, columns: Sequence[str], most: int = BINNED_ABOVE) -> Stored | None:
+AT_ONCE: Final = 2_000_000
+"""The most stored rows that are in memory at once, where they are not read batch by batch."""
+
+
+def stored_rows(capture: Any, table: str, columns: Sequence[str], most: int = MOST_CHANGES) -> Stored | None:
     """Some columns of a table of a capture (a name of :data:`cdcwb.model.TABLES`) if its rows are stored and few enough
     to be read without Spark; else None."""
     folder = capture.stored_in(table) if isinstance(capture, Snapshot) else None

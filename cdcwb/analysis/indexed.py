@@ -38,10 +38,10 @@ def facets(selected: Selected) -> dict[str, list[tuple[str, int]]]:
     counts_of = {}
     for name, (codes, texts) in (fields | {"users": (changes.users, users)}).items():
         mask = selected.mask([name]) & (codes >= 0)
-        numbers = np.bincount(codes[mask], changes.weights(mask), len(texts)).astype(np.int64).tolist()
+        numbers = np.bincount(codes[mask], minlength=len(texts)).tolist()
         counts_of[name] = sorted(zip(texts, numbers, strict=True), key=lambda item: (-item[1], item[0]))
     mask = selected.mask(["columns"]) & (changes.set >= 0)
-    times = np.bincount(changes.set[mask], changes.weights(mask), len(changes.sets)).astype(np.int64)
+    times = np.bincount(changes.set[mask], minlength=len(changes.sets))
     columns: Counter[str] = Counter()
     for code in np.flatnonzero(times).tolist():
         for name in changes.sets[code]:
@@ -54,15 +54,14 @@ def over_time(selected: Selected) -> Done:
     """Changes over time; the selection of times is ignored, because users select times in this chart."""
     changes, mask = selected.changes, selected.mask(TIME)
     axis = _axis(changes, mask)
-    start, width = (0, 1) if axis is None else axis.bins(BINS, whole_us=changes.width_us or 1)
+    start, width = (0, 1) if axis is None else axis.bins(BINS)
     return Done(
         *change_counts.over_time_rows(change_counts.over_time(changes, mask, start, width), start, width), width, axis
     )
 
 
 def _axis(changes: Changes, mask: Bools) -> TimeAxis | None:
-    timed = mask & changes.timed
-    return axis_of(changes.at[timed], changes.weights(timed))
+    return axis_of(changes.at[mask & changes.timed])
 
 
 # --- tables and columns -----------------------------------------------------------------------------------------------
@@ -102,7 +101,7 @@ def changed_over_time(changes: Changes, mask: Bools, bins: int = 60) -> tuple[li
     axis = _axis(changes, change_counts.updates(changes, mask) & (changes.set >= 0))
     if axis is None:
         return [], 1, None
-    start, width = axis.bins(bins, whole_us=changes.width_us or 1)
+    start, width = axis.bins(bins)
     return (
         change_counts.changed_rows(change_counts.changed_over_time(changes, mask, start, width), start, width),
         width,

@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.frames import NO_TABLE, rows_of, stored_rows
+from cdcwb.analysis.frames import AT_ONCE, NO_TABLE, rows_of, stored_rows
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Pairing
-from cdcwb.index.changes import ONE_BY_ONE
 from cdcwb.index.columns import table_labels
 from cdcwb.model import EVENTS, PROBLEMS, Kind, OffsetUnit, Problem, Severity
 from cdcwb.spark.folding import folded, folded_by, prepared
@@ -435,7 +434,7 @@ def _events(capture: Tables, *more: str) -> DataFrame | Stored:
     stored and few enough."""
     has_headers = more or capture.format in _MESSAGES
     columns = (*_READ, *(["headers"] if has_headers else []), *more)
-    rows = stored_rows(capture, "events", columns, ONE_BY_ONE)
+    rows = stored_rows(capture, "events", columns, AT_ONCE)
     return (capture.events if more else capture.headers).select(*columns) if rows is None else rows
 
 

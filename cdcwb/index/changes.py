@@ -4,7 +4,6 @@ changes         a row for each change in capture order: its record, times, and c
 operation …     the texts of a column of codes
 sets            the sets of changed columns, by code
 transactions    rows of cdcwb.model.TRANSACTIONS in the order of their first records
-bins            the changes aggregated to bins, if there are very many
 """
 
 from __future__ import annotations
@@ -19,86 +18,33 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from cdcwb.errors import CaptureError
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, coded, of_columns
 from cdcwb.index.places import Index
 from cdcwb.index.store import Entry
 from cdcwb.model import CHANGES, Completeness, Kind, Outcome
 from cdcwb.spark.stored import read_rows
 from cdcwb.time_axis import TimeAxis, axis_of
+from cdcwb.words import count
 
 __all__ = [
-    "BINNED_ABOVE",
     "EVERY",
     "INCOMPLETE",
-    "ONE_BY_ONE",
+    "MOST_CHANGES",
     "READ",
-    "WIDTHS",
     "Changes",
     "Some",
+    "TooManyChangesError",
     "Transactions",
-    "binned",
     "build_changes",
-    "counted",
-    "merged",
     "open_changes",
 ]
 
 
-BINNED_ABOVE: Final = 20_000_000
-"""Maximum number of changes that are processed individually; more are aggregated to bins."""
-
-ONE_BY_ONE: Final = 2_000_000
-"""If changes are binned, selections of up to this many are processed individually."""
-
-WIDTHS: Final = (*(10**e for e in range(8)), *(n * 1_000_000 for n in (60, 300, 900, 3600, 43_200, 86_400)))
-"""Widths of bins in microseconds. Chart bins are much wider, and their width is a multiple of these."""
-
-_BINS: Final = 4_096
-_ROWS: Final = 2_000_000
-_CHUNK: Final = 4_000_000
-_BY: Final = ("table", "operation", "outcome", "user", "set")
-_TOGETHER: Final = {"at": "min", "last_at": "max", "record": "min", "bytes": "sum", "times": "sum"}
-
-Counted = dict[str, npt.NDArray[Any]]
-
-
-def binned(changes: Changes, rows: int = _ROWS) -> tuple[Counted, int]:
-    """The changes in bins, in the order of their first records, and the width of a bin in microseconds: the smallest of
-    :data:`WIDTHS` that gives at most 4,096 bins and ``rows`` rows, or the largest."""
-    known = changes.at[changes.timed]
-    extent = int(known.max()) - int(known.min()) if len(known) else 0
-    width = next((width for width in WIDTHS if extent < width * _BINS), WIDTHS[-1])
-    result: Counted | None = None
-    for first in range(0, len(changes), _CHUNK):
-        part = counted(changes, first, first + _CHUNK, width)
-        result = part if result is None else merged([result, part], width)
-        while len(result["record"]) > rows and width < WIDTHS[-1]:
-            width = WIDTHS[WIDTHS.index(width) + 1]
-            result = merged([result], width)
-    assert result is not None
-    return result, width
-
-
-def counted(changes: Changes, first: int, end: int, width_us: int) -> Counted:
-    """The changes from ``first`` to ``end`` aggregated to bins of ``width_us`` microseconds: the columns of a row of
-    :class:`~cdcwb.index.changes.Changes` that represents several changes."""
-    part = slice(first, end)
-    at = changes.at[part]
-    rows: Counted = {name: changes.codes[name][part] for name in _BY[:3]}
-    rows |= {"user": changes.users[part], "set": changes.set[part], "record": changes.record[part]}
-    rows |= {"at": at, "last_at": at, "bytes": changes.bytes[part], "times": np.ones(len(at), np.int64)}
-    return merged([rows], width_us)
-
-
-def merged(parts: Sequence[Counted], width_us: int) -> Counted:
-    """Merged results of :func:`counted`, in bins of ``width_us`` microseconds, which is a multiple of the width of
-    each."""
-    rows = pa.concat_tables(map(pa.table, parts))
-    at = np.asarray(rows["at"])
-    rows = rows.append_column("bin", pa.array(np.where(at == NO_TIME, NO_TIME, at // width_us)))
-    grouped = rows.group_by(["bin", *_BY], use_threads=False).aggregate(list(_TOGETHER.items())).sort_by("record_min")
-    return {name: np.asarray(grouped[f"{name}_{_TOGETHER[name]}" if name in _TOGETHER else name]) for name in parts[0]}
+MOST_CHANGES: Final = 20_000_000
+"""The most changes of a capture that views show, and that are read in this process."""
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
@@ -279,10 +225,20 @@ _CODED: Final = ("operation", "outcome", "table")
 """The columns of changes that are stored as codes."""
 
 
+class TooManyChangesError(CaptureError):
+    """A capture has more changes than views show (:data:`MOST_CHANGES`)."""
+
+
 def build_changes(parts: Sequence[Path], transactions: pa.Table, places: Index) -> Changes:
     """Writes the index of the changes in Parquet files (rows of :data:`cdcwb.model.CHANGES`, all columns or those that
     are used here, in any order) to the store of ``places``. ``transactions`` are rows of
-    :data:`cdcwb.model.TRANSACTIONS`."""
+    :data:`cdcwb.model.TRANSACTIONS`. Raises TooManyChangesError above :data:`MOST_CHANGES`."""
+    total = sum(pq.read_metadata(path).num_rows for path in parts)
+    if total > MOST_CHANGES:
+        raise TooManyChangesError(
+            f"{count(total)} changes are too many for views, which show up to {count(MOST_CHANGES)}: narrow by time "
+            "first, as in capture.filter(time_from=…, time_to=…).view. Reports show the complete capture."
+        )
     transactions = _in_order(transactions, places)
     names = transactions["transaction_id"].combine_chunks()
     schema = pa.schema([CHANGES.field(name) for name in (*READ, "source_events", "changed_columns")])
@@ -299,13 +255,7 @@ def build_changes(parts: Sequence[Path], transactions: pa.Table, places: Index) 
     tables["sets"] = pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))})
     tables["changes"] = pa.table({name: pa.array(values) for name, values in numbers.items()})
     tables["transactions"] = transactions
-    facts = {}
-    if len(record) > BINNED_ABOVE:
-        (batch,) = transactions.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], transactions.schema)]
-        changes = Changes(places, numbers, headers.texts, headers.sets, Transactions(batch))
-        counted, facts["width_us"] = binned(changes)
-        tables["bins"] = pa.table({name: pa.array(values) for name, values in counted.items()})
-    return _opened(places.store.write(_CHANGES, tables, facts), places)
+    return _opened(places.store.write(_CHANGES, tables, {}), places)
 
 
 def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
@@ -371,15 +321,8 @@ def _opened(entry: Entry, places: Index) -> Changes:
     sets = tables["sets"]["columns"].to_pylist()
     transactions = Transactions(tables["transactions"])
     transactions.until = transactions.span[1] if transactions.span else NO_TIME
-    changes = Changes(places, _numbers(tables["changes"]), texts, sets, transactions)
-    if "bins" in tables:
-        width_us = entry.facts["width_us"]
-        changes.bins = Changes(places, _numbers(tables["bins"]), texts, sets, transactions, width_us)
-    return changes
-
-
-def _numbers(table: pa.RecordBatch) -> dict[str, npt.NDArray[Any]]:
-    return {name: table[name].to_numpy() for name in table.schema.names}
+    numbers = {name: tables["changes"][name].to_numpy() for name in tables["changes"].schema.names}
+    return Changes(places, numbers, texts, sets, transactions)
 
 
 class Changes(Headers):
@@ -387,10 +330,6 @@ class Changes(Headers):
 
     * ``places``: the index of records; ``record``: the number of a change's record there
     * ``users``: the codes of users
-
-    If there are too many to process individually (:func:`binned`), a row represents several changes: those in a bin of
-    ``width_us`` microseconds (0: rows are changes) with the same table, operation, outcome, user and set. ``times`` is
-    their number, ``record`` the first of their records, ``at`` and ``last_at`` the first and the last of their times.
     """
 
     def __init__(
@@ -400,19 +339,11 @@ class Changes(Headers):
         texts: Mapping[str, list[str]],
         sets: Sequence[Sequence[str]],
         transactions: Transactions,
-        width_us: int = 0,
     ) -> None:
-        super().__init__(numbers, texts, sets, width_us)
+        super().__init__(numbers, texts, sets)
         self.places = places
         self.record: Ints = numbers["record"]
         self.transactions = transactions
-        self.bins: Changes | None = None
-        """The same changes aggregated to bins, if there are too many to process individually."""
-
-    def take(self, rows: Ints) -> Changes:
-        """A subset of the changes."""
-        numbers = {name: v[rows] for name, v in self.numbers.items()}
-        return Changes(self.places, numbers, self.texts, self.sets, self.transactions, self.width_us)
 
     @cached_property
     def halves(self) -> tuple[Ints, Ints]:
@@ -423,11 +354,10 @@ class Changes(Headers):
         rows, others = both[:, np.argsort(both[0], kind="stable")]
         return rows, others
 
-    @cached_property
+    @property
     def transaction(self) -> npt.NDArray[np.int32]:
-        """The number of the transaction of each, -1 without one and for bins."""
-        codes = self.numbers.get("transaction")
-        return np.full(len(self), -1, np.int32) if codes is None else codes
+        """The number of the transaction of each, -1 without one."""
+        return self.numbers["transaction"]
 
     @property
     def bytes(self) -> Ints:
@@ -439,8 +369,6 @@ class Changes(Headers):
         """The time of each: its own, else that of its commit, else the end of its transaction, else its begin; NO_TIME
         if all are unknown."""
         at = super().at
-        if "at" in self.numbers:
-            return at
         transactions = self.transactions
         others = np.where(transactions.ended == NO_TIME, transactions.began, transactions.ended)
         return np.where(at == NO_TIME, np.append(others, NO_TIME)[self.transaction], at)  # last: no transaction
@@ -459,13 +387,10 @@ class Changes(Headers):
     @property
     def _known_times(self) -> Ints:
         times = [self.at[self.timed], self.transactions.began, self.transactions.ended]
-        times += [self.last_at[self.timed]] if self.width_us else []
         return np.concatenate([part[part != NO_TIME] for part in times])
 
     @cached_property
     def users(self) -> npt.NDArray[np.int32]:
         """The code of the user of each change, which is that of its transaction; -1 if unknown."""
-        if "user" in self.numbers:
-            return self.numbers["user"]
         codes = np.append(self.transactions.codes["user"], np.int32(-1))  # last: no transaction
         return np.asarray(codes[self.transaction])

@@ -180,9 +180,6 @@ class Headers:
     * ``codes`` and ``texts``: by operation, outcome, table
     * ``set``: the code of its set of changed columns, -1 if the changed columns are unknown; ``sets``: the names
     * ``position``: in the log, if it was read
-
-    If ``width_us`` is not 0, a row represents several changes of a bin of that many microseconds
-    (:mod:`cdcwb.index.changes`).
     """
 
     position: pa.Array | None = None
@@ -192,13 +189,11 @@ class Headers:
         numbers: Mapping[str, npt.NDArray[Any]],
         texts: Mapping[str, list[str]],
         sets: Sequence[Sequence[str]],
-        width_us: int = 0,
     ) -> None:
         self.numbers = numbers
         self.codes = {name: numbers[name] for name in texts}
         self.texts = dict(texts)
         self.sets = sets
-        self.width_us = width_us
 
     def __len__(self) -> int:
         return len(next(iter(self.numbers.values())))
@@ -207,20 +202,6 @@ class Headers:
     def everything(self) -> Bools:
         """The mask that selects every row."""
         return np.ones(len(self), np.bool_)
-
-    def number(self, mask: Bools) -> int:
-        """The number of changes in the rows of a mask."""
-        times = self.weights(mask)
-        return int(np.count_nonzero(mask)) if times is None else int(times.sum())
-
-    def weights(self, mask: Bools) -> Ints | None:
-        """The number of changes of each row of a mask; None: 1 each."""
-        return None if self.times is None else self.times[mask]
-
-    @property
-    def times(self) -> Ints | None:
-        """The number of changes of each row; None: 1 each."""
-        return self.numbers.get("times")
 
     @property
     def set(self) -> npt.NDArray[np.int32]:
@@ -231,14 +212,7 @@ class Headers:
     def at(self) -> Ints:
         """The time of each row: its own, else that of its commit; NO_TIME if both are unknown."""
         numbers = self.numbers
-        if "at" in numbers:
-            return numbers["at"]
         return np.where(numbers["changed_at"] == NO_TIME, numbers["committed_at"], numbers["changed_at"])
-
-    @property
-    def last_at(self) -> Ints:
-        """The last time of each row."""
-        return self.numbers.get("last_at", self.at)
 
     @cached_property
     def names(self) -> list[str]:

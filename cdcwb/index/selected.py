@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import and_
 from typing import Any, Final, TypeVar
@@ -57,15 +57,11 @@ class Selected:
 
     def transactions(self, skip: Iterable[str] = ()) -> Ints:
         """The transactions that are open at a selected time and have a change that fits the other fields; the fields
-        ``skip`` are ignored. If only times are selected, transactions without changes are included. If changes are
-        binned, a transaction has to match each field separately."""
+        ``skip`` are ignored. If only times are selected, transactions without changes are included."""
         transactions = self.changes.transactions
         chosen = self.selection.chosen(skip)
         fits = self._in_range(chosen)
-        others = chosen.keys() - {*TIME}
-        if others and self.changes.width_us:
-            fits &= reduce(and_, self._of_transactions(chosen))
-        elif others:
+        if chosen.keys() - {*TIME}:
             numbers = self.changes.transaction[self.mask([*skip, *TIME])]
             fits &= np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0
         return np.flatnonzero(fits)
@@ -82,27 +78,6 @@ class Selected:
         )
         return fits | ~transactions.has_time if chosen.get("without_time") else fits
 
-    def _of_transactions(self, chosen: dict[str, Any]) -> Iterator[Bools]:
-        """The transactions that match the fields of transactions, other than times."""
-        transactions = self.changes.transactions
-        rows = transactions.rows
-        yield np.ones(len(transactions), np.bool_)
-        codes, texts = transactions.codes, transactions.texts
-        if "users" in chosen:
-            yield _of_codes(codes["user"], [text in chosen["users"] for text in texts["user"]])
-        outcomes = set(chosen.get("outcomes", ())) & set(texts["outcome"])  # not: undone
-        if outcomes:
-            yield _of_codes(codes["outcome"], [text in outcomes for text in texts["outcome"]])
-        if "transactions" in chosen:
-            ids = rows["transaction_id"]
-            yield pc.is_in(ids, pa.array(chosen["transactions"], ids.type)).to_numpy(zero_copy_only=False)
-        if "operations" in chosen:
-            yield _any_in(rows["changes"].keys, rows["changes"].offsets, lambda text: text in chosen["operations"])
-        if "tables" in chosen:
-            names = chosen["tables"]
-            tables = rows["tables"]
-            yield _any_in(tables.values, tables.offsets, lambda text: text in names or text.partition(".")[2] in names)
-
     def problems(self) -> list[dict[str, Any]]:
         """The problems of selected transactions and records; if everything is selected, all problems. A record is
         selected if it is that of a selected change, or has a selected time and table. Rows of the index: row, severity,
@@ -114,8 +89,6 @@ class Selected:
         mask = self.mask()
         ids = changes.transactions.rows["transaction_id"].take(pa.array(self.transactions())).to_pylist()
         known = set(ids)
-        if changes.width_us:
-            return [p for p in rows if p["transaction_id"] in known or self._fits_itself(p)]
         records = changes.record[mask]
         at = np.searchsorted(records, [p["row"] for p in rows])
         present = [int(i) < len(records) and records[i] == p["row"] for i, p in zip(at, rows, strict=True)]
@@ -165,8 +138,6 @@ class Selected:
             return _of_codes(changes.users, [text in value for text in changes.transactions.texts["user"]])
         if name == "columns":
             return _of_codes(changes.set, [not set(value).isdisjoint(members) for members in changes.sets])
-        if changes.width_us and name not in ("time", "text"):  # a bin has changes of many transactions
-            return np.ones(len(changes), np.bool_)
         if name == "transactions":
             ids = changes.transactions.rows["transaction_id"]
             return _of_codes(changes.transaction, pc.is_in(ids, pa.array(value, ids.type)).to_pylist())
@@ -186,7 +157,7 @@ class Selected:
         at = self.changes.at
         fits = np.ones(len(at), np.bool_) if last is None else at < micros(last)
         if first is not None:
-            fits &= self.changes.last_at >= micros(first)
+            fits &= at >= micros(first)
         return fits | ~self.changes.timed if without_time else fits & self.changes.timed
 
     def _with_text(self, text: str) -> Bools:
@@ -194,8 +165,6 @@ class Selected:
         mask = _of_codes(changes.codes["table"], [low in table.lower() for table in changes.texts["table"]])
         mask |= _of_codes(changes.users, [low in user.lower() for user in changes.transactions.texts["user"]])
         mask |= _of_codes(changes.set, [any(low in name.lower() for name in names) for names in changes.sets])
-        if changes.width_us:
-            return mask
         ids = changes.transactions.rows["transaction_id"]
         mask |= _of_codes(changes.transaction, pc.match_substring(ids, low, ignore_case=True).to_pylist())
         positions = changes.places.columns.get("position")
@@ -203,17 +172,6 @@ class Selected:
             matches = pc.match_substring(positions.values, low, ignore_case=True).fill_null(False)
             mask |= self._of_records(matches.to_numpy(zero_copy_only=False))
         return mask
-
-
-def _any_in(texts: pa.Array, offsets: pa.Array, is_chosen: Callable[[str], bool]) -> Bools:
-    """Whether each list has a selected text."""
-    coded = texts.cast(pa.string()).dictionary_encode()
-    fits = _of_codes(
-        coded.indices.to_numpy(zero_copy_only=False), [is_chosen(text) for text in coded.dictionary.to_pylist()]
-    )
-    upto = np.concatenate([[0], np.cumsum(fits)])
-    ends = offsets.to_numpy()
-    return np.asarray(upto[ends[1:]] > upto[ends[:-1]])
 
 
 def _of_codes(codes: npt.NDArray[Any], chosen: list[bool]) -> Bools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from threading import RLock
@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
-from cdcwb.index.changes import ONE_BY_ONE, Changes
-from cdcwb.index.selected import TIME, Selected
+from cdcwb.index.changes import Changes, TooManyChangesError
+from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, source_of
 from cdcwb.report import show
 from cdcwb.spark.session import running_session
 from cdcwb.spark.tasks import running_tasks
-from cdcwb.words import count, duration, plural
+from cdcwb.words import duration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,10 +37,6 @@ __all__ = [
     "Follower",
     "making",
 ]
-
-
-_NARROWING: Final = (*TIME, "transactions", "position_from", "position_to", "text")
-"""The fields that bins do not answer exactly."""
 
 
 class Follower(Protocol):
@@ -72,7 +68,6 @@ class Bench:
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
         self.host: Follower | None = None
-        self._narrowed: tuple[dict[str, Any], Selected] | None = None
         self.selection.observe(lambda _step: self._tell(), "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")
 
@@ -94,65 +89,37 @@ class Bench:
         return transactions.texts["user"] if field == "users" else transactions.rows["transaction_id"].to_pylist()
 
     @cached_property
-    def everything(self) -> Selected:
-        """The selected part of all changes, one by one: slow if they are very many."""
-        return Selected(self.source.changes, self.selection)
-
-    @cached_property
-    def overview(self) -> Selected:
-        """The selected part of all changes; in bins if they are very many."""
-        bins = self.everything.changes.bins
-        return self.everything if bins is None else Selected(bins, self.selection)
-
-    @property
     def selected(self) -> Selected:
-        """The selected part, one by one: if changes are very many, only of those with the selected times, positions,
-        transactions or text. In bins if these are very many, too."""
-        if self.overview is self.everything:
-            return self.everything
-        fields = {name: value for name, value in self.selection.chosen().items() if name in _NARROWING}
-        if self._narrowed is None or self._narrowed[0] != fields:
-            self._narrowed = fields, self._narrow(fields)
-        return self._narrowed[1]
-
-    def _narrow(self, fields: Mapping[str, Any]) -> Selected:
-        if fields:
-            chosen = self.everything.mask(set(self.selection.values()) - set(fields))
-            if np.count_nonzero(chosen) <= ONE_BY_ONE:
-                return Selected(self.everything.changes.take(np.flatnonzero(chosen)), self.selection)
-        return self.overview
+        """The selected part of the changes. Raises CaptureError if they are too many for views."""
+        return Selected(self.source.changes, self.selection)
 
     @property
     def changes(self) -> Changes:
-        """The changes of the views: all of them, or those of :attr:`selected`."""
+        """All changes. Raises CaptureError if they are too many for views."""
         return self.selected.changes
 
-    @property
-    def binned(self) -> str:
-        """A sentence if changes are counted in bins; empty if they are counted one by one."""
-        if not self.changes.width_us:
-            return ""
-        total = len(self.everything.changes)
-        return (
-            f"{plural(total, 'change')}, counted in bins of {duration(self.changes.width_us)}: times are rounded to "
-            f"these, and positions and ids are not looked for. Select a time with at most {count(ONE_BY_ONE)} changes "
-            "to see them one by one."
-        )
+    @cached_property
+    def refusal(self) -> str:
+        """A sentence if the capture has too many changes for views; else empty."""
+        try:
+            _ = self.selected
+        except TooManyChangesError as error:
+            return error.sentence
+        return ""
 
-    def prepare(self) -> None:
-        """Builds the index in the running cell if it is missing, with progress and a button that cancels it."""
-        from cdcwb.views.bench import making
-
+    def prepare(self) -> str:
+        """Builds the index in the running cell if it is missing, with progress and a button that cancels it. Returns
+        :attr:`refusal`."""
         with self.lock:
-            if "everything" not in vars(self):
+            if "refusal" not in vars(self):
                 with making("Making the index of the capture"):
-                    _ = self.everything
+                    return self.refusal
+            return self.refusal
 
     def explore(self) -> ExplorerWidget:
         """An explorer of the capture that follows the selection and its current record."""
         from cdcwb.explore.model import Explorer
         from cdcwb.explore.widget import ExplorerWidget
-        from cdcwb.views.bench import making
         from cdcwb.views.view import is_live
 
         shows_progress = "source" not in vars(self) and is_live()
@@ -167,8 +134,8 @@ class Bench:
         """The mask of the records of selected changes."""
         with self.lock:
             mask = np.zeros(self.source.index.records, np.bool_)
-            changes = self.everything.changes
-            rows = changes.record[self.everything.mask()]
+            changes = self.selected.changes
+            rows = changes.record[self.selected.mask()]
             mask[rows[rows >= 0]] = True
             return mask
 

@@ -26,9 +26,10 @@ _NAMED: Final = 4
 def card(capture: Capture) -> str:
     """Format, files, tables, changes, times, transactions, problems, and the views with content."""
     bench = capture.view.bench
-    if is_live():
-        bench.prepare()
-    changes, index = bench.overview.changes, bench.source.index
+    if refusal := bench.prepare() if is_live() else bench.refusal:
+        about = [("format", capture.format, ""), ("files", count(len(capture.files)), "")]
+        return f'{show.look()}{show.cards_html(about)}<div class="cdcwb-box"><p>{escape(refusal)}</p></div>'
+    changes, index = bench.changes, bench.source.index
     everything = np.ones(len(changes), np.bool_)
     tables = indexed.tables(changes, everything)
     named = ", ".join(row["table"] for row in tables[:_NAMED])
@@ -48,7 +49,7 @@ def card(capture: Capture) -> str:
         ("format", capture.format, plural(index.records, "record")),
         ("files", count(len(capture.files)), size(sum(held)) if known and held else ""),
         ("tables", count(len(tables)), named + more),
-        ("changes", count(changes.number(everything)), tally(operations)),
+        ("changes", count(len(changes)), tally(operations)),
     ]
     if changes.span is not None:
         first, last = (time_of(time) for time in changes.span)

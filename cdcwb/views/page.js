@@ -130,13 +130,12 @@ class Controls {
     this.kept = make("select", { "aria-label": "kept selections", onchange: () => { if (this.kept.value) page.send("use", { name: this.kept.value }); } });
     this.python = make("code", { class: "python" });
     this.count = make("b", { class: "count", role: "status" });
-    this.binned = make("p", { class: "binned" });
     [this.undo, this.redo, this.reset] = [button("Undo", "undo"), button("Redo", "redo"), button("Reset", "reset")];
     this.node = make("div", { class: "cdcwb-box cdcwb-controls", role: "group", "aria-label": "selection", "data-lm-suppress-shortcuts": "true" },
       make("div", { class: "row" }, this.fields, this.text),
       make("div", { class: "row" }, this.count, this.time, this.withoutLabel, make("span", { class: "gap" }), this.undo, this.redo, this.reset, this.name,
         make("button", { type: "button", onclick: () => this.keep() }, "Keep"), this.kept),
-      this.binned, make("div", { class: "row" }, this.python));
+      make("div", { class: "row" }, this.python));
     document.addEventListener("pointerdown", this.outside = (event) => {
       if (!event.composedPath().includes(this.fields)) for (const one of this.fields.children) one.open = false;
     });
@@ -148,8 +147,6 @@ class Controls {
 
   show(told) {
     this.count.textContent = `${counted(told.count)} of ${counted(told.total)} changes`;
-    this.binned.textContent = told.binned;
-    this.binned.hidden = !told.binned;
     this.time.textContent = told.time === null ? "" : `${told.time} ✕`;
     this.time.hidden = told.time === null;
     this.withoutLabel.hidden = !told.without_time || told.time === null;

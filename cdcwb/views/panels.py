@@ -52,7 +52,7 @@ class When(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        times = bench.overview.whatever_time(indexed.over_time)
+        times = bench.selected.whatever_time(indexed.over_time)
         rows, untimed = times.over_time, times.without_time
         timed = sum(row["changes"] for row in rows)
         facts = {
@@ -71,11 +71,11 @@ class When(Panel):
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first selected change of a bar."""
-        times = bench.overview.whatever_time(indexed.over_time)
+        times = bench.selected.whatever_time(indexed.over_time)
         middle = micros(time_on_axis(str(point["x"])))
         low, high = middle - times.width_us // 2 - 1, middle + times.width_us // 2
-        changes = bench.overview.changes
-        rows = np.flatnonzero(bench.overview.mask(TIME) & (changes.at >= low) & (changes.at <= high))
+        changes = bench.changes
+        rows = np.flatnonzero(bench.selected.mask(TIME) & (changes.at >= low) & (changes.at <= high))
         return int(changes.record[rows[0]]) if len(rows) else None
 
 
@@ -278,7 +278,7 @@ def overview(transactions: Transactions, numbers: Ints) -> dict[str, Any]:
 
 def _drawn(bench: Bench, state: State) -> Ints:
     """The transactions that a figure shows."""
-    return bench.overview.transactions(TIME) if state.brushed else bench.selected.transactions()
+    return bench.selected.transactions(TIME if state.brushed else ())
 
 
 def _bars(changes: Changes, numbers: Ints, live: bool) -> tuple[list[dict[str, Any]], go.Figure]:
@@ -293,9 +293,9 @@ def _bars(changes: Changes, numbers: Ints, live: bool) -> tuple[list[dict[str, A
     return rows, charts.timeline(rows, **about)
 
 
-def _all_bars(overview: Selected) -> tuple[list[dict[str, Any]], go.Figure]:
+def _all_bars(selected: Selected) -> tuple[list[dict[str, Any]], go.Figure]:
     """The longest transactions of all times, and a figure of them."""
-    return _bars(overview.changes, overview.transactions(TIME), live=True)
+    return _bars(selected.changes, selected.transactions(TIME), live=True)
 
 
 class Timeline(Panel):
@@ -322,7 +322,7 @@ class Timeline(Panel):
         if not len(numbers):
             return answer
         if state.brushed and state.window is None:
-            rows, answer.figure = bench.overview.whatever_time(_all_bars)
+            rows, answer.figure = bench.selected.whatever_time(_all_bars)
         else:
             rows, answer.figure = _bars(bench.changes, numbers, state.live)
         answer.numbers = (rows, _columns(bench))

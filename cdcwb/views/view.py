@@ -141,17 +141,16 @@ class Panel(ABC):
 
 def drawn(bench: Bench, state: State) -> tuple[Changes, Bools]:
     """The changes of a figure: the selected ones; times are ignored if they were selected in the figure itself."""
-    shown = bench.overview if state.brushed else bench.selected
-    return shown.changes, shown.mask(TIME if state.brushed else ())
+    return bench.changes, bench.selected.mask(TIME if state.brushed else ())
 
 
 def show_times(figure: go.Figure, bench: Bench) -> None:
     """Sets the time axis of a figure to that of all charts of its page; a box marks the selected times and replaces an
     earlier box."""
     figure.update_layout(margin=_ALIGNED)
-    limit_time(figure, bench.overview.changes.axis, "time")
+    limit_time(figure, bench.changes.axis, "time")
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != _SELECTED]
-    selection, span = bench.selection, bench.overview.changes.span
+    selection, span = bench.selection, bench.changes.span
     if span is None or (selection.time_from is None and selection.time_to is None):
         return
     first = selection.time_from or time_of(span[0])
@@ -235,7 +234,10 @@ class View:
         if is_live():
             from cdcwb.views.widget import page
 
-            self.bench.prepare()
+            if refusal := self.bench.prepare():
+                show.style_once()
+                show.note(refusal)
+                return
             box = page(self)
             show.widget(box)
             box.children[0].draw()
@@ -252,8 +254,9 @@ class View:
         limits = self.bench.selection.sentence()
         if limits:
             show.note(f"Only a part is shown: {limits}.")
-        if self.bench.binned:
-            show.note(self.bench.binned)
+        if self.bench.refusal:
+            show.note(self.bench.refusal)
+            return
         for panel in self.panels:
             answer = panel.ask(self.bench, State())
             show.heading(panel.title, answer.headline)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 
 import anywidget
 import ipywidgets
+import numpy as np
 import plotly
 import traitlets
 
@@ -184,21 +185,20 @@ class PageWidget(anywidget.AnyWidget):
         if not self.about["controls"]:
             return {}
         bench = self.bench
-        selection, overview = bench.selection, bench.overview
+        selection, changes = bench.selection, bench.changes
         fields = []
         for name, values in indexed.facets(bench.selected).items():
             chosen = set(getattr(selection, name))
             ranked = sorted(values, key=lambda item: item[0] not in chosen)[:_VALUES]
             fields.append({"name": name, "values": [[text, number, text in chosen] for text, number in ranked]})
-        without = overview.mask(TIME) & ~overview.changes.timed
+        without = bench.selected.mask(TIME) & ~changes.timed
         times = [selection.time_from, selection.time_to]
         return {
             "fields": fields,
-            "count": bench.changes.number(bench.selected.mask()),
-            "total": len(bench.everything.changes),
-            "binned": bench.binned,
+            "count": int(np.count_nonzero(bench.selected.mask())),
+            "total": len(changes),
             "time": None if times == [None, None] else " to ".join(moment(time, "…") for time in times),
-            "without_time": overview.changes.number(without),
+            "without_time": int(np.count_nonzero(without)),
             "with_those": selection.without_time,
             "text": selection.text,
             "steps": list(selection.steps),

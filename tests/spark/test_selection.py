@@ -12,8 +12,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import cdcwb
-from cdcwb.analysis import indexed
-from cdcwb.index.changes import Changes, binned
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import NO_TABLE, Selection
 from cdcwb.index.source import Source, source_of
@@ -137,21 +135,6 @@ def test_transactions_and_problems_follow_the_selected_changes(source: Source) -
         )
         expected = sorted((row.code, row.sentence) for row in problems.collect())
         assert sorted((one["code"], one["sentence"]) for one in selected.problems()) == expected, fields
-
-
-def test_bins_say_of_a_selection_what_single_changes_say(source: Source) -> None:
-    changes = source.changes
-    counted, width = binned(changes)
-    texts = {name: changes.texts[name] for name in ("table", "operation", "outcome")}
-    bins = Changes(changes.places, counted, texts, changes.sets, changes.transactions, width)
-    for fields in selections(source):
-        if fields.keys() <= {"tables", "operations", "outcomes", "users", "columns"}:
-            exact, rounded = Selected(changes, Selection(**fields)), Selected(bins, Selection(**fields))
-            assert indexed.facets(rounded) == indexed.facets(exact), fields
-            told = [indexed.tables(one.changes, one.mask()) for one in (exact, rounded)]
-            assert told[0] == told[1], fields
-            if len(fields) == 1 and "columns" not in fields:
-                assert set(exact.transactions()) <= set(rounded.transactions()), fields
 
 
 def test_everything_is_selected_without_a_field(source: Source) -> None:

@@ -18,7 +18,7 @@ from cdcwb import model
 from cdcwb.analysis import change_counts as ask
 from cdcwb.index.columns import Headers, headers_of
 from cdcwb.index.selection import NO_TABLE
-from cdcwb.time_axis import TimeAxis, micros
+from cdcwb.time_axis import micros
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAMES = ("a", "b", "c", "d e", "é")
@@ -156,11 +156,3 @@ def test_bins_that_are_far_apart_are_counted(far: int) -> None:
     found = ask.changed_over_time(headers, headers.everything, -far, 1)
     expected = Counter((f"t{number}", one[0], micros(at[number % 4]) + far) for number, one in enumerate(many))
     assert found == expected
-
-
-def test_bins_hold_whole_bins_of_the_index() -> None:
-    axis = TimeAxis(EPOCH + timedelta(seconds=7), EPOCH + timedelta(minutes=99))
-    start, width = axis.bins(60)
-    assert (start, width) == (0, 120_000_000)
-    start, width = axis.bins(60, whole_us=900_000_000)
-    assert (start % 900_000_000, width % 900_000_000) == (0, 0)

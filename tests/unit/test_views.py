@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -12,7 +13,7 @@ import ipywidgets
 import pandas as pd
 import pytest
 
-from cdcwb.errors import OptionError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.widget import ExplorerWidget
 from cdcwb.index.source import Source, open_source
@@ -342,6 +343,23 @@ def test_the_card_says_what_a_capture_is_and_what_to_look_at(views: Views) -> No
     for said in ("qlik-kafka", "1,500", "200", "of 200 transactions committed", "capture.view.masks()"):
         assert said in text
     assert "followed topic" not in text
+
+
+def test_of_too_many_changes_views_say_to_narrow_by_time_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdcwb.index.changes.MOST_CHANGES", 99)
+    capture = Capture()
+    views = capture.view = Views(capture)  # type: ignore[arg-type]
+    views.bench.__dict__["source"] = open_source(write_saved(tmp_path / "capture", changes=100, transactions=5))
+    said = "100 changes are too many for views, which show up to 99: narrow by time first"
+    put: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **_about: put.append(data))
+    for mode in ("static", "live"):
+        monkeypatch.setenv("CDCWB_VIEWS", mode)
+        views.transactions()._ipython_display_()
+        assert said in str(put.pop()["text/html"])
+    assert said in card(capture)  # type: ignore[arg-type]
+    with pytest.raises(CaptureError, match="too many for views"):
+        _ = views.masks.changed_columns().frame
 
 
 def test_the_script_puts_captured_text_on_the_page_as_text() -> None:

@@ -133,8 +133,8 @@ class Page:
 
     @property
     def is_live(self) -> bool:
-        """Whether a user can click."""
-        return is_live()
+        """Whether a user can click, and the capture is not too large for views."""
+        return is_live() and not self.views.bench.prepare()
 
     @property
     def selected(self) -> dict[str, Any]:
@@ -191,13 +191,14 @@ class Page:
             sheet.verdict(health)
         elif is_answered(self.notebook, known := stored({**common, **self.answered_by()})):
             sheet.headline(headline(self.notebook, known))
+        if is_live() and (refusal := self.views.bench.refusal):
+            sheet.note(refusal)
         if self.asked.limits:
             sheet.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
         if zone_name(axis=False) != "UTC":
             sheet.note(f"Times are shown in {zone_name(axis=False)}.")
         sheet.record(common)
         if self.is_live:
-            self.views.bench.prepare()
             sheet.widget(View(self.views.bench, "", []))
         if marks:
             sheet.note(f"{plural(len(marks), 'record')} bookmarked in the explorer:")
@@ -337,7 +338,7 @@ class Sheet:
         plain = rows if isinstance(rows, list) else show.records(rows)
         if self._bench is None or not plain or "record" in plain[0]:
             return plain
-        records = records_of(plain, self._bench.everything.changes)
+        records = records_of(plain, self._bench.changes)
         return [{**row, "record": record} for row, record in zip(plain, records, strict=True)]
 
     def put_by(self, put: Callable[[], None]) -> None:

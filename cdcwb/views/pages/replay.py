@@ -35,7 +35,7 @@ from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.report import show
 from cdcwb.report.opening import check_target, limited, look_at, open_target, options_of
 from cdcwb.views.pages.page import Page, Sheet, panel
-from cdcwb.views.view import View, is_live
+from cdcwb.views.view import View
 from cdcwb.words import count, duration, plural
 from cdcwb.writing import scratch
 
@@ -255,7 +255,9 @@ class Replay(Page):
     def benches(self) -> list[Bench]:
         """The bench of each capture, in a live notebook with two captures."""
         captures = (self.opened.whole, self.target)
-        return [capture.view.bench for capture in captures if capture is not None] if is_live() and self.target else []
+        if not self.is_live or self.target is None or self.target.view.bench.prepare():
+            return []
+        return [capture.view.bench for capture in captures if capture is not None]
 
     @cached_property
     def result(self) -> Reconciled | None:
@@ -399,7 +401,6 @@ class Replay(Page):
         differ = difference_rows(differences)
         leads = {}
         for side, bench in zip(("source", "target"), self.benches, strict=False):
-            bench.prepare()
             sheet.widget(View(bench, "", [], controls=False))  # opens the explorer of its capture
             leads[f"{side}_position"] = bench, [row[side] or {} for row in differences]
         headings = {"what": "what", "reason": "reason", "table": "table", "key": "key", "operation": "operation"}
