@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
-__all__ = ["MOST_ELEMENTS", "Damage", "Element", "Json", "field_tree", "parse"]
+__all__ = [
+    "KINDS", "MOST_ELEMENTS", "content_span", "damage_of", "decoded", "field_tree", "read_spans", "text_of",
+]  # fmt: skip
 
 
 MOST_ELEMENTS: Final = 250_000
@@ -27,7 +29,7 @@ MOST_ELEMENTS: Final = 250_000
 _SHOWN: Final = 12  # levels that become elements of their own; below, a value is one text
 _MARK: Final = b"\xef\xbb\xbf"
 _SMALL: Final = 1 << 16  # bytes for which nothing is compiled
-_KINDS: Final = {
+KINDS: Final = {
     js.OBJECT: "object",
     js.ARRAY: "array",
     js.STRING: "string",
@@ -36,98 +38,46 @@ _KINDS: Final = {
     js.BOOLEAN: "boolean",
     js.NULL: "null",
 }
+"""The kinds of values in words."""
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SPELLED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 
 
-@dataclass(slots=True)
-class Element:
-    """One value and its surroundings.
-
-    ``kind`` is object, array, string, number, boolean or null. ``start`` to ``stop`` are its bytes with name and comma,
-    ``inner`` to ``end`` those of the value's content, between the opening and the closing quote or bracket. ``text`` is
-    the decoded string, the number's own digits, ``true`` or ``false``; None for null, objects and arrays (deeply nested
-    ones are one text). ``name`` is its name in an object, else None. ``closed`` is false for an object or array that is
-    truncated by damage, ``followed`` for one whose comma is not followed by another.
-    """
-
-    kind: str
-    name: str | None
-    start: int
-    inner: int
-    end: int = -1
-    stop: int = -1
-    text: str | None = None
-    children: list[Element] = field(default_factory=list)
-    closed: bool = True
-    followed: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """The damage of a JSON text: the byte, and what was expected and found there."""
-
-    offset: int
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Json:
-    """A parsed text. ``root`` is None if no value begins. The text from byte ``rest`` on is not dissected, because of
-    ``damage`` or too many elements; else ``rest`` is the length of the text."""
-
-    root: Element | None
-    rest: int
-    damage: Damage | None
-
-
-def parse(data: bytes, commas: bool = False) -> Json:
-    """The elements of a JSON text in UTF-8, as far as it is valid. Accepts any bytes and never raises; time and memory
-    are proportional to the length. With ``commas``, a comma after the last field or item is not damage."""
-    text = np.frombuffer(data, np.uint8)
+def read_spans(data: bytes, deepest: int, *, commas: bool = False) -> js.Spans:
+    """The spans of a JSON text in UTF-8, as far as it is valid; see :func:`cdcwb.formats.json_spans.spans_of`. Accepts
+    any bytes and never raises; time and memory are proportional to the length."""
     edges = np.array([len(_MARK) if data.startswith(_MARK) else 0, len(data)], dtype=np.int64)
     most = min(MOST_ELEMENTS, 1 + sum(data.count(byte) for byte in b":,["))
     with interpreted() if len(data) <= _SMALL else contextlib.nullcontext():
-        spans = js.spans_of(text, edges, _SHOWN, commas=commas, most=most)
+        return js.spans_of(np.frombuffer(data, np.uint8), edges, deepest, commas=commas, most=most)
+
+
+def damage_of(data: bytes, spans: js.Spans) -> str | None:
+    """What was expected and found where a JSON text is damaged; None if it is valid, or has too many elements."""
     state, at = int(spans.state[0]), int(spans.at[0])
-    done = int(spans.done[0]) if len(spans.kind) else 0
-    root = _elements(data, spans, done)
     if not state or state == js.FULL:
-        return Json(root, done if state else len(data), None)
+        return None
     found = data[at : at + 12].decode("utf-8", "backslashreplace")
     expected = js.EXPECTED[state].format(closing=chr(int(spans.closing[0])))
-    sentence = f"expected {expected}, found {repr(found) if found else 'the end'} at byte {at}"
-    return Json(root, done, Damage(at, sentence))
+    return f"expected {expected}, found {repr(found) if found else 'the end'} at byte {at}"
 
 
-def _elements(data: bytes, spans: js.Spans, done: int) -> Element | None:
-    """The outermost element, from their spans. An element that is open at the damage ends with the parsed text."""
-    around: list[Element] = []
-    root = None
-    columns = (spans.kind, spans.level, spans.name, spans.name_end, spans.start, spans.end, spans.stop)
-    for kind, level, begin, behind, first, end, stop in zip(*(one.tolist() for one in columns), strict=True):
-        name = _decoded(data[begin:behind], kind & js.NAME_ESCAPED) if begin >= 0 else None
-        del around[level:]
-        siblings = around[-1].children if around else []
-        start = siblings[-1].stop if siblings else around[-1].inner if around else 0
-        what = kind & js.KIND
-        if what <= js.ARRAY and not kind & js.OPAQUE:
-            element = Element(_KINDS[what], name, start, first + 1, end - 1, stop, closed=end > first + 1)
-            if not element.closed:
-                element.end = element.stop = done
-        else:
-            quoted = what in (js.STRING, js.ESCAPED)
-            inside = data[first + quoted : end - quoted]
-            held = None if what == js.NULL else _decoded(inside, what == js.ESCAPED)
-            element = Element(_KINDS[what], name, start, first + quoted, end - quoted, stop, held)
-        element.followed = not kind & js.TRAILING
-        siblings.append(element)
-        around.append(element)
-        root = root or element
-    return root
+def content_span(kind: int, start: int, end: int) -> tuple[int, int]:
+    """Where the content of a value without nested ones is: between its quotes, if it has any."""
+    quoted = kind & js.KIND in (js.STRING, js.ESCAPED)
+    return start + quoted, end - quoted
 
 
-def _decoded(raw: bytes, is_escaped: object) -> str:
+def text_of(data: bytes, kind: int, start: int, end: int) -> str | None:
+    """A value without nested ones as text: the decoded string, the number's own digits; None for null."""
+    if kind & js.KIND == js.NULL:
+        return None
+    start, end = content_span(kind, start, end)
+    return decoded(data[start:end], kind & js.KIND == js.ESCAPED)
+
+
+def decoded(raw: bytes, is_escaped: object) -> str:
+    """A string or name without its quotes."""
     text = raw.decode("utf-8")
     return _unescaped(text) if is_escaped else text
 
@@ -153,47 +103,56 @@ def field_tree(value: bytes) -> Field:
     An object begins with the leaf ``opening`` and ends with ``closing``, which are quiet, so that every byte is in one
     leaf. The meaning of the others is their kind. Undecodable text is the leaf ``unreadable``.
     """
-    parsed = parse(value, True)
-    if parsed.root is None or parsed.root.kind != "object":
-        found = (
-            "nothing" if parsed.root is None else f"{'an' if parsed.root.kind == 'array' else 'a'} {parsed.root.kind}"
-        )
-        why = parsed.damage.sentence if parsed.damage else f"expected an object, found {found}"
+    spans = read_spans(value, _SHOWN, commas=True)
+    damage = damage_of(value, spans)
+    kind = KINDS[int(spans.kind[0]) & js.KIND] if len(spans.kind) else "nothing"
+    if kind != "object":
+        found = kind if kind == "nothing" else f"an {kind}" if kind == "array" else f"a {kind}"
+        why = damage or f"expected an object, found {found}"
         return Field("message", 0, len(value), value, None, why, (), Problem.MALFORMED)
-    children, at = _inside(value, parsed.root), parsed.rest
+    at = int(spans.done[0]) if spans.state[0] else len(value)
+    children = _fields(value, spans, at)
     rest = value[at:]
-    if parsed.damage is not None:  # without bytes if the text ends too early
+    if damage is not None:  # without bytes if the text ends too early
         code = Problem.TRUNCATED if is_cut_off(value) else Problem.MALFORMED
-        children.append(Field("unreadable", at, len(rest), rest, None, parsed.damage.sentence, (), code))
+        children.append(Field("unreadable", at, len(rest), rest, None, damage, (), code))
     elif rest:
         children.append(Field("rest", at, len(rest), rest, None, "not shown: there are too many fields"))
     return Field("message", 0, len(value), value, None, "object", tuple(children))
 
 
-def _inside(value: bytes, element: Element) -> list[Field]:
-    """The parts of an object or array: opening, fields, closing."""
-    parts = [_bracket(value, "opening", element.start, element.inner, "name and opening bracket")]
-    parts += [_field(value, child, number) for number, child in enumerate(element.children, 1)]
-    end = element.children[-1].stop if element.children else element.inner
-    if end < element.stop:
-        parts.append(_bracket(value, "closing", end, element.stop, "closing bracket"))
-    return parts
+def _fields(value: bytes, spans: js.Spans, done: int) -> list[Field]:
+    """The parts of the outermost object: opening, fields, closing. An object or array that is open at the damage ends
+    at ``done``."""
+    around: list[tuple[Field, list[Field]]] = []  # open objects and arrays, and their parts so far
 
+    def put(name: str, start: int, stop: int, text: str | None, meaning: str, **more: Any) -> Field:
+        return Field(name, start, stop - start, value[start:stop], text, meaning, **more)
 
-def _bracket(value: bytes, name: str, start: int, stop: int, meaning: str) -> Field:
-    return Field(name, start, stop - start, value[start:stop], None, meaning, quiet=True)
+    def close() -> list[Field]:
+        field, parts = around.pop()
+        end, stop = parts[-1].offset + parts[-1].length, field.offset + field.length
+        if end < stop:
+            parts.append(put("closing", end, stop, None, "closing bracket", quiet=True))
+        if around:
+            around[-1][1].append(replace(field, children=tuple(parts)))
+        return parts
 
-
-def _field(value: bytes, element: Element, number: int) -> Field:
-    raw = value[element.start : element.stop]
-    is_group = element.kind in ("object", "array") and element.text is None
-    return Field(
-        f"item {number}" if element.name is None else element.name,
-        element.start,
-        len(raw),
-        raw,
-        element.text,
-        element.kind,
-        tuple(_inside(value, element)) if is_group else (),
-        None if element.followed else Problem.JSON_SYNTAX,
-    )
+    columns = (spans.kind, spans.level, spans.name, spans.name_end, spans.start, spans.end, spans.stop)
+    for kind, level, begin, behind, first, end, stop in zip(*(one.tolist() for one in columns), strict=True):
+        while len(around) > level:
+            close()
+        siblings = around[-1][1] if around else []
+        name = decoded(value[begin:behind], kind & js.NAME_ESCAPED) if begin >= 0 else f"item {len(siblings)}"
+        start = siblings[-1].offset + siblings[-1].length if siblings else 0
+        more: dict[str, Any] = {"problem": Problem.JSON_SYNTAX if kind & js.TRAILING else None}
+        what = KINDS[kind & js.KIND]
+        if kind & js.KIND <= js.ARRAY and not kind & js.OPAQUE:
+            is_closed = end > first + 1
+            opening = put("opening", start, first + 1, None, "name and opening bracket", quiet=True)
+            around.append((put(name, start, stop if is_closed else done, None, what, **more), [opening]))
+        else:
+            siblings.append(put(name, start, stop, text_of(value, kind, first, end), what, **more))
+    while len(around) > 1:
+        close()
+    return close()

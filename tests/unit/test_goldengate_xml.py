@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.goldengate_export import xml
 from tests.goldengate_exports import FORM, check_fields, codes, planned, rows, sure, table_of
 from tests.local import ledger
 
@@ -370,21 +369,6 @@ def test_damage_keeps_the_ledger_and_the_parts(
     for row in whole.to_pylist():
         assert row["length"] > 0
         check_fields(row["raw"], "xml")
-
-
-@pytest.mark.parametrize("name", [*CAPTURES, "sections"])
-def test_records_do_not_depend_on_the_chunks_in_which_a_file_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    inner = "<operation table='x'><![CDATA[deep]]]]><![CDATA[></operation>"
-    cell = f'<columns><column name="X"><![CDATA[{inner}]]></column></columns>'
-    one = f'<transaction timestamp="t"><dbupdate table="S.T" type="insert">{cell}</dbupdate></transaction   >\n'
-    data = (CAPTURES | {"sections": f"{one}<!-- <operation> -->{one}<!-- {one}<![CDATA[{one}<dbupdate a='"})[name]
-    path = put(tmp_path, data)
-    whole = table_of(path).to_pylist()
-    for size in (1, 2, 3, 5, 8, 13, 40, 100):
-        monkeypatch.setattr(xml, "_CHUNK", size)
-        assert table_of(path).to_pylist() == whole, size
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cdcwb.formats.bitmask import DISAGREE
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_spans import LEVELS
-from cdcwb.formats.json_text import MOST_ELEMENTS, parse
+from cdcwb.formats.json_text import MOST_ELEMENTS, field_tree
 from tests.qlik_trees import dissect
 
 LOB = " (no mask names a LOB column, and without metadata none is known)"
@@ -473,9 +473,9 @@ def _paths(field: Field) -> list[list[str]]:
 
 def test_a_message_with_too_many_fields_is_taken_apart_in_part() -> None:
     raw = b'{"op":"I","data":[' + b"1," * MOST_ELEMENTS + b"1]}"
-    found = parse(raw)
-    assert found.damage is None
-    assert 2 * MOST_ELEMENTS - 20 < found.rest < len(raw)
+    *_, rest = field_tree(raw).children
+    assert rest.name == "rest"
+    assert 2 * MOST_ELEMENTS - 20 < rest.offset < len(raw)
     raw = b"[" * 500_000
     assert whole(dissect(b"{" + raw), b"{" + raw).problem is None
 
@@ -726,16 +726,15 @@ def test_a_damaged_avro_message_is_malformed_and_nothing_else(raw: bytes) -> Non
     ],
 )
 def test_a_value_keeps_its_own_text(text: bytes, value: str | None) -> None:
-    found = parse(b" " + text + b"\n")
-    assert found.root is not None
-    assert (found.root.text, found.damage, found.rest) == (value, None, len(text) + 2)
+    _, found, closing = field_tree(b'{"v": ' + text + b"\n}").children
+    assert (found.value, found.problem, closing.name) == (value, None, "closing")
 
 
 @pytest.mark.parametrize(
-    "text", [b"01", b"1.", b".5", b"+1", b"1e", b"-", b"NaN", b"Infinity", b"'a'", b"tru", b"[1,]", b"{,}", b""]
+    "text", [b"01", b"1.", b".5", b"+1", b"1e", b"-", b"NaN", b"Infinity", b"'a'", b"tru", b"{,}", b""]
 )
 def test_what_is_no_json_is_damage(text: bytes) -> None:
-    assert parse(text).damage is not None
+    assert field_tree(b'{"v": ' + text + b"}").children[-1].name == "unreadable"
 
 
 JSON = st.recursive(
@@ -748,22 +747,22 @@ JSON = st.recursive(
 @given(JSON, st.booleans(), st.sampled_from([None, 1]))
 def test_the_tokenizer_reads_what_json_writes(value: Any, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
-    found = parse(text)
-    assert found.damage is None
-    assert found.root is not None
-    assert _value(found.root) == value
+    tree = field_tree(b'{"v": ' + text + b"}")
+    assert not any(field.problem for field in tree.walk())
+    assert _value(tree) == {"v": value}
 
 
-def _value(element: Any) -> Any:
-    match element.kind:
+def _value(field: Field) -> Any:
+    inner = [child for child in field.children if not child.quiet]
+    match field.meaning:
         case "object":
-            return {child.name: _value(child) for child in element.children}
+            return {child.name: _value(child) for child in inner}
         case "array":
-            return [_value(child) for child in element.children]
+            return [_value(child) for child in inner]
         case "number" | "boolean":
-            return json.loads(element.text)
+            return json.loads(field.value or "")
         case _:
-            return element.text
+            return field.value
 
 
 # --- any bytes --------------------------------------------------------------------------------------------------------

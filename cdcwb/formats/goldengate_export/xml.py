@@ -25,11 +25,9 @@ from cdcwb.model import Kind, Operation, Problem
 
 __all__ = ["Piece", "event_of_piece", "evidence_of", "iter_pieces"]
 
-_CHUNK: Final = 1 << 20  # bytes that are read at a time
 _LONGEST: Final = 64 << 20  # bytes of a record
 _TAGS: Final = 200_000  # of a record
 _BATCH, _BYTES = 4096, 16 << 20  # pieces and bytes of a batch; up to four times as many within a transaction
-_NEAR: Final = 16  # bytes at the end of a chunk in which a tag may begin that is not seen yet
 _FAR: Final = 1 << 12  # bytes of notes between records
 
 _HEAD: Final = re.compile(rb"<(operation|dbupdate|transaction)(?=\s)([^<>]*+)>")
@@ -48,19 +46,9 @@ _COMPLETE: Final = b"|".join(
         rb"/(?P<end>%s)\s*+>" % _FRAME,
     )
 )
-_CUT: Final = b"|".join(
-    (
-        _SECTION + rb"(?:" + _INNER + rb"[]><![CDAT]{0,16})?",
-        _COMMENT,
-        rb"(?:%s)(?=[\s/>])%s(?:\"[^\"<]*+|'[^'<]*+)?" % (_FRAME, _ATTRIBUTES),
-        rb"/(?:%s)\s*+" % _FRAME,
-    )
-)
 _BARE: Final = rb"(?P<bare>%s)(?=[\s/>]))" % _FRAME
 _MARK: Final = re.compile(_FIRST + _COMPLETE + rb"|" + _BARE)
 """Sections, comments, and the tags of records and transactions; ``bare``: a tag without an end."""
-_MARK_OR_CUT: Final = re.compile(_FIRST + _COMPLETE + rb"|(?P<cut>(?:" + _CUT + rb")\Z)|" + _BARE)
-"""The same, and one that is incomplete at the end of the text (``cut``)."""
 _ASIDE: Final = re.compile(
     rb"(?:\s++|<\?[^<>]*+>|<!--(?:[^-]++|-(?!-)|(?!))*+-->"
     rb"|</?(?!(?:col|cols|column|columns|before|after|token|tokens|Name|Value|operation|dbupdate|transaction)[\s/>])"
@@ -203,17 +191,17 @@ def iter_pieces(source: Source, encoding: str | None) -> Iterator[list[Piece]]:
 
 class _Reader:
     def __init__(self, source: Source, encoding: str | None) -> None:
-        self.source, self.size, self.declared = source, source.length, encoding
+        self.text, self.size, self.declared = source.mapped().data, source.length, encoding
         self.mark = 0  # the end of the pieces so far
-        self.text, self.first = b"", 0  # the bytes of the file from ``first`` on
         self.record: tuple[bytes, int] | None = None  # the name and the begin of an open element
         self.transaction: _Open | None = None
         self.before: tuple[int, str | None] | None = None  # transaction and table of a before image that precedes
         self.done: list[Piece] = []
 
     def batches(self) -> Iterator[list[Piece]]:
-        for found in self._marks():
-            start, stop = self.first + found.start(), self.first + found.end()
+        for found in _MARK.finditer(self.text):
+            start, stop = found.span()
+            self._limit(start)
             if name := found["begin"] or found["bare"]:
                 self._begins(name, start, stop, is_empty=(found["attributes"] or b"").endswith(b"/"))
             elif found["end"] == b"transaction":
@@ -227,6 +215,7 @@ class _Reader:
                     self.transaction.ids = {"xid": "", "csn": "", **self.transaction.ids}
                 yield self.done[:-1]
                 self.done = self.done[-1:]
+        self._limit(self.size)
         self._cut(self.size)
         self._leave(self.size)
         self._between(self.size)
@@ -234,41 +223,12 @@ class _Reader:
             self._add(Kind.FILLER, self.size)
         yield self.done
 
-    # --- tags
-
-    def _marks(self) -> Iterator[re.Match[bytes]]:
-        """The tags of records and transactions that are in no section and no comment. While one is used, the text is
-        the one that it was found in."""
-        at = 0
-        while self._read_on(at):
-            end = self.first + len(self.text)
-            form = _MARK if end == self.size else _MARK_OR_CUT
-            while (found := form.search(self.text, at - self.first)) is not None:
-                start = self.first + found.start()
-                if form is _MARK_OR_CUT and found["cut"] is not None:
-                    if end - start <= _LONGEST:
-                        at = start
-                        break
-                    at = start + 1
-                    continue
-                at = self.first + found.end()
-                if found.lastgroup is not None:
-                    yield found
-            else:
-                at = max(at, end - _NEAR)
-
-    def _read_on(self, at: int) -> bool:
-        """Reads further bytes after the tags up to ``at``; whether there are any."""
-        end = self.first + len(self.text)
-        if end == self.size:
-            return False
-        if end - self.mark > _LONGEST:
-            self._malformed(at, Problem.MALFORMED, f"expected a record of at most {_LONGEST:,} bytes")
+    def _limit(self, stop: int) -> None:
+        """Ends what is too long for a record."""
+        while stop - self.mark > _LONGEST:
             self.record = None
-        kept = self.text[min(self.mark, at) - self.first :]
-        self.text = kept + self.source.read(end, min(self.size, end + max(_CHUNK, len(kept)))).tobytes()
-        self.first = end - len(kept)
-        return True
+            sentence = f"expected a record of at most {_LONGEST:,} bytes"
+            self._malformed(self.mark + _LONGEST, Problem.MALFORMED, sentence)
 
     # --- records and transactions
 
@@ -361,7 +321,7 @@ class _Reader:
     # --- pieces
 
     def _bytes(self, start: int, stop: int) -> bytes:
-        return self.text[start - self.first : stop - self.first]
+        return self.text[start:stop].tobytes()
 
     def _add(self, kind: Kind, stop: int, **more: Any) -> Piece:
         self.done.append(Piece(kind, self.mark, stop, **more))

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats import json_spans as js
 from cdcwb.formats.arrays import hex_digits, interleaved, slices
 from cdcwb.formats.containers.avro_values import to_text
-from cdcwb.formats.json_text import Element, parse
+from cdcwb.formats.json_text import KINDS, content_span, damage_of, decoded, read_spans, text_of
 from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.kernels import kernel
 from cdcwb.formats.tabular.delimited import Bytes, Ints, Records, Spans, first_record, only_record
@@ -541,30 +542,24 @@ def cut_json(record: bytes) -> list[Cell] | str:
     """The fields of a row that is a JSON object, or its error. The opening brace and preceding text belong to the
     first, the closing one and following text to the last."""
     first, behind = record.find(b"{"), record.rfind(b"}") + 1
-    parsed = parse(record[max(first, 0) : behind])
-    root = parsed.root
-    if parsed.damage is not None:
-        return f"byte {parsed.damage.offset}: {parsed.damage.sentence}"
-    if root is None or root.kind != "object":
-        return f"expected a JSON object, found {'nothing' if root is None else root.kind}"
+    text = record[max(first, 0) : behind]
+    spans = read_spans(text, 1)
+    damage, count = damage_of(text, spans), len(spans.kind)
+    if damage is not None:
+        return f"byte {spans.at[0]}: {damage}"
+    if not count or spans.kind[0] & js.KIND != js.OBJECT:
+        return f"expected a JSON object, found {KINDS[spans.kind[0] & js.KIND] if count else 'nothing'}"
     cells: list[Cell] = []
     at = 0
-    for place, child in enumerate(root.children):
-        stop = len(record) if place == len(root.children) - 1 else first + child.stop
-        name = (child.name or "").encode("utf-8", "backslashreplace").decode()
-        inner, end = first + child.inner, first + child.end
-        cells.append(Cell(name, at, inner, end, stop, _json_text(record, child, inner, end)))
+    columns = (spans.kind, spans.name, spans.name_end, spans.start, spans.end, spans.stop)
+    fields = zip(*(one[1:].tolist() for one in columns), strict=True)
+    for row, (kind, begin, behind, start, end, stop) in enumerate(fields, 2):
+        stop = len(record) if row == count else first + stop
+        name = decoded(text[begin:behind], kind & js.NAME_ESCAPED)
+        value = text_of(text, kind, start, end)
+        if kind & js.KIND <= js.ARRAY or kind & js.KIND == js.NUMBER:  # compact JSON, the digits of numbers
+            value = as_text(parse_json(text[start:end]))
+        inner, end = content_span(kind, start, end)
+        cells.append(Cell(name, at, first + inner, first + end, stop, value))
         at = stop
     return cells
-
-
-def _json_text(record: bytes, element: Element, inner: int, end: int) -> str | None:
-    """The text of a value: compact JSON for nested values, the digits of numbers."""
-    if element.kind == "null":
-        return None
-    text = element.text
-    if element.kind in ("object", "array"):
-        text = as_text(parse_json(record[inner - 1 : end + 1]))
-    elif element.kind == "number":
-        text = as_text(parse_json(record[inner:end]))
-    return (text or "").encode("utf-8", "backslashreplace").decode()
