@@ -33,7 +33,7 @@ from cdcwb.formats.inferred import (
 )  # fmt: skip
 from cdcwb.formats.json_values import EXACT, CutOff
 from cdcwb.formats.messages.connect import message_tree, plain
-from cdcwb.formats.messages.format import MESSAGE_OPTIONS, Batches, MessageFormat, MessagePlan, Pass, given_options
+from cdcwb.formats.messages.format import Batches, MessageFormat, MessagePlan, Options, Pass
 from cdcwb.formats.requests import select
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unused_name
@@ -42,15 +42,6 @@ __all__ = ["JsonMessages", "changed_at"]
 
 _IMAGES: Final = ("key", "before", "after", "headers")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The checked options of a capture; ``given`` are those of the format itself."""
-
-    mode: str = "PERMISSIVE"
-    container: dict[str, Any] = field(default_factory=dict)
-    given: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,12 +69,11 @@ class JsonMessages(MessageFormat):
     """
 
     owner = "this format's"
-    own_options: Mapping[str, str] = {}
+    without_options = frozenset({"registry", "avro_schema"})
     meanings: Mapping[str, str] = {}
     arrays: Sequence[str] = ()
     shows_keys: bool = False
     plan_type: ClassVar[Any] = Plan
-    options_type: ClassVar[Any] = Options
     of_tables: frozenset[str] | None = None
 
     # --- what a format gives ------------------------------------------------------------------------------------------
@@ -107,18 +97,6 @@ class JsonMessages(MessageFormat):
         return event
 
     # --- the rest -----------------------------------------------------------------------------------------------------
-
-    @property
-    def options(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The description of every option."""
-        shared = {name: text for name, text in MESSAGE_OPTIONS.items() if name not in ("registry", "avro_schema")}
-        return {**self.own_options, **shared}
-
-    def parse_options(self, options: Mapping[str, Any]) -> Options:
-        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
-        shared, values = given_options(options, self.options, self.name)
-        own = {name: str(value) for name, value in values.items() if name in self.own_options}
-        return Options(shared["mode"], shared["container"], own)
 
     def count(self, messages: Messages, schema: str | None, options: Mapping[str, Any]) -> tuple[int, int, bool]:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.count`."""

@@ -21,13 +21,12 @@ from cdcwb.formats.containers.envelopes import BINARY, DECODERS, begins_message,
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
 from cdcwb.formats.containers.message_files import Container, Options, chunks
 from cdcwb.formats.containers.messages import LONGEST, MESSAGE, batches_of
-from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import Source, compression_of, open_source
 from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.source import open_file
 from cdcwb.words import plural
 
-__all__ = ["detect_layout", "probe", "probe_all"]
+__all__ = ["detect_layout", "probe"]
 
 _HEAD: Final = 1 << 16
 _SAMPLE: Final = 1 << 20  # bytes of text that are looked at in each place
@@ -38,7 +37,6 @@ _PAIRS: Final = 8  # of a line for the key and one for the value that are looked
 _SHARE: Final = 0.5
 _ID: Final = 5
 _VALUES: Final = 64  # that show Avro's JSON encoding
-_FILES: Final = 64  # that one task looks at
 _BINARY_BYTE: Final = re.compile(rb"[\x00-\x08]")
 _NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
 _REMARKS: Final = (NULL + b"\n", b"Processed a total of ", b"% Reached end of ")
@@ -46,17 +44,6 @@ _TIMES: Final = (b"CreateTime:", b"LogAppendTime:", b"NO_TIMESTAMP")
 _LISTS: Final = re.compile(rb'\{.{0,4000}?"(?:records|Records|receivedMessages|messages)"\s*:\s*[\[{]', re.DOTALL)
 _CSV: Final = re.compile(rb'"?\w+"?(?:([,;\t|]) ?"?\w+"?(?:\1 ?"?\w+"?)*)\r?\Z')
 _LOST: Final = "binary messages were printed as text: bytes above 7F became U+FFFD and cannot be recovered"
-
-
-def probe_all(paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
-    """What each file is. Raises CaptureError for one that cannot be read."""
-    some = [(paths[at : at + _FILES], dict(options)) for at in range(0, len(paths), _FILES)]
-    return [one for found in run(_probe_some, some) for one in found]
-
-
-def _probe_some(task: tuple[Sequence[str], dict[str, Any]]) -> list[Container]:
-    paths, options = task
-    return [probe(path, options) for path in paths]
 
 
 def probe(path: str, options: Mapping[str, Any], limit: int | None = None) -> Container:

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
-from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.debezium.events import FORMAT, Reading, events_of
 from cdcwb.formats.debezium.inspect import dissect
-from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, complete, context_of, messages_found
+from cdcwb.formats.debezium.layout import UNAVAILABLE
+from cdcwb.formats.debezium.plan import Plan, complete, context_of, messages_found
 from cdcwb.formats.debezium.table import typed_rows, typed_schema
 from cdcwb.formats.dissector import Field, TableRequest, Wanted
-from cdcwb.formats.messages.format import MessageFormat
+from cdcwb.formats.messages.format import MessageFormat, Options
 from cdcwb.formats.requests import FROM_EVENTS, images_of, select
 from cdcwb.model import Kind
 
@@ -28,23 +28,19 @@ class Debezium(MessageFormat):
 
     name = FORMAT
     owner = "Debezium's"
-    options: Mapping[str, str] = OPTIONS
+    own_options: Mapping[str, str] = {
+        "unavailable": f"placeholder of the connector for values that it does not have ({UNAVAILABLE})"
+    }
     of_tables: frozenset[str] | None = OF_TABLES | {"key"}
-    plan_type, options_type = Plan, Options
+    plan_type = Plan
 
     count = staticmethod(messages_found)
     complete = staticmethod(complete)
     context = staticmethod(context_of)
 
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """See :meth:`Options.parse`; a registry has to exist."""
-        registry = Options.parse(options).registry
-        if registry:
-            read_registry(registry, ())
-
     def begin(self, options: Options, **plan: Any) -> Plan:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""
-        return Plan(unavailable=options.unavailable, **plan)
+        return Plan(unavailable=options.given.get("unavailable", UNAVAILABLE), **plan)
 
     def reading(self, plan: Plan) -> Reading:
         """Schemas and versions."""

@@ -17,7 +17,7 @@ from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
-from cdcwb.formats.debezium.events import FORMAT, Reading, form_of, is_document, table_of
+from cdcwb.formats.debezium.events import Reading, form_of, is_document, table_of
 from cdcwb.formats.debezium.layout import CONNECTORS, OPERATIONS, UNAVAILABLE, connector_of
 from cdcwb.formats.debezium.table import (
     Described,
@@ -31,34 +31,12 @@ from cdcwb.formats.debezium.table import (
 from cdcwb.formats.debezium.values import document_of, without_value
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.messages.connect import Body, Schemas, Type, bodies_of, framed_id, plain
-from cdcwb.formats.messages.format import MESSAGE_OPTIONS, Batches, MessagePlan, Pass, TableColumn, given_options
+from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass, TableColumn
 from cdcwb.words import count, plural
 
-__all__ = ["OPTIONS", "Options", "Plan", "complete", "context_of", "messages_found"]
-
-OPTIONS: Final[dict[str, str]] = {
-    **MESSAGE_OPTIONS,
-    "unavailable": f"placeholder of the connector for values that it does not have ({UNAVAILABLE})",
-}
-"""Every option of the format and what it means."""
+__all__ = ["Plan", "complete", "context_of", "messages_found"]
 
 _MOST: Final = 10_000  # shapes of one part, and fields of one document
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a capture, checked."""
-
-    registry: str | None = None
-    unavailable: str = UNAVAILABLE
-    mode: str = "PERMISSIVE"
-    container: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
-        shared, values = given_options(given, OPTIONS, FORMAT)
-        return cls(**shared, unavailable=str(values.get("unavailable", UNAVAILABLE)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -354,11 +332,11 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
         value = "inserts shown as updates" if untold else "flattened"
         plan.detected.append(detected_row("operation", value, evidence, False))
     gone = whole.total("unavailable", "events")
-    if gone or options.unavailable != UNAVAILABLE:
+    if gone or plan.unavailable != UNAVAILABLE:
         evidence = f"{plural(gone, 'event')} have it instead of a value that was not captured"
         evidence += f", the first in {whole.examples['unavailable']}" if gone else ""
-        is_given = options.unavailable != UNAVAILABLE
-        plan.detected.append(detected_row("unavailable", options.unavailable, evidence, is_given))
+        is_given = plan.unavailable != UNAVAILABLE
+        plan.detected.append(detected_row("unavailable", plan.unavailable, evidence, is_given))
     boundaries = whole.total("form", "transaction")
     if whole.total("form", "change"):
         evidence = f"{plural(boundaries, 'message')} of the transaction topic"

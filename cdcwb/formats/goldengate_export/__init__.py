@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -22,8 +21,6 @@ from cdcwb.formats.dissector import (
     EVERYTHING,
     Inspection,
     Pairing,
-    PlanText,
-    Run,
     TableRequest,
     Wanted,
     detected_row,
@@ -37,10 +34,10 @@ from cdcwb.formats.goldengate_export.json import decode, has_literals, literal_o
 from cdcwb.formats.goldengate_export.table import Found, Version, column_types, versions_from
 from cdcwb.formats.goldengate_export.tree import json_tree, xml_tree
 from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, iter_pieces
-from cdcwb.formats.json_messages import JsonMessages, Options
+from cdcwb.formats.json_messages import JsonMessages
 from cdcwb.formats.json_values import MARK, CutOff
 from cdcwb.formats.messages.connect import is_json
-from cdcwb.formats.messages.format import ENOUGH, Batches, MessagePlan, first_messages
+from cdcwb.formats.messages.format import ENOUGH, Batches, MessagePlan, Options, first_messages
 from cdcwb.formats.moments import Zone, parse_zone
 from cdcwb.formats.requests import request_schema, select
 from cdcwb.model import Problem
@@ -49,14 +46,13 @@ from cdcwb.words import plural
 __all__ = ["GoldenGateExport"]
 
 _HEAD: Final = 1 << 16
-_FILES: Final = 64  # that one task examines
 _DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
 _FIELDS: Final = (b'"op_type"', b'"table"')
 _NO_ZONE: Final = "times of JSON and XML exports have no zone; give it with the option time_zone"
 
 
 @dataclass(slots=True, kw_only=True)
-class Plan(PlanText, MessagePlan):
+class Plan(MessagePlan):
     """How a capture is read."""
 
     given: dict[str, str] = field(default_factory=dict)
@@ -90,11 +86,7 @@ class GoldenGateExport(JsonMessages):
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
         """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
-        given = dict(options)
-        paths = given.get("definitions")
-        if paths and not isinstance(paths, (str, Path)):
-            given["definitions"] = "\n".join(map(str, paths))
-        checked = super().parse_options(given)
+        checked = super().parse_options(options)
         if checked.given.get("time_zone", "").lower() == "auto":
             del checked.given["time_zone"]
         if "time_zone" in checked.given:
@@ -127,14 +119,6 @@ class GoldenGateExport(JsonMessages):
             what = "consecutive JSON objects" if joined else "Python bytes literals with JSON objects"
             return replace(found, settings={"encoding": "text"}, evidence=f"lines of {what}")
         return detect.probe(path, options, limit)
-
-    def probe_all(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
-        """See :meth:`JsonMessages.probe_all`."""
-        tasks = [(paths[at : at + _FILES], options) for at in range(0, len(paths), _FILES)]
-        return [one for some in run(self._probe_task, tasks) for one in some]
-
-    def _probe_task(self, task: tuple[Sequence[str], Mapping[str, Any]]) -> list[Container]:
-        return [self.probe(path, task[1]) for path in task[0]]
 
     def beginning(self, path: str, given: Mapping[str, Any]) -> tuple[Container, Messages | None]:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.beginning`."""

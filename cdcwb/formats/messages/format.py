@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gc
 import json
 import pickle
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial, wraps
@@ -15,23 +13,24 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple, ParamSpec, TypeVar
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
 from cdcwb.formats.containers import message_files as files
-from cdcwb.formats.containers.detect import probe, probe_all
+from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions
 from cdcwb.formats.containers.message_files import OPTIONS, Container, Part
 from cdcwb.formats.containers.messages import BATCH, BYTES, Messages, joined
+from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import (
     EVERYTHING,
     BaseFormat,
     Field,
     Inspection,
     Piece,
+    PlanText,
     Recognition,
     Run,
     RunRows,
@@ -45,8 +44,8 @@ from cdcwb.formats.source import Info, info_of
 from cdcwb.model import Kind, Problem
 
 __all__ = [
-    "ENOUGH", "MESSAGE_OPTIONS", "Batches", "MessageFormat", "MessagePlan", "Pass", "TableColumn", "TableVersion",
-    "first_messages", "given_options",
+    "ENOUGH", "MESSAGE_OPTIONS", "Batches", "MessageFormat", "MessagePlan", "Options", "Pass", "TableColumn",
+    "TableVersion", "first_messages",
 ]  # fmt: skip
 
 MESSAGE_OPTIONS: Final[dict[str, str]] = {
@@ -57,21 +56,15 @@ MESSAGE_OPTIONS: Final[dict[str, str]] = {
 """The options that every format of messages has, and what they mean."""
 
 
-def given_options(
-    given: Mapping[str, Any], options: Mapping[str, str], name: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of a format that have a value: what :data:`MESSAGE_OPTIONS` names, checked, and all of them. Raises
-    OptionError that says what is wrong and what there is."""
-    opt.check_names(given, options, name)
-    values = {name: value for name, value in given.items() if value is not None and value != ""}
-    container = {name: value for name, value in values.items() if name in OPTIONS}
-    files.Options.parse(container)
-    shared = {
-        "registry": str(values["registry"]) if "registry" in values else None,
-        "mode": opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
-        "container": container,
-    }
-    return shared, values
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The checked options of a capture: those that all formats of messages have, and, as texts, the ``given`` ones of
+    the format itself."""
+
+    registry: str | None = None
+    mode: str = "PERMISSIVE"
+    container: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)
 
 
 # --- table versions ---------------------------------------------------------------------------------------------------
@@ -147,11 +140,10 @@ class TableVersion:
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_Plan = TypeVar("_Plan", bound="MessagePlan")
 
 
 @dataclass(slots=True, kw_only=True)
-class MessagePlan:
+class MessagePlan(PlanText):
     """How a capture of messages is read. ``name`` is what a table of rows is called; None for files."""
 
     containers: list[Container] = field(default_factory=list)
@@ -161,15 +153,6 @@ class MessagePlan:
     notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
     name: str | None = None
     partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
-
-    def to_text(self) -> str:
-        """The plan as one line of ASCII text."""
-        return base64.b64encode(zlib.compress(msgspec.json.encode(self), 1)).decode("ascii")
-
-    @classmethod
-    def from_text(cls: type[_Plan], text: str) -> _Plan:
-        """The plan that :meth:`to_text` wrote."""
-        return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=cls)
 
 
 Batches = Iterable[tuple[Messages, Any]]
@@ -213,18 +196,6 @@ _PRINTED: Final = "not JSON but objects as Python prints them; they are read as 
 """The problem of a file whose messages were printed by Python."""
 
 
-def file_notes(found: Sequence[Container]) -> list[dict[str, Any]]:
-    """Rows of problems about files as such."""
-    return [
-        *(problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem),
-        *(
-            problem_row(Problem.JSON_SYNTAX, _PRINTED, file=one.path)
-            for one in found
-            if one.settings.get("encoding") == "python"
-        ),
-    ]
-
-
 # --- formats ----------------------------------------------------------------------------------------------------------
 
 
@@ -259,6 +230,7 @@ def _uncollected(generator: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator
 
 
 _FILES: Final = 8  # that are looked at to recognise a capture
+_TASK: Final = 64  # that one task looks at
 _MESSAGES: Final = 64
 _BATCHES: Final = 64  # of so many messages, until one has a message
 ENOUGH: Final = 1 << 20
@@ -268,11 +240,42 @@ ENOUGH: Final = 1 << 20
 class MessageFormat(BaseFormat):
     """A format whose records are messages in files of any kind, or rows with Kafka's columns.
 
-    ``owner``: whose messages they are (``Qlik's``). A plan is made of what ``begin`` gives, and ``complete`` adds what
-    it finds by running over all messages. ``events`` and ``typed`` read a batch with what ``reading`` made of the plan.
+    ``owner``: whose messages they are (``Qlik's``); ``own_options``: the options of the format itself, with a
+    description each; ``without_options``: shared ones that it does not have. A plan is made of what ``begin`` gives,
+    and ``complete`` adds what it finds by running over all messages. ``events`` and ``typed`` read a batch with what
+    ``reading`` made of the plan.
     """
 
     owner: ClassVar[str]
+    own_options: Mapping[str, str] = {}
+    without_options: frozenset[str] = frozenset()
+
+    @property
+    def options(self) -> Mapping[str, str]:  # type: ignore[override]
+        """The description of every option."""
+        shared = {name: text for name, text in MESSAGE_OPTIONS.items() if name not in self.without_options}
+        return {**self.own_options, **shared}
+
+    def parse_options(self, options: Mapping[str, Any]) -> Options:
+        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        opt.check_names(options, self.options, self.name)
+        values = {name: value for name, value in options.items() if value is not None and value != ""}
+        container = {name: value for name, value in values.items() if name in OPTIONS}
+        files.Options.parse(container)
+        registry = str(values["registry"]) if "registry" in values else None
+        mode = opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES)
+        own = {
+            name: "\n".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            for name, value in values.items()
+            if name in self.own_options
+        }
+        return Options(registry, mode, container, own)
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`parse_options`; a registry has to exist."""
+        checked = self.parse_options(options)
+        if checked.registry:
+            read_registry(checked.registry, ())
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the first messages of the first files."""
@@ -307,16 +310,25 @@ class MessageFormat(BaseFormat):
         """See :meth:`cdcwb.formats.dissector.Format.begins`."""
         return (part[0] for split in plan.splits for part in split)
 
-    def probe_all(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
-        """What each file is. Raises CaptureError for one that cannot be read."""
-        return probe_all(paths, options, run)
+    def probe(self, path: str, options: Mapping[str, Any], limit: int | None = None) -> Container:
+        """What a file is; see :func:`cdcwb.formats.containers.detect.probe`."""
+        return probe(path, options, limit)
+
+    def _probe_some(self, task: tuple[Sequence[str], Mapping[str, Any]]) -> list[Container]:
+        return [self.probe(path, task[1]) for path in task[0]]
 
     def make_plan(self, paths: Sequence[str], options: Any, run: Run) -> Any:
         """The plan of a capture from its files, with checked options. Raises CaptureError."""
-        found = self.probe_all(paths, options.container, run)
+        tasks = [(paths[at : at + _TASK], options.container) for at in range(0, len(paths), _TASK)]
+        found = [one for some in run(self._probe_some, tasks) for one in some]
         plan = self.begin(options, containers=found)
         plan.splits = files.grouped(found, files.Options.parse(options.container).split_size)
-        plan.detected, plan.notes = files.container_rows(found, options.container), file_notes(found)
+        plan.detected = files.container_rows(found, options.container)
+        for one in found:
+            if one.problem:
+                plan.notes.append(problem_row(Problem.TRUNCATED, one.problem, file=one.path))
+            if one.settings.get("encoding") == "python":
+                plan.notes.append(problem_row(Problem.JSON_SYNTAX, _PRINTED, file=one.path))
         plan.facts["bytes"] = sum(one.size for one in found if one.unit == "byte")
         self.complete(plan, options, partial(_over_files, run, plan))
         return plan
@@ -365,7 +377,7 @@ class MessageFormat(BaseFormat):
     def inspected(self, paths: Sequence[str], offset: int, options: Mapping[str, Any]) -> Inspection:
         """As :meth:`inspect`, of the last of these files, which are one capture."""
         checked = replace(self.parse_options(options), mode="PERMISSIVE")
-        container = probe(paths[-1], checked.container)
+        container = self.probe(paths[-1], checked.container)
         messages = files.locate(container, offset)
         plan = self.make_plan(paths, checked, run_here)
         where = Where(container.path, 0, container.unit)
@@ -416,43 +428,31 @@ class MessageFormat(BaseFormat):
 
     # --- what a format gives
 
-    def count(self, messages: Messages, schema: str | None, options: Mapping[str, Any]) -> tuple[int, int, bool]:
-        """How many messages are the format's, how many were looked at, and whether they show it surely."""
-        raise NotImplementedError
+    count: Callable[[Messages, str | None, Mapping[str, Any]], tuple[int, int, bool]]
+    """How many messages are the format's, how many were looked at, and whether they show it surely."""
 
     def begin(self, options: Any, **plan: Any) -> Any:
         """A plan with these attributes, before anything is known."""
         return self.plan_type(**plan)
 
-    def complete(self, plan: Any, options: Any, each: Pass) -> None:
-        """Adds to a plan what :data:`Scan`, run by ``each``, finds in the messages. Raises CaptureError."""
-        raise NotImplementedError
+    complete: Callable[[Any, Any, Pass], None]
+    """Adds to a plan what :data:`Scan`, run by the third argument, finds in the messages. Raises CaptureError."""
 
-    def context(self, plan: Any) -> Any:
-        """What events depend on besides their container, as JSON has it."""
-        raise NotImplementedError
+    context: Callable[[Any], Any]
+    """What events depend on besides their container, as JSON has it."""
 
-    def dissected(
-        self, plan: Any, messages: Messages, schema: str | None, event: Mapping[str, Any]
-    ) -> tuple[Field, str]:
-        """The fields of the one message of a batch, whose event this is, and a note about it."""
-        raise NotImplementedError
+    reading: Callable[[Any], Any]
+    """What all batches of a split are read with."""
 
-    def reading(self, plan: Any) -> Any:
-        """What all batches of a split are read with."""
-        raise NotImplementedError
+    events: Callable[[Any, Any, Messages, Where, Wanted, str | None], pa.RecordBatch]
+    """The events of a batch: from the plan, what it is read with, its messages and their places, what is wanted, and
+    the Avro schema that its container names."""
 
-    def events(
-        self, plan: Any, reading: Any, messages: Messages, where: Where, wanted: Wanted, schema: str | None
-    ) -> pa.RecordBatch:
-        """The events of a batch; ``schema`` is the Avro schema that its container names."""
-        raise NotImplementedError
+    typed: Callable[[Any, Any, Messages, Where, TableRequest, str | None], Iterator[pa.RecordBatch]]
+    """The rows of one table in a batch as typed columns."""
 
-    def typed(
-        self, plan: Any, reading: Any, messages: Messages, where: Where, request: TableRequest, schema: str | None
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of one table in a batch as typed columns."""
-        raise NotImplementedError
+    dissected: Callable[[Any, Messages, str | None, Mapping[str, Any]], tuple[Field, str]]
+    """The fields of the one message of a batch, whose event this is, and a note about it."""
 
 
 @lru_cache(maxsize=_FILES)

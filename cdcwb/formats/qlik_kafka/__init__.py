@@ -8,26 +8,29 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.formats import options as opt
+from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import Field, Inspection, Recognition, TableRequest, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.json_values import CutOff, parse_json
-from cdcwb.formats.messages.format import MessageFormat
+from cdcwb.formats.messages.format import MessageFormat, Options
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, forms_of
 from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
 from cdcwb.formats.qlik_kafka.layout import Form, json_form
-from cdcwb.formats.qlik_kafka.plan import OPTIONS, Options, Plan, complete, context_of
+from cdcwb.formats.qlik_kafka.plan import Plan, complete, context_of
 from cdcwb.formats.qlik_kafka.table import read_table, typed_schema
 from cdcwb.formats.qlik_kafka.tree import dissect
-from cdcwb.formats.qlik_kafka.versions import Versions
+from cdcwb.formats.qlik_kafka.versions import PLACES, Settings, Versions
 from cdcwb.formats.source import folders_of, info_of, same_file
 from cdcwb.model import Problem
 
 __all__ = ["QlikKafka"]
 
 _KAFKA: Final = frozenset({"key", "value", "topic", "partition", "offset", "timestamp", "headers"})
+_ORDERS: Final = ("auto", "big", "little")
 _NEAR: Final = 64 << 20  # bytes that are searched for metadata
 
 
@@ -36,21 +39,31 @@ class QlikKafka(MessageFormat):
 
     name = FORMAT
     owner = "Qlik's"
-    options: Mapping[str, str] = OPTIONS
+    own_options: Mapping[str, str] = {
+        "metadata": "files or a folder with metadata messages that are not in the capture",
+        "mask_order": f"byte order of masks in Avro messages: {', '.join(_ORDERS)}",
+        "table_from": f"location of the table name if no metadata gives it: auto, {', '.join(PLACES)}",
+    }
     of_tables: frozenset[str] | None = OF_TABLES
-    plan_type, options_type = Plan, Options
+    plan_type = Plan
 
     complete = staticmethod(complete)
     context = staticmethod(context_of)
     table_schema = staticmethod(typed_schema)
 
+    def parse_options(self, options: Mapping[str, Any]) -> Options:
+        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`; what is to be detected is not given."""
+        checked = super().parse_options(options)
+        for name, choices in (("mask_order", _ORDERS), ("table_from", ("auto", *PLACES))):
+            if name in checked.given and (choice := opt.as_choice(name, checked.given.pop(name), choices)) != "auto":
+                checked.given[name] = choice
+        return checked
+
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """See :meth:`Options.parse`; metadata and registry must exist."""
-        checked = Options.parse(options)
-        if checked.metadata:
-            list_files(checked.metadata)
-        if checked.registry:
-            read_registry(checked.registry, ())
+        """See :meth:`parse_options`; metadata and registry have to exist."""
+        super().check_options(options)
+        if metadata := self.parse_options(options).given.get("metadata"):
+            list_files(metadata.split("\n"))
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
         """Looks for Kafka's columns."""
@@ -80,7 +93,9 @@ class QlikKafka(MessageFormat):
 
     def begin(self, options: Options, **plan: Any) -> Plan:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""
-        return Plan(settings=options.settings, **plan)
+        given, container = options.given, files.Options.parse(options.container)
+        places = (given["table_from"],) if "table_from" in given else PLACES
+        return Plan(settings=Settings(given.get("mask_order", "big"), places, container.avro_schema), **plan)
 
     def reading(self, plan: Plan) -> Versions:
         """The versions, to be found by what messages name."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import Ints
 from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.containers.avro_json import AVRO_JSON
@@ -26,9 +24,8 @@ from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import detected_row, problem_row
 from cdcwb.formats.files import list_files
-from cdcwb.formats.messages.format import MESSAGE_OPTIONS, Batches, MessagePlan, Pass, given_options
+from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, decode, forms_of, scan_groups
-from cdcwb.formats.qlik_kafka.events import FORMAT
 from cdcwb.formats.qlik_kafka.layout import MAGIC, Form
 from cdcwb.formats.qlik_kafka.masks import mask_order_row, votes_of
 from cdcwb.formats.qlik_kafka.versions import (
@@ -46,52 +43,7 @@ from cdcwb.formats.qlik_kafka.versions import (
 from cdcwb.model import Problem
 from cdcwb.words import unused_name
 
-__all__ = ["OPTIONS", "Options", "Plan", "complete", "context_of"]
-
-
-# --- options ----------------------------------------------------------------------------------------------------------
-
-OPTIONS: Final[dict[str, str]] = {
-    **MESSAGE_OPTIONS,
-    "metadata": "files or a folder with metadata messages that are not in the capture",
-    "mask_order": "byte order of masks in Avro messages: auto, big, little",
-    "table_from": f"location of the table name if no metadata gives it: auto, {', '.join(PLACES)}",
-}
-"""Every option of the format and what it means."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The checked options of a capture. None: to be detected."""
-
-    registry: str | None = None
-    metadata: tuple[str, ...] = ()
-    avro_schema: str | None = None
-    mask_order: str | None = None
-    table_from: str | None = None
-    mode: str = "PERMISSIVE"
-    container: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Checked options from names and values. Raises OptionError."""
-        shared, values = given_options(given, OPTIONS, FORMAT)
-        order = opt.as_choice("mask_order", values.get("mask_order", "auto"), ("auto", "big", "little"))
-        place = opt.as_choice("table_from", values.get("table_from", "auto"), ("auto", *PLACES))
-        metadata = values.get("metadata", ())
-        return cls(
-            **shared,
-            metadata=(str(metadata),) if isinstance(metadata, (str, Path)) else tuple(map(str, metadata)),
-            avro_schema=message_files.Options.parse(values).avro_schema,
-            mask_order=None if order == "auto" else order,
-            table_from=None if place == "auto" else place,
-        )
-
-    @property
-    def settings(self) -> Settings:
-        """The settings before anything was detected."""
-        places = PLACES if self.table_from is None else (self.table_from,)
-        return Settings(self.mask_order or "big", places, self.avro_schema)
+__all__ = ["Plan", "complete", "context_of"]
 
 
 # --- first pass -------------------------------------------------------------------------------------------------------
@@ -364,17 +316,17 @@ def context_of(plan: Plan) -> Any:
 
 def complete(plan: Plan, options: Options, each: Pass) -> None:
     """Adds to a plan what the first pass finds, and decides what is detected. Raises CaptureError."""
-    whole, outside = Found(), _outside(options)
+    whole, outside = Found(), _outside(options.given.get("metadata", ""), plan.settings)
     for one in each(scan, plan.settings):
         whole.add(one)
     texts = read_registry(options.registry, sorted(whole.registry_ids)) if options.registry else {}
-    if options.avro_schema is not None:  # a record without a frame may begin with a zero, too
+    if plan.settings.avro_schema is not None:  # a record without a frame may begin with a zero, too
         whole.registry_ids = {number: place for number, place in whole.registry_ids.items() if number in texts}
-    places, detected = usable_places(whole, options.table_from)
+    places, detected = usable_places(whole, options.given.get("table_from"))
     is_printed = any(one.settings.get("encoding") == AVRO_JSON for one in plan.containers)
     plan.settings = replace(plan.settings, places=places, is_printed_avro=is_printed)
     schemas = [(one.schema, "record", (at, -1, -1)) for at, one in enumerate(plan.containers) if one.schema is not None]
-    schemas += [] if options.avro_schema is None else [(options.avro_schema, "side file", (-1, -1, -1))]
+    schemas += [] if plan.settings.avro_schema is None else [(plan.settings.avro_schema, "side file", (-1, -1, -1))]
     plan.notes += _clashes(whole, plan.containers)
     plan.versions = find_versions(whole, outside, texts, schemas, places)
     plan.notes += [
@@ -388,8 +340,8 @@ def complete(plan: Plan, options: Options, each: Pass) -> None:
         "unresolved_schemas": len(unresolved) + len(set(whole.registry_ids) - set(texts)),
     }
     plan.detected += [*detected, *_detected_rows(whole, plan.versions, unresolved, texts)]
-    if options.mask_order is not None:
-        plan.detected.append(detected_row("mask_order", options.mask_order, "given as an option", True))
+    if "mask_order" in options.given:
+        plan.detected.append(detected_row("mask_order", plan.settings.mask_order, "given as an option", True))
     elif whole.has_avro or is_printed or any(one.schema for one in plan.containers):
         most = max(_VOTING_OF_EACH, _VOTING // max(1, sum(map(len, plan.splits))))
         votes = [vote for some in each(_votes, (plan.to_text(), most)) for vote in some]
@@ -427,16 +379,16 @@ def _clashes(whole: Found, containers: Sequence[Container]) -> list[dict[str, An
     return notes
 
 
-def _outside(options: Options) -> list[Version]:
-    """The versions of the metadata messages outside of the capture."""
+def _outside(paths: str, settings: Settings) -> list[Version]:
+    """The versions of the metadata messages outside of the capture, in files and folders, one in each line."""
     whole = Found()
-    for path in list_files(options.metadata) if options.metadata else ():
+    for path in list_files(paths.split("\n")) if paths else ():
         container = detect.probe(path, {})
         for start, stop in message_files.parts(container):
             batches = ((messages, -1) for messages in message_files.read(container, start, stop))
-            whole.add(scan(batches, container, options.settings))
-    if options.metadata and not whole.metadata:
-        raise OptionError("option metadata: no metadata message was found there", path=options.metadata[0])
+            whole.add(scan(batches, container, settings))
+    if paths and not whole.metadata:
+        raise OptionError("option metadata: no metadata message was found there", path=paths.split("\n", maxsplit=1)[0])
     versions = [version.at((-1, -1, -1)) for _, version in whole.metadata.values()]
     for version in versions:
         version.origin = "side file"
