@@ -599,9 +599,9 @@ def test_a_value_alone_may_have_the_error() -> None:
         None,
         {"d": epoch, "t": "x", "i": [], "m": []},
     ]
-    remarks = {row: [(one.path, one.code, one.text) for one in found.remarks[row]] for row in found.remarks}
+    remarks = {row: [(one.path, one.code) for one in found.remarks[row]] for row in found.remarks}
     assert remarks == {
-        0: [("d", Problem.TIME_RANGE, "2932897")],
-        1: [("t", Problem.CHARSET, "ff"), ("i[1]", Problem.TIME_RANGE, "2932897")],
+        0: [("d", Problem.TIME_RANGE)],
+        1: [("t", Problem.CHARSET), ("i[1]", Problem.TIME_RANGE)],
     }
     assert str(found.remarks[0][0]).startswith("d: expected a date of the years 1 to 9999 in days since 1970, found")

@@ -17,9 +17,9 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, inspect
 from cdcwb.formats.dissector import EVERYTHING, Field, RowFormat, TableRequest, Wanted
-from cdcwb.formats.qlik.types import common_type
 from cdcwb.formats.qlik_change_table.probing import Column
 from cdcwb.formats.qlik_change_table.versions import type_of
+from cdcwb.formats.replicate import common_type
 from cdcwb.formats.table_rows import arrow_type
 from cdcwb.formats.text_values import parsed
 from tests.local import plan_of, read

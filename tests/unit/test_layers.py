@@ -43,7 +43,7 @@ LAYERS = (
     ("words",),
 )
 # Inside formats: each format has a room of its own. These are shared by some of them alone.
-SHARED_BY = {"qlik": {"qlik_kafka", "qlik_change_table"}}
+SHARED_BY = {"replicate": {"qlik_kafka", "qlik_change_table"}}
 # Exports of a trail: their tables may be defined by DEFGEN files, as those of Logdump text are.
 BORROWED = {"goldengate_export": {"goldengate"}}
 # The ways up: a capture has its views and its selection, answers about a row and a table, imported when they are first

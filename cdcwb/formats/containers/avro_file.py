@@ -15,7 +15,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -28,8 +28,8 @@ from cdcwb.formats.arrays import slices
 from cdcwb.formats.containers.avro import Decoder, record_ends
 from cdcwb.formats.containers.avro_schema import TOP, Schema, parse_schema
 from cdcwb.formats.containers.avro_tree import Reader
-from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns
-from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Ints, Messages
+from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns, malformed_rows
+from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Messages, batched, joined
 from cdcwb.formats.files import Source
 from cdcwb.model import Problem
 
@@ -238,50 +238,14 @@ def topic_columns(records: Schema | None) -> dict[str, str]:
 
 def read_avro(file: AvroFile, blocks: Iterable[Block], batch: int, skip: int = 0) -> Iterator[Messages]:
     """The rows of blocks that follow each other, without the first ``skip`` of each."""
-    waiting: list[_Run] = []
-    count = size = 0
-    for block in blocks:
-        for run in _block(file, block).cut(skip, batch):
-            if waiting and (count + len(run) > batch or size + run.size > BYTES):
-                yield _messages(file, waiting)
-                waiting, count, size = [], 0, 0
-            waiting.append(run)
-            count, size = count + len(run), size + run.size
-    if waiting:
-        yield _messages(file, waiting)
+    rows = (some for block in blocks for some in _rows(file, block, skip, batch))
+    for some in batched(rows, batch, lambda one: (len(one), one.source.nbytes)):
+        yield _of_topic(file, joined(some))
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Neighbouring rows: row ``number + i`` is ``buffer[bounds[i]:bounds[i + 1]]``. From the row with the index ``bad``
-    on they cannot be read, for the given reason."""
-
-    number: int
-    buffer: bytes
-    bounds: Ints
-    bad: int
-    reason: str | None
-
-    def __len__(self) -> int:
-        return len(self.bounds) - 1
-
-    @property
-    def size(self) -> int:
-        """Bytes of all rows."""
-        return int(self.bounds[-1] - self.bounds[0])
-
-    def cut(self, begin: int, most: int) -> Iterator[_Run]:
-        """The rows from the index ``begin`` on, in runs of so many and about :data:`BYTES` bytes."""
-        while begin < len(self):
-            full = int(np.searchsorted(self.bounds, self.bounds[begin] + BYTES, side="right")) - 1
-            stop = min(max(full, begin + 1), begin + most, len(self))
-            bad = max(self.bad - begin, 0)
-            yield _Run(self.number + begin, self.buffer, self.bounds[begin : stop + 1], bad, self.reason)
-            begin = stop
-
-
-def _block(file: AvroFile, block: Block) -> _Run:
-    """The rows of a block; the first that cannot be read has all the bytes left."""
+def _rows(file: AvroFile, block: Block, begin: int, most: int) -> Iterator[Messages]:
+    """The rows of a block from the index ``begin`` on, not more than ``most`` and about :data:`BYTES` bytes at a time;
+    the first that cannot be read has all the bytes left."""
     bounds, plain, reason = np.zeros(1, dtype=np.int64), b"", block.reason or file.problem
     if reason is None:
         try:
@@ -298,37 +262,34 @@ def _block(file: AvroFile, block: Block) -> _Run:
             bounds, reason = bounds[:-1], f"{left} bytes follow the last record {where}"
     else:
         plain = bytes(file.read(block.start, min(block.stop, block.start + LONGEST)))
-    bad = len(bounds) - 1
-    rest = np.full(block.count - bad, len(plain), dtype=np.int64)
-    return _Run(block.row, plain, np.concatenate([bounds, rest]), bad, reason)
+    buffer, good = np.frombuffer(plain, np.uint8), len(bounds) - 1
+    while begin < good:
+        full = int(np.searchsorted(bounds, bounds[begin] + BYTES, side="right")) - 1
+        stop = min(max(full, begin + 1), begin + most, good)
+        source = slices(buffer, bounds[begin:stop], bounds[begin + 1 : stop + 1])
+        number = np.arange(block.row + begin, block.row + stop)
+        state, nothing = np.full(len(source), MESSAGE, dtype=np.uint8), pa.nulls(len(source), pa.binary())
+        facts = dict.fromkeys(FACTS, pa.nulls(len(source), pa.string()))
+        yield Messages(number, np.ones_like(number), state, {}, source, nothing, source, facts)
+        begin = stop
+    while begin < block.count:
+        stop = min(begin + most, block.count)
+        rest = plain[int(bounds[-1]) :] if begin == good else b""
+        yield malformed_rows(block.row + begin, block.row + stop, reason or "", rest)
+        begin = stop
 
 
-def _messages(file: AvroFile, runs: list[_Run]) -> Messages:
-    """Neighbouring runs as messages."""
-    number = np.concatenate([np.arange(run.number, run.number + len(run)) for run in runs])
-    good = np.concatenate([np.arange(len(run)) < run.bad for run in runs])
-    reasons = {
-        int(run.number + at - number[0]): run.reason
-        for run in runs
-        for at in range(run.bad, len(run))
-        if run.reason is not None
-    }
-    state = np.where(good, MESSAGE, MALFORMED).astype(np.uint8)
-    ones = np.ones(len(number), dtype=np.int64)
-    arrays = [slices(np.frombuffer(run.buffer, np.uint8), run.bounds[:-1], run.bounds[1:]) for run in runs]
-    source = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+def _of_topic(file: AvroFile, rows: Messages) -> Messages:
+    """The messages in rows of a topic; other rows are messages themselves."""
     columns = topic_columns(file.records)
     if not columns or file.records is None:
-        value = pc.if_else(pa.array(good), source, pa.scalar(None, pa.binary()))
-        facts = dict.fromkeys(FACTS, pa.nulls(len(number), pa.string()))
-        return Messages(number, ones, state, reasons, value, pa.nulls(len(number), pa.binary()), source, facts)
-    found = Decoder(file.records, tuple(columns.values())).decode(source)
-    bad = ~good | ~found.ok
-    for at in np.flatnonzero(good & bad).tolist():
-        reasons[at] = f"the record is damaged ({found.reason(at)})"
-    state[bad] = MALFORMED
-    rows = from_arrow(pa.RecordBatch.from_struct_array(found.column))
-    nulls = pa.array(bad)
-    value, key = (pc.if_else(nulls, pa.scalar(None, pa.binary()), one) for one in (rows.value, rows.key))
-    kept = pc.if_else(nulls, source, value)
-    return Messages(number, ones, state, reasons, value, key, kept, rows.facts)
+        return rows
+    found = Decoder(file.records, tuple(columns.values())).decode(rows.source)
+    bad = (rows.state != MESSAGE) | ~found.ok
+    for at in np.flatnonzero(bad & (rows.state == MESSAGE)).tolist():
+        rows.reasons[at] = f"the record is damaged ({found.reason(at)})"
+    inside = from_arrow(pa.RecordBatch.from_struct_array(found.column))
+    nulls, null = pa.array(bad), pa.scalar(None, pa.binary())
+    value, key = pc.if_else(nulls, null, inside.value), pc.if_else(nulls, null, inside.key)
+    source, state = pc.if_else(nulls, rows.source, value), np.where(bad, MALFORMED, MESSAGE).astype(np.uint8)
+    return replace(rows, state=state, value=value, key=key, source=source, facts=inside.facts)

@@ -37,14 +37,12 @@ _SINGLE: Final = ("null", "boolean", "int", "long", "float", "double", "fixed", 
 
 
 class Trouble(NamedTuple):
-    """An error: the code and sentence, the field (``data.salary``), and the byte of the value. ``text`` is what was
-    found instead of a value: a number as it is, other bytes in hex."""
+    """An error: the code and sentence, the field (``data.salary``), and the byte of the value."""
 
     code: Problem
     sentence: str
     path: str
     offset: int
-    text: str | None = None
 
     def __str__(self) -> str:
         return f"{self.path or 'the value'}: {self.sentence}, at byte {self.offset}"
@@ -99,8 +97,8 @@ class Reader:
         self.stop(*error)
         return _Stopped()
 
-    def _trouble(self, code: Problem, sentence: str, at: int, text: str | None = None) -> None:
-        self.troubles.append(Trouble(code, sentence, "".join(self._path).removeprefix("."), at, text))
+    def _trouble(self, code: Problem, sentence: str, at: int) -> None:
+        self.troubles.append(Trouble(code, sentence, "".join(self._path).removeprefix("."), at))
 
     def _number(self, node: Node, *, is_size: bool = False) -> int:
         """The next varint, zigzag-decoded."""
@@ -206,7 +204,7 @@ class Reader:
         finding = finding_of(node, raw, number)
         is_key = bool(node.name) and operation == RUN
         if finding is not None:
-            self._trouble(*finding, begin, raw.hex() if operation != NUMBER and operation != WORD else str(number))
+            self._trouble(*finding, begin)
             self.is_damaged |= is_key  # it is never null
             value = raw.hex() if is_key else None
         else:

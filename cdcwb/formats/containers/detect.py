@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -378,6 +378,9 @@ _SEPARATORS: Final = tuple(
 )
 """What people use as a separator, the longer before what it contains."""
 _RUN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]+")
+_SIGN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]\{")
+_TRIED: Final = 64  # lines that are looked at for each separator
+_ATTEMPTS: Final = 16  # separators of a line that a value may follow
 
 
 class Detected(NamedTuple):
@@ -404,8 +407,7 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
         layout = _given(Layout(records=True, encoding=encoding), options)
         evidence = f"{len(records):,} of {len(texts):,} lines are JSON objects with a message in them{why}"
     else:
-        separator, tokens, rests = _tokens(texts, options)
-        layout, evidence = _values(texts, separator, tokens, rests, options)
+        layout, evidence = _consoles(texts, options)
     whole = sum(_is_whole(text, layout) for text in texts)
     return Detected(layout, evidence, whole / len(texts))
 
@@ -429,21 +431,59 @@ def _is_whole(text: bytes, layout: Layout) -> bool:
     return is_document(found.value) if found.value.lstrip()[:1] == b"{" else is_binary(found.value)
 
 
-def _tokens(texts: Sequence[bytes], options: Options) -> tuple[bytes | None, tuple[str, ...], list[bytes]]:
-    """The separator as the properties with names show it, these properties, and what follows them."""
-    matches = [(text, next(filter(None, (token.match(text) for token in TOKENS.values())), None)) for text in texts]
-    first = [(text, found) for text, found in matches if found is not None]
-    if 2 * len(first) <= len(texts):
-        return options.separator, (), list(texts)
-    separator = options.separator or _leading([text[found.end() :] for text, found in first])
-    if separator is None:
-        return None, (), list(texts)
-    rows = [_walk(text, separator) for text, _ in first]
-    tokens = Counter(names for names, _ in rows).most_common(1)[0][0]
-    return separator, tokens, [rest for names, rest in rows if names == tokens]
+def _consoles(texts: Sequence[bytes], options: Options) -> tuple[Layout, str]:
+    """The layout of lines of properties, key and value: of all that are possible, the first that fits most of them."""
+    sample = texts[:: 1 + len(texts) // _TRIED]
+    fields: tuple[str, ...] = ()
+    separator, most = options.separator or b"\t", sum(_value_at(text, None) == 0 for text in sample)
+    best: tuple[str, ...] = ()
+    for one in _separators(sample) if options.separator is None else (options.separator,):
+        if most == len(sample):
+            break
+        tokens = Counter(names for names, _ in (_walk(text, one) for text in sample)).most_common(1)[0][0]
+        rests = _rests(sample, one, tokens)
+        parts = [rest.rpartition(one) for rest in rests]
+        tail: tuple[str, ...] = ()
+        if 10 * sum(value[-1:] == b"}" and end.isdigit() for value, _, end in parts) >= 9 * len(parts):
+            rests, tail = [value for value, _, _ in parts], (console.TAIL,)
+        ends = [_value_at(rest, one) for rest in rests]
+        if (fits := sum(end is not None for end in ends)) > most:
+            leads = [rest[: end - len(one)] for rest, end in zip(rests, ends, strict=True) if end]
+            fields, separator, most = (
+                (*tokens, *(_before(leads, one) if 2 * len(leads) > fits else ()), *tail),
+                one,
+                fits,
+            )
+            best = tokens
+    rests = _rests(texts, separator, best) if fields else list(texts)
+    values = [rest.rpartition(separator)[0] for rest in rests] if console.TAIL in fields else rests
+    is_keyed = fields[len(best) :] not in ((), (console.TAIL,))
+    ends = [_value_at(value, separator if is_keyed else None) for value in values]
+    encoding, why = _encoding([value[end:] for value, end in zip(values, ends, strict=True) if end is not None])
+    evidence = f"{len(rests):,} of {len(texts):,} lines hold "
+    evidence += f"{', '.join([*fields, 'value'])} with '{escaped(separator)}' between" if fields else "a value each"
+    return _given(Layout(fields, separator, encoding), options), evidence + why
+
+
+def _separators(texts: Sequence[bytes]) -> list[bytes]:
+    """What is in most of these lines and may separate their parts: signs of their own that follow the first property
+    or precede the value, then what people use."""
+    tokens = [next(filter(None, (token.match(text) for token in TOKENS.values())), None) for text in texts]
+    after = [text[found.end() :] for text, found in zip(texts, tokens, strict=True) if found is not None]
+    before = [text[: found.end() - 1][::-1] for text in texts if (found := _SIGN.search(text)) is not None]
+    runs = [_RUN.match(_common(after)), _RUN.match(_common(before))]
+    own = [run[0][:: 1 - 2 * at] for at, run in enumerate(runs) if run is not None]
+    own = [run for run in own if b"\t" not in run and run not in {one * (len(run) // len(one)) for one in _SEPARATORS}]
+    return [one for one in (*own, *_SEPARATORS) if 2 * sum(one in text for text in texts) > len(texts)]
+
+
+def _rests(texts: Sequence[bytes], separator: bytes, tokens: tuple[str, ...]) -> list[bytes]:
+    """What follows the properties with names, of the lines that begin with these."""
+    return [rest for names, rest in (_walk(text, separator) for text in texts) if names == tokens]
 
 
 def _walk(text: bytes, separator: bytes) -> tuple[tuple[str, ...], bytes]:
+    """The properties with names that a line begins with, and what follows them."""
     names = []
     for name, token in TOKENS.items():
         found = token.match(text)
@@ -453,29 +493,6 @@ def _walk(text: bytes, separator: bytes) -> tuple[tuple[str, ...], bytes]:
     return tuple(names), text
 
 
-def _leading(texts: Sequence[bytes]) -> bytes | None:
-    """The separator that (nearly) all of these begin with."""
-    texts = [text for text in texts if text]
-    run = _RUN.match(_common(texts[:100]))
-    known = (one for one in _SEPARATORS if texts and _nearly_all(text.startswith(one) for text in texts))
-    return _longer(next(known, None), run[0] if run else b"")
-
-
-def _trailing(leads: Sequence[bytes]) -> bytes | None:
-    """The separator that (nearly) all of these end with."""
-    run = _RUN.match(_common([lead[::-1] for lead in leads[:100]]))
-    known = (one for one in _SEPARATORS if leads and _nearly_all(lead.endswith(one) for lead in leads))
-    return _longer(next(known, None), run[0][::-1] if run else b"")
-
-
-def _longer(known: bytes | None, run: bytes) -> bytes | None:
-    """The known separator, or all of the run of signs that it is part of; a tab, and one that is there twice because
-    nothing is between, are complete."""
-    if known is None or known == b"\t" or known * (len(run) // len(known)) == run or len(known) > len(run):
-        return known or run or None
-    return run
-
-
 def _common(texts: Sequence[bytes]) -> bytes:
     """What all of the texts begin with."""
     low, high = min(texts, default=b""), max(texts, default=b"")
@@ -483,85 +500,25 @@ def _common(texts: Sequence[bytes]) -> bytes:
     return low[:same]
 
 
-def _nearly_all(votes: Iterator[bool]) -> bool:
-    found = list(votes)
-    return sum(found) * 10 >= len(found) * 9
-
-
-def _values(
-    texts: Sequence[bytes], separator: bytes | None, tokens: tuple[str, ...], rests: list[bytes], options: Options
-) -> tuple[Layout, str]:
-    """The layout of lines that begin with these properties, which the ``rests`` follow."""
-    parts = [] if separator is None else [rest.rpartition(separator) for rest in rests]
-    tail = bool(parts) and _nearly_all(value[-1:] == b"}" and end.isdigit() for value, _, end in parts)
-    if tail:
-        rests = [value for value, _, _ in parts]
-    leads, values = _leads(rests, separator)
-    if separator is None and leads:
-        separator = _trailing([lead for lead in leads if lead])
-    before: tuple[str, ...] = ()
-    if separator is not None and 2 * sum(bool(lead) for lead in leads) > len(leads):
-        before = _before([lead[: -len(separator)] for lead in leads if lead.endswith(separator)], separator)
-    encoding, why = _encoding(values)
-    fields = (*tokens, *before, *((console.TAIL,) if tail else ()))
-    layout = Layout(fields, separator or b"\t", encoding)
-    evidence = f"{len(rests):,} of {len(texts):,} lines hold "
-    evidence += (
-        f"{', '.join([*fields, 'value'])} with '{escaped(layout.separator)}' between" if fields else "a value each"
-    )
-    return _given(layout, options), evidence + why
-
-
-def _leads(texts: Sequence[bytes], separator: bytes | None) -> tuple[list[bytes], list[bytes]]:
-    """What precedes the value of each text, with its separator, and the values; texts that do not show it are left
-    out."""
-    leads: list[bytes] = []
-    values: list[bytes] = []
-    for text in texts:
-        at = _value_at(text, separator)
-        if at is not None:
-            leads.append(text[:at])
-            values.append(text[at:])
-    return leads, values
-
-
 def _value_at(text: bytes, separator: bytes | None) -> int | None:
-    if is_document(text) or is_cut_off(text):
+    """Where the value of a line begins: at its start, or after a separator; None if neither is a value."""
+    if _is_value(text.lstrip()):
         return 0
-    if text.lstrip()[:1] in (b"{", b"["):  # a key in JSON
-        end = _document_end(text)
-        at = text.find(b"{", end)
-        if end and at > 0:
-            return at
-        if end and text.endswith(NULL):
-            return len(text) - len(NULL)
-    if _begins_encoded(text):
-        return 0
-    at = text.find(b"{")
-    for _ in range(16):
-        if at < 0:
+    at = -1 if separator is None else text.find(separator)
+    for _ in range(_ATTEMPTS):
+        if separator is None or at < 0:
             break
-        if is_document(text[at:]):
-            return at
-        at = text.find(b"{", at + 1)
-    for known in (separator,) if separator else _SEPARATORS:
-        at = text.find(known)
-        for _ in range(8):
-            if at < 0:
-                break
-            if _begins_encoded(text[at + len(known) :]) or text[at + len(known) :] == NULL:
-                return at + len(known)
-            at = text.find(known, at + 1)
+        if _is_value(text[at + len(separator) :]):
+            return at + len(separator)
+        at = text.find(separator, at + 1)
     return None
 
 
-def _document_end(text: bytes) -> int:
-    """Where the JSON value ends that the text begins with; 0 if there is none."""
-    try:
-        plain = text.decode("latin-1")
-        return json.JSONDecoder().raw_decode(plain, len(plain) - len(plain.lstrip()))[1]
-    except (ValueError, RecursionError):
-        return 0
+def _is_value(text: bytes) -> bool:
+    """Whether the text is a JSON object, though it may be cut off, null, or a message in another encoding."""
+    if text[:1] == b"{" and (is_document(text) or is_cut_off(text)):
+        return True
+    return text == NULL or _begins_encoded(text)
 
 
 def _begins_encoded(text: bytes) -> bool:

@@ -24,13 +24,13 @@ from cdcwb.formats.arrays import EventBatch
 from cdcwb.formats.containers.envelopes import TIME_TYPES
 from cdcwb.formats.containers.messages import (
     BATCH,
-    BYTES,
     FACTS,
     LONGEST,
     MALFORMED,
     MESSAGE,
     Bools,
     Messages,
+    batched,
     fact_columns,
     header_facts,
     instants,
@@ -317,43 +317,44 @@ class ParquetRows:
                 yield from self._group(at, row, max(start, row), min(stop, behind), batch)
 
     def _group(self, group: int, row: int, start: int, stop: int, batch: int) -> Iterator[Messages]:
-        """The rows of a group; they are read a few at a time, since the length of repeated values is unknown."""
-        waiting: list[pa.RecordBatch] = []
-        count = size = 0
-        given = start  # rows that were yielded
+        """The rows of a group."""
+        given, failures = start, list[Exception]()  # rows that were yielded
         try:
-            wanted = list(self.columns.values())
-            for part in self.file.iter_batches(
-                min(_SOME, batch), row_groups=[group], columns=wanted, use_threads=False
-            ):
-                first, last = max(row, start), min(row + len(part), stop)
-                if first < last:
-                    kept = part.slice(first - row, last - first)
-                    if count + len(kept) > batch or size + kept.nbytes > BYTES:
-                        if waiting:
-                            yield from_arrow(waiting)
-                        given, waiting, count, size = first, [], 0, 0
-                    waiting.append(kept.append_column(_ROW, self._places(kept, first, last)))
-                    count, size = count + len(kept), size + kept.nbytes
-                row += len(part)
-                if row >= stop:
-                    break
-            if waiting:
-                yield from_arrow(waiting)
-        except (pa.ArrowException, OSError, CaptureError) as reason:
+            parts = self._parts(group, row, start, stop, min(_SOME, batch), failures)
+            for some in batched(parts, batch, lambda part: (len(part), part.nbytes)):
+                yield from_arrow(some)
+                given += sum(map(len, some))
+        except CaptureError as reason:
             if isinstance(reason, ChangedFileError):
                 raise
-            if waiting and not isinstance(reason, CaptureError):
-                yield from_arrow(waiting)
-                given += count
-            sentence = f"row group {group} cannot be read from row {given} on ({_first_line(reason)})"
+            failures.append(reason)
+        for failure in failures:
+            sentence = f"row group {group} cannot be read from row {given} on ({_first_line(failure)})"
             for first in range(given, stop, batch):
                 yield malformed_rows(first, min(first + batch, stop), sentence)
 
-    def _places(self, kept: pa.RecordBatch, first: int, last: int) -> pa.Array:
-        if self.is_partition:
-            return kept.column(self.columns["offset"]).cast(pa.int64())
-        return pa.array(np.arange(first, last))
+    def _parts(
+        self, group: int, row: int, start: int, stop: int, some: int, failures: list[Exception]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a group, a few at a time, since the length of repeated values is unknown; until one cannot be
+        read."""
+        wanted = list(self.columns.values())
+        try:
+            for part in self.file.iter_batches(some, row_groups=[group], columns=wanted, use_threads=False):
+                first, last = max(row, start), min(row + len(part), stop)
+                if first < last:
+                    kept = part.slice(first - row, last - first)
+                    places = pa.array(np.arange(first, last))
+                    if self.is_partition:
+                        places = kept.column(self.columns["offset"]).cast(pa.int64())
+                    yield kept.append_column(_ROW, places)
+                row += len(part)
+                if row >= stop:
+                    break
+        except (pa.ArrowException, OSError) as reason:
+            if isinstance(reason, ChangedFileError):
+                raise
+            failures.append(reason)
 
 
 class CsvRows:

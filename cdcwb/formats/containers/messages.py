@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Final, NamedTuple
+from itertools import groupby
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,8 @@ from cdcwb.words import unique_names, visible
 
 __all__ = [
     "BATCH", "BYTES", "FACTS", "FILLER", "HEADER", "LONGEST", "MALFORMED", "MESSAGE", "NOTE", "NOT_MESSAGES", "PIECE",
-    "TRUNCATED", "Chunk", "Messages", "Parsed", "Segment", "batches_of", "damage", "fact_columns", "header_facts",
-    "instants", "joined", "key_texts", "shown", "text_of", "time_text",
+    "TRUNCATED", "Chunk", "Messages", "Parsed", "Segment", "batched", "batches_of", "damage", "fact_columns",
+    "header_facts", "instants", "joined", "key_texts", "shown", "text_of", "time_text",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -60,6 +61,8 @@ LONGEST: Final = 64 << 20
 PIECE: Final = 1 << 20
 """Damage is reported in pieces of at most so many bytes."""
 
+_ARRAYS: Final = ("offset", "length", "state", "value", "key", "source")
+_Item = TypeVar("_Item")
 _MOST_HEADERS: Final = 256  # header names of one batch that get a column of their own
 _REST: Final = "header"
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -92,16 +95,9 @@ class Messages:
 
     def head(self, count: int) -> Messages:
         """The first segments, at most so many."""
-        return Messages(
-            self.offset[:count],
-            self.length[:count],
-            self.state[:count],
-            {at: reason for at, reason in self.reasons.items() if at < count},
-            self.value[:count],
-            self.key[:count],
-            self.source[:count],
-            {name: texts[:count] for name, texts in self.facts.items()},
-        )
+        arrays = {name: getattr(self, name)[:count] for name in _ARRAYS}
+        reasons = {at: reason for at, reason in self.reasons.items() if at < count}
+        return Messages(**arrays, reasons=reasons, facts={name: texts[:count] for name, texts in self.facts.items()})
 
     def cuts(self, number: int, places: Sequence[int]) -> list[int]:
         """Where in the file the parts of a message begin, and its end: at ``places``, bytes of its value, if the value
@@ -126,16 +122,29 @@ def joined(batches: Sequence[Messages]) -> Messages:
         name: pa.concat_arrays([one.facts.get(name, pa.nulls(len(one), pa.string())) for one in batches])
         for name in dict.fromkeys(name for one in batches for name in one.facts)
     }
-    return Messages(
-        np.concatenate([one.offset for one in batches]),
-        np.concatenate([one.length for one in batches]),
-        np.concatenate([one.state for one in batches]),
-        reasons,
-        pa.concat_arrays([one.value for one in batches]),
-        pa.concat_arrays([one.key for one in batches]),
-        pa.concat_arrays([one.source for one in batches]),
-        facts,
-    )
+    arrays: dict[str, Any] = {}
+    for name in _ARRAYS:
+        some = [getattr(one, name) for one in batches]
+        arrays[name] = np.concatenate(some) if isinstance(some[0], np.ndarray) else pa.concat_arrays(some)
+    return Messages(**arrays, reasons=reasons, facts=facts)
+
+
+def batched(
+    items: Iterable[_Item], most: int, size_of: Callable[[_Item], tuple[int, int]], like: Callable[[_Item], Any] = type
+) -> Iterator[list[_Item]]:
+    """Neighbouring items together: at most so many rows and about :data:`BYTES` bytes, as ``size_of`` gives them, for
+    all of which ``like`` gives the same; but at least one item."""
+    for _, some in groupby(items, like):
+        waiting: list[_Item] = []
+        count = size = 0
+        for item in some:
+            rows, length = size_of(item)
+            if waiting and (count + rows > most or size + length > BYTES):
+                yield waiting
+                waiting, count, size = [], 0, 0
+            waiting.append(item)
+            count, size = count + rows, size + length
+        yield waiting
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------

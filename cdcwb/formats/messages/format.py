@@ -22,7 +22,7 @@ from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions
 from cdcwb.formats.containers.message_files import OPTIONS, Container, Part
-from cdcwb.formats.containers.messages import BATCH, BYTES, Messages, joined
+from cdcwb.formats.containers.messages import BATCH, Messages, batched, joined
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import (
     EVERYTHING,
@@ -474,20 +474,17 @@ def first_messages(container: Container) -> Messages | None:
 
 def _batches(plan: MessagePlan, split: int) -> Iterator[tuple[Messages, Where, str | None]]:
     """The messages of a split; those of small files together, because a batch costs more than a few messages."""
-    waiting: list[tuple[Messages, int]] = []
-    like: tuple[str, str | None] | None = None
-    count = size = 0
-    for index, start, stop in plan.splits[split]:
-        container = plan.containers[index]
-        for messages in files.read(container, start, stop):
-            count, size = count + len(messages), size + messages.value.nbytes
-            if waiting and (like != (container.unit, container.schema) or count > BATCH or size > BYTES):
-                yield _together(plan, waiting)
-                waiting, count, size = [], len(messages), messages.value.nbytes
-            waiting.append((messages, index))
-            like = container.unit, container.schema
-    if waiting:
-        yield _together(plan, waiting)
+    found = (
+        (messages, index)
+        for index, start, stop in plan.splits[split]
+        for messages in files.read(plan.containers[index], start, stop)
+    )
+
+    def like(one: tuple[Messages, int]) -> tuple[str, str | None]:
+        return plan.containers[one[1]].unit, plan.containers[one[1]].schema
+
+    for some in batched(found, BATCH, lambda one: (len(one[0]), one[0].value.nbytes), like):
+        yield _together(plan, some)
 
 
 def _together(plan: MessagePlan, batches: Sequence[tuple[Messages, int]]) -> tuple[Messages, Where, str | None]:

@@ -16,7 +16,6 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import Field, Inspection, Recognition, Run, TableRequest, Wanted, detected_row, problem_row
-from cdcwb.formats.qlik.types import common_type
 from cdcwb.formats.qlik_change_table import layout
 from cdcwb.formats.qlik_change_table.decode import control_events, loaded_events, operations, row_events
 from cdcwb.formats.qlik_change_table.layout import (
@@ -33,6 +32,7 @@ from cdcwb.formats.qlik_change_table.masks import SAMPLE, Evidence, MaskSettings
 from cdcwb.formats.qlik_change_table.probing import Probe, of_table, probe
 from cdcwb.formats.qlik_change_table.tree import field_of, row_meaning
 from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, ddl_in_order, ddl_of
+from cdcwb.formats.replicate import common_type
 from cdcwb.formats.requests import chosen_columns, no_table, request_schema, versions_of
 from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows
 from cdcwb.formats.tabular.detected import conclusions, detected_rows, files_named

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from cdcwb.formats.dissector import problem_row
 from cdcwb.formats.json_values import parse_json
-from cdcwb.formats.qlik.types import decimal_type, replicate_type
 from cdcwb.formats.qlik_change_table.layout import without_suffix
 from cdcwb.formats.qlik_change_table.probing import Column, Probe, column, text_of
+from cdcwb.formats.replicate import decimal_type, replicate_type
 from cdcwb.formats.table_rows import arrow_type
 from cdcwb.formats.tabular.file import TableName
 from cdcwb.model import Problem

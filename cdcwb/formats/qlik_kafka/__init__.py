@@ -12,7 +12,6 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
-from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import Field, Inspection, Recognition, TableRequest, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.json_values import CutOff, parse_json

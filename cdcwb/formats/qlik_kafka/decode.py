@@ -247,11 +247,11 @@ def forms_of(messages: Messages) -> npt.NDArray[np.uint8]:
     forms = np.full(len(size), Form.BARE, dtype=np.uint8)
     forms[first == ord("{")] = Form.JSON
     forms[(first == 0) & (size >= FRAME)] = Form.CONFLUENT
-    for number in np.flatnonzero((first == ord("a")) & (size >= len(MAGIC))).tolist():
-        if buffer[edges[number] : edges[number] + len(MAGIC)].tobytes() == MAGIC.encode():
+    for number in np.flatnonzero(np.isin(first, list(b"a" + _BLANK))).tolist():
+        value = buffer[edges[number] : edges[number + 1]].tobytes()
+        if value.startswith(MAGIC.encode()):
             forms[number] = Form.ENVELOPE
-    for number in np.flatnonzero(np.isin(first, list(_BLANK))).tolist():
-        if buffer[edges[number] : edges[number + 1]].tobytes().lstrip(_BLANK).startswith(b"{"):
+        elif value.lstrip(_BLANK).startswith(b"{"):
             forms[number] = Form.JSON
     forms[pc.is_null(messages.value).to_numpy(zero_copy_only=False)] = Form.TOMBSTONE
     forms[messages.state != 0] = Form.NOTHING

@@ -16,11 +16,11 @@ from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.messages.format import TableColumn
-from cdcwb.formats.qlik.types import decimal_type, replicate_type
 from cdcwb.formats.qlik_kafka.decode import Decoded, decode
 from cdcwb.formats.qlik_kafka.events import before_of, fill
 from cdcwb.formats.qlik_kafka.plan import Plan
 from cdcwb.formats.qlik_kafka.versions import Versions
+from cdcwb.formats.replicate import decimal_type, replicate_type
 from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Operation

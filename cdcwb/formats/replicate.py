@@ -32,7 +32,7 @@ _SIMPLE: Final = {
 
 
 def replicate_type(name: str) -> pa.DataType | None:
-    """The Arrow type of one of Replicate's types other than NUMERIC; None of a name that is none, or is text."""
+    """The Arrow type of one of Replicate's types other than NUMERIC; None for text and for an unknown name."""
     return _SIMPLE.get(name.upper())
 
 
