@@ -1,4 +1,4 @@
-"""Thresholds: conditions on facts, such as ``open_transactions > 0``. They are parsed, never evaluated as code."""
+"""Thresholds on facts, ``NAME OPERATOR VALUE``: ``open_transactions > 0``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cdcwb.errors import OptionError
+from cdcwb.filters import NUMBER
 from cdcwb.formats.options import check_value, nearest
 from cdcwb.report.facts import KINDS
 from cdcwb.words import visible
@@ -25,20 +26,19 @@ _COMPARE: Final = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_CONDITION: Final = re.compile(
-    r"(?P<fact>[A-Za-z_]\w*(?:\.[^<>=!]*[^<>=!\s])?)\s*(?P<how>>=|<=|==|!=|>|<)\s*(?P<value>.+)"
+_THRESHOLD: Final = re.compile(
+    r"(?P<fact>[A-Za-z_]\w*(?:\.[^<>=!]*[^<>=!\s])?)\s*(?P<how>[<>]=?|[=!]=)\s*"
+    r"(?P<value>'[^']*'|\"[^\"]*\"|[\w.:+@/-]+)"
 )
 _INTEGER: Final = re.compile(r"[+-]?\d+")
-_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?")
-_QUOTED: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"")
-_BARE: Final = re.compile(r"[\w.:+@/-]+")
 _WORDS: Final[dict[str, Literal]] = {"true": True, "false": False, "null": None}
+_KIND_OF: Final = {bool: "true or false", str: "a text", type(None): "null"}
 _MOST: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The condition ``fact how value``; the threshold is exceeded if it holds. ``text`` is its source text."""
+    """The threshold ``fact how value``, which is exceeded if it holds. ``text`` is its source text."""
 
     text: str
     fact: str
@@ -46,31 +46,22 @@ class Threshold:
     value: Literal
 
     def holds(self, fact: Any) -> bool | None:
-        """Whether the condition holds for a fact; None if the fact is null and cannot be compared.
+        """Whether the threshold holds for a fact; None if the fact is null and cannot be compared.
 
         A list has the value of its length, counts by name that of their number. Raises OptionError if the two cannot be
         compared.
         """
         fact = len(fact) if isinstance(fact, list | tuple | Mapping) else fact
-        compare = _COMPARE[self.how]
-        if self.value is None:
-            return bool(compare(fact is None, True)) if self.how in ("==", "!=") else self._mismatch(fact)
-        if fact is None:
+        if fact is None and self.value is not None:
             return None
-        if isinstance(fact, bool) or isinstance(self.value, bool):
-            alike = isinstance(fact, bool) and isinstance(self.value, bool) and self.how in ("==", "!=")
-            return bool(compare(fact, self.value)) if alike else self._mismatch(fact)
         if isinstance(fact, str) and not isinstance(self.value, str) and _INTEGER.fullmatch(fact):
             fact = int(fact)  # numbers that a browser would round are recorded as text
-        if isinstance(fact, str) is not isinstance(self.value, str):
-            return self._mismatch(fact)
-        return bool(compare(fact, self.value))
-
-    def _mismatch(self, fact: Any) -> bool:
-        kinds = {bool: "true or false", str: "a text", type(None): "null"}
+        kind, own = (_KIND_OF.get(type(value), "a number") for value in (fact, self.value))
+        is_equality = self.how in ("==", "!=")
+        if (own == "null" and is_equality) or (kind == own and (is_equality or kind in ("a text", "a number"))):
+            return bool(_COMPARE[self.how](fact, self.value))
         raise OptionError(
-            f"{self.text}: {self.fact} is {_shown(fact)}, {kinds.get(type(fact), 'a number')}, "
-            f"which is not compared so with {_shown(self.value)}"
+            f"{self.text}: {self.fact} is {_shown(fact)}, {kind}, which is not compared so with {_shown(self.value)}"
         )
 
 
@@ -90,19 +81,13 @@ def parse_thresholds(texts: Iterable[str]) -> list[Threshold]:
 
     Raises OptionError, which names every invalid text.
     """
-    thresholds: list[Threshold] = []
-    wrong: list[str] = []
-    for text in texts:
-        match = _CONDITION.fullmatch(text.strip())
-        try:
-            if match is None:
-                raise ValueError
-            thresholds.append(Threshold(text.strip(), match["fact"], match["how"], _literal(match["value"])))
-        except ValueError:
-            wrong.append(f"fail-if: expected a comparison such as open_transactions > 0, found '{visible(text)}'")
+    matches = {text: _THRESHOLD.fullmatch(text.strip()) for text in texts}
+    wrong = [text for text, match in matches.items() if match is None]
     if wrong:
-        raise OptionError("; ".join(wrong))
-    return thresholds
+        expected = "fail-if: expected a comparison such as open_transactions > 0, found"
+        raise OptionError("; ".join(f"{expected} '{visible(text)}'" for text in wrong))
+    found = [match for match in matches.values() if match is not None]
+    return [Threshold(match.string, match["fact"], match["how"], _literal(match["value"])) for match in found]
 
 
 def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> list[str]:
@@ -189,20 +174,13 @@ def _fact(name: str, facts: Mapping[str, Any]) -> tuple[Any] | None:
 
 
 def _literal(text: str) -> Literal:
-    """The value on the right of the operator. Raises ValueError."""
-    text = text.strip()
-    quoted = _QUOTED.fullmatch(text)
-    if quoted is not None:
-        return quoted[1] if quoted[1] is not None else quoted[2]
+    if text[0] in "'\"":
+        return text[1:-1]
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _DECIMAL.fullmatch(text):
-        return float(text)
-    if _BARE.fullmatch(text):
-        return text
-    raise ValueError(text)
+    return float(text) if re.fullmatch(NUMBER, text) else text
 
 
 def _shown(value: Any) -> str:
