@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -87,7 +86,7 @@ CHOICES: Final = ("table", "operation", "kind", "problem", "outcome")
 MARK: Final = "mark"
 """The column of the notes on bookmarked records."""
 
-_KEPT: Final = 8  # filters whose records are cached
+_KEPT: Final = 8  # searches whose records are cached
 _MOST: Final = 500  # records of a page
 _CHANGING: Final = frozenset({MARK, ROW})
 
@@ -130,7 +129,7 @@ class Explorer:
         self._selected: tuple[int, Bools] | None = None  # a version of the selection, and its records
         self._seen: int | None = None  # the version of the selection that is shown
         self._before: list[str] = []
-        self._remembered: OrderedDict[str, Ints] = OrderedDict()
+        self._found: dict[str, Ints] = {}  # records of complete searches
 
     @classmethod
     def open(
@@ -168,14 +167,14 @@ class Explorer:
         """
         started = time.perf_counter()
         understood = parse(text, self.kinds)
-        search = None
-        if understood is None:
-            rows = None
-        elif understood.values and understood.text not in self._remembered:
+        search, rows = None, None
+        if understood is not None and understood.text in self._found:
+            rows = self._found[understood.text]
+        elif understood is not None and understood.values:
             search = Search(self.source, understood, self.columns)
             rows = search.rows()
-        else:
-            rows = self._rows_of(understood)
+        elif understood is not None:
+            rows = np.flatnonzero(understood.rows(partial(compare, self.columns)))
         self.cancel()
         self.search, self.search_done = search, False
         self.took_ms = (time.perf_counter() - started) * 1000
@@ -201,8 +200,8 @@ class Explorer:
             done = not search.running
             rows = search.rows()
             self.search_done = done
-            if done and search.complete:
-                self._remember(search.understood, rows)
+            if search.complete and not search.understood.names & _CHANGING:
+                self._found = {**dict(list(self._found.items())[1 - _KEPT :]), search.understood.text: rows}
             self._show(rows)
             if self._listed is not None and len(self._listed) and not self._shows(self.chosen):
                 self.chosen = int(self._listed[0])
@@ -239,20 +238,6 @@ class Explorer:
         if self._listed is not None and len(self._listed):
             index = self.place_of(self.chosen)
             self.chosen = int(self._listed[min(index, len(self._listed) - 1)])
-
-    def _rows_of(self, understood: Filter) -> Ints:
-        if understood.text in self._remembered:
-            self._remembered.move_to_end(understood.text)
-            return self._remembered[understood.text]
-        rows = np.flatnonzero(understood.rows(partial(compare, self.columns)))
-        self._remember(understood, rows)
-        return rows
-
-    def _remember(self, understood: Filter, rows: Ints) -> None:
-        if not understood.names & _CHANGING:
-            self._remembered[understood.text] = rows
-            while len(self._remembered) > _KEPT:
-                self._remembered.popitem(last=False)
 
     def back(self) -> None:
         """Restores the previous filter."""

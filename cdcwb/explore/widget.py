@@ -71,19 +71,26 @@ class ExplorerWidget(anywidget.AnyWidget):
             return self._answer(message)
 
     def _answer(self, message: Message) -> Message:
-        step = _STEPS.get(str(message.get("do")))
+        explorer, do = self.explorer, str(message.get("do"))
         reply: Message = {"id": message.get("id")}
         jumped = False
         try:
-            if step is None:
-                raise CaptureError(f"there is no step '{message.get('do')}'")
-            jumped = bool(step(self.explorer, message, reply))
+            if do in _ANSWERS:
+                answer = _ANSWERS[do](explorer, message)
+                if answer:
+                    return reply | answer
+            elif do in _JUMPS:
+                _JUMPS[do](explorer, message)
+                jumped = True
+            elif do in _STEPS:
+                _STEPS[do](explorer, message)
+            else:
+                raise CaptureError(f"there is no step '{do}'")
         except CaptureError as wrong:
-            reply["error"] = wrong.sentence
-            reply["place"] = getattr(wrong, "place", None)
-        if not {"detail", "copied", "completions", "terms"} & set(reply):
-            reply["state"] = self._state(message, jumped)
-        return reply
+            reply |= {"error": wrong.sentence, "place": getattr(wrong, "place", None)}
+        if do == "open":
+            reply["about"] = _about(explorer)
+        return reply | {"state": self._state(message, jumped)}
 
     def _heard(self, _widget: Any, content: Any, _buffers: Any) -> None:
         self.send(self.answer(content if isinstance(content, dict) else {}))
@@ -165,11 +172,11 @@ def _progress(explorer: Explorer) -> Message | None:
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
-# Each is true where the list has to follow the record that was chosen.
 
 
-def _open(explorer: Explorer, _message: Message, reply: Message) -> bool:
-    reply["about"] = {
+def _about(explorer: Explorer) -> Message:
+    """What does not change while the explorer is open."""
+    return {
         "format": explorer.index.format,
         "zone": zone_name(axis=False),
         "files": plural(len(explorer.index.files), "file"),
@@ -180,58 +187,6 @@ def _open(explorer: Explorer, _message: Message, reply: Message) -> bool:
         "home": None if explorer.home is None else str(explorer.home),
         "looks": {name: [look.colour, look.pattern] for name, look in OPERATIONS.items()},
     }
-    return True
-
-
-def _page(explorer: Explorer, _message: Message, _reply: Message) -> bool:
-    explorer.advance(_SLICE)
-    return False
-
-
-def _filter(explorer: Explorer, message: Message, _reply: Message) -> bool:
-    explorer.apply(str(message.get("text", "")))
-    return True
-
-
-def _choose(explorer: Explorer, message: Message, _reply: Message) -> bool:
-    explorer.choose(int(message["row"]))
-    return True
-
-
-def _detail(explorer: Explorer, message: Message, reply: Message) -> bool:
-    if int(message.get("row", explorer.chosen)) == explorer.chosen:
-        reply["detail"] = explorer.detail()
-    return False
-
-
-def _mark(explorer: Explorer, message: Message, _reply: Message) -> bool:
-    note = message.get("note")
-    explorer.mark(None if note is None else str(note))
-    return False
-
-
-def _copy(explorer: Explorer, message: Message, reply: Message) -> bool:
-    kind = str(message.get("kind"))
-    text = explorer.copy(kind)
-    reply["copied"] = {"kind": kind, "text": text}
-    return False
-
-
-def _complete(explorer: Explorer, message: Message, reply: Message) -> bool:
-    text = str(message.get("text", ""))
-    reply["completions"] = completions(text, explorer.columns, explorer.kinds) if len(text) <= _LINE else []
-    return False
-
-
-def _terms(explorer: Explorer, message: Message, reply: Message) -> bool:
-    """The filters for the value of a field and for all other values, shortened for a button if they are too long."""
-    reply["terms"] = [{"clause": c, "shown": visible(c, _TERM)} for c in explorer.terms(*_field(message))]
-    return False
-
-
-def _complete_value(explorer: Explorer, message: Message, reply: Message) -> bool:
-    reply["copied"] = {"kind": visible(message.get("name", "")), "text": explorer.complete_value(*_field(message))}
-    return False
 
 
 def _field(message: Message) -> tuple[int | None, str, str]:
@@ -240,9 +195,33 @@ def _field(message: Message) -> tuple[int | None, str, str]:
     return None if field is None else int(field), str(message.get("image", "")), str(message.get("column", ""))
 
 
-def _cancel(explorer: Explorer, _message: Message, _reply: Message) -> bool:
-    explorer.cancel()
-    return False
+def _text(message: Message, name: str) -> str | None:
+    return None if message.get(name) is None else str(message[name])
+
+
+def _detail(explorer: Explorer, message: Message) -> Message:
+    is_chosen = int(message.get("row", explorer.chosen)) == explorer.chosen
+    return {"detail": explorer.detail()} if is_chosen else {}
+
+
+def _copy(explorer: Explorer, message: Message) -> Message:
+    kind = str(message.get("kind"))
+    return {"copied": {"kind": kind, "text": explorer.copy(kind)}}
+
+
+def _complete(explorer: Explorer, message: Message) -> Message:
+    text = str(message.get("text", ""))
+    return {"completions": completions(text, explorer.columns, explorer.kinds) if len(text) <= _LINE else []}
+
+
+def _terms(explorer: Explorer, message: Message) -> Message:
+    """The filters for the value of a field and for all other values, shortened for a button if they are too long."""
+    return {"terms": [{"clause": c, "shown": visible(c, _TERM)} for c in explorer.terms(*_field(message))]}
+
+
+def _complete_value(explorer: Explorer, message: Message) -> Message:
+    kind = visible(message.get("name", ""))
+    return {"copied": {"kind": kind, "text": explorer.complete_value(*_field(message))}}
 
 
 def _follow(explorer: Explorer, message: Message) -> None:
@@ -254,43 +233,39 @@ def _unselect(explorer: Explorer, _message: Message) -> None:
         explorer.selection.reset()
 
 
-def _only(explorer: Explorer, message: Message) -> None:
-    value = message.get("value")
-    explorer.only(str(message["column"]), None if value is None else str(value))
-
-
-def _moves(step: Callable[[Explorer, Message], object]) -> Callable[[Explorer, Message, Message], bool]:
-    def taken(explorer: Explorer, message: Message, _reply: Message) -> bool:
-        step(explorer, message)
-        return True
-
-    return taken
-
-
-_STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
-    "open": _open,
-    "page": _page,
-    "filter": _filter,
-    "choose": _choose,
-    "chosen": _moves(lambda _explorer, _message: None),
+_ANSWERS: Final[dict[str, Callable[[Explorer, Message], Message]]] = {
     "detail": _detail,
-    "mark": _mark,
     "copy": _copy,
-    "back": _moves(lambda explorer, _: explorer.back()),
-    "cancel": _cancel,
-    "move": _moves(lambda explorer, message: explorer.move(int(message["by"]))),
-    "problem": _moves(lambda explorer, message: explorer.problem(int(message["by"]))),
-    "transaction": _moves(lambda explorer, _: explorer.follow_transaction()),
-    "row": _moves(lambda explorer, _: explorer.follow_row()),
-    "go": _moves(lambda explorer, message: explorer.go(str(message["text"]))),
     "complete": _complete,
     "terms": _terms,
     "whole": _complete_value,
-    "follow": _moves(_follow),
-    "unselect": _moves(_unselect),
-    "add": _moves(lambda explorer, message: explorer.add(str(message["clause"]))),
-    "narrow": _moves(lambda explorer, m: explorer.narrow(str(m["column"]), int(m["row"]), bool(m.get("other")))),
-    "only": _moves(_only),
-    "save": _moves(lambda explorer, message: explorer.save_filter(str(message["name"]))),
-    "forget": _moves(lambda explorer, message: explorer.saved.remove(str(message["name"]))),
 }
+"""Questions about a record or a filter."""
+
+_STEPS: Final[dict[str, Callable[[Explorer, Message], object]]] = {
+    "page": lambda explorer, _: explorer.advance(_SLICE),
+    "mark": lambda explorer, message: explorer.mark(_text(message, "note")),
+    "cancel": lambda explorer, _: explorer.cancel(),
+}
+"""Steps after which the list stays where it is."""
+
+_JUMPS: Final[dict[str, Callable[[Explorer, Message], object]]] = {
+    "open": lambda _explorer, _: None,
+    "filter": lambda explorer, message: explorer.apply(str(message.get("text", ""))),
+    "choose": lambda explorer, message: explorer.choose(int(message["row"])),
+    "chosen": lambda _explorer, _: None,
+    "back": lambda explorer, _: explorer.back(),
+    "move": lambda explorer, message: explorer.move(int(message["by"])),
+    "problem": lambda explorer, message: explorer.problem(int(message["by"])),
+    "transaction": lambda explorer, _: explorer.follow_transaction(),
+    "row": lambda explorer, _: explorer.follow_row(),
+    "go": lambda explorer, message: explorer.go(str(message["text"])),
+    "follow": _follow,
+    "unselect": _unselect,
+    "add": lambda explorer, message: explorer.add(str(message["clause"])),
+    "narrow": lambda explorer, m: explorer.narrow(str(m["column"]), int(m["row"]), bool(m.get("other"))),
+    "only": lambda explorer, message: explorer.only(str(message["column"]), _text(message, "value")),
+    "save": lambda explorer, message: explorer.save_filter(str(message["name"])),
+    "forget": lambda explorer, message: explorer.saved.remove(str(message["name"])),
+}
+"""Steps after which the list shows the chosen record."""

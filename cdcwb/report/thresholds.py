@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +18,7 @@ __all__ = ["Judgement", "Threshold", "check_facts", "judge", "parse_thresholds"]
 
 Literal: TypeAlias = "int | float | str | bool | None"
 
-_COMPARE: Final = {
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
     "<=": operator.le,
     "==": operator.eq,
