@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.dataset import LocalRows, Rows, SparkRows
+from cdcwb.dataset import Rows, SparkRows, needs_images, schema_of
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.filtering import Filters, TimeWindow, filtered, matched
+from cdcwb.filtering import FILTERED_BY, Condition, Filters, TimeWindow, check_names, condition_of, conditions, filtered
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.continued import Stamps, stamps_of
@@ -41,10 +41,9 @@ from cdcwb.saved import (
     write_description,
 )
 from cdcwb.small import Small, is_small, tables_of
-from cdcwb.spark.stored import Stored, check_tables
+from cdcwb.spark.stored import check_tables
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural, size
-from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,15 +63,6 @@ __all__ = [
     "register",
     "small_of",
 ]
-
-MOST_ROWS: Final = 20_000_000
-"""The most rows of a saved table that are read in this process; Spark reads more."""
-
-_OF_IMAGES: Final = {
-    "events": frozenset({"key", "before", "after", "raw", "changed_columns", "present_columns", "problems"}),
-    "changes": frozenset({"key", "before", "after", "changed_columns", "present_columns", "change_source"}),
-}
-"""The columns of a table that are null, or lack something, where its images are not decoded."""
 
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # folder of all events, if only some rows or values of them are saved
@@ -607,51 +597,54 @@ class Capture:
 
     def rows(self, table: str, columns: Sequence[str]) -> Rows:
         """Some columns of a table (a name of :data:`cdcwb.model.TABLES`), to ask a question of: read in this process if
-        the capture is small, or saved and has at most :data:`MOST_ROWS` rows, else by Spark."""
-        schema = pa.schema([model.TABLES[table].field(name).remove_metadata() for name in columns])
-        with_images = bool(_OF_IMAGES[table].intersection(columns)) if table in _OF_IMAGES else False
-        folder = self.stored_in(table) if table != "events" or self.saved_in or not with_images else None
-        if folder is not None:
-            stored = Stored(folder, table, columns)
-            if len(stored) <= MOST_ROWS:
-                return LocalRows(stored.batches, schema)
-        names = {"events": "headers", "changes": "change_headers"} if not with_images else {}
+        the capture is small, or saved and not very large, else by Spark."""
+        local = self.local_rows(table, columns)
+        if local is not None:
+            return local
+        names = {} if needs_images(table, columns) else {"events": "headers", "changes": "change_headers"}
         frame: DataFrame = getattr(self, names.get(table, table))
-        return SparkRows(frame.select(*columns), schema)
+        return SparkRows(frame.select(*columns), schema_of(table, columns))
 
-    def stored_in(self, name: str) -> Path | None:
-        """A folder of Parquet files with exactly the rows of a table: those of a saved capture, or of a small one,
-        which this process writes when they are first asked for (events without images); None if Spark has to compute
-        them."""
-        folder = self._tables.stored_in(name)
-        if folder is None or not self._filters:
-            return folder
-        conditions = [filters.where for filters in self._filters if filters.where is not None]
-        if any(one.filter is None or (name == "events" and one.needs_images) for one in conditions):
-            return None
-        target = self._scratch / name
-        if not target.exists():
-            whole = self.whole
-            left_out = _OF_IMAGES["events"] if name == "events" else ()
-            rows = whole.rows(name, [column for column in model.TABLES[name].names if column not in left_out])
-            for filters in self._filters:
-                window = None
-                if filters.is_window:
-                    times = whole.rows("transactions", ("transaction_id", "began_at", "ended_at", "outcome"))
-                    located = whole.rows("events", ("file", "offset", "changed_at", "transaction_id"))
-                    window = TimeWindow.of(filters, times, located)
-                rows = filtered(name, rows, filters, window)
-                if filters.where is not None:
-                    rows = matched(name, rows, filters.where.filter, whole.rows)
-            target.mkdir()
-            with pq.ParquetWriter(target / "part-0.parquet", rows.schema) as writer:
-                for batch in rows.batches():
-                    writer.write_batch(batch)
-        return target
+    def local_rows(self, table: str, columns: Sequence[str]) -> Rows | None:
+        """:meth:`rows` that this process reads; None if Spark has to."""
+        wheres = [filters.where for filters in self._filters if filters.where is not None]
+        by = [list(FILTERED_BY[table])] if self._filters else []
+        by += [condition.needed(table) for condition in wheres]
+        needed = list(dict.fromkeys([*columns, *chain.from_iterable(by)]))
+        rows = self._tables.rows(table, needed)
+        if rows is None or not self._filters:
+            return rows
+        for filters, window in zip(self._filters, self._windows, strict=True):
+            rows = filtered(table, rows, filters, window)
+            if filters.where is not None:
+                rows = self._where(table, rows, filters.where)
+        return rows.select(columns)
+
+    def _where(self, table: str, rows: Rows, condition: Condition) -> Rows:
+        """The rows for which a condition holds, or those of the transactions for which it does."""
+        if condition.fits(model.TABLES[table].names):
+            return rows.where(condition.mask)
+        other = condition.decided_by
+        if other is None:
+            raise condition.lacking
+        if "transaction_id" not in FILTERED_BY[table]:
+            return rows
+        decisive = self.whole.rows(other, ["transaction_id", *condition.needed(other)]).where(condition.mask)
+        ids = decisive.select(["transaction_id"]).table()["transaction_id"].unique()
+        return rows.where(lambda batch: pc.is_in(batch["transaction_id"], ids, skip_nulls=True))
 
     @cached_property
-    def _scratch(self) -> Path:
-        return scratch(self, "cdcwb-part-")
+    def _windows(self) -> list[TimeWindow | None]:
+        """What each filter needs of transactions and events."""
+        whole = self.whole
+        times = ("transaction_id", "began_at", "ended_at", "outcome")
+        located = ("file", "offset", "changed_at", "transaction_id")
+        return [
+            TimeWindow.of(filters, whole.rows("transactions", times), whole.rows("events", located))
+            if filters.is_window
+            else None
+            for filters in self._filters
+        ]
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
@@ -796,8 +789,6 @@ class Capture:
         Raises OptionError for no tables or transactions, a table that the capture does not have, an invalid time, and
         an invalid filter.
         """
-        from cdcwb.spark.select import check_names, condition_of
-
         filters = Filters(
             _named("tables", tables),
             _named("transactions", transactions),
@@ -805,14 +796,12 @@ class Capture:
             _moment("time_to", time_to),
             condition_of(where or "", lambda: self.whole.rows("table_versions", ["columns"])),
         )
-        check_names(Capture(self._tables), filters.tables, filters.transactions)
+        check_names(self.whole, filters.tables, filters.transactions)
         return Capture(self._tables, (*self._filters, filters))
 
     def selected(self) -> Capture:
         """The capture with only what its :attr:`selection` selects: the filters of :meth:`filter`, and for the other
-        fields those of :func:`cdcwb.spark.select.conditions`."""
-        from cdcwb.spark.select import conditions
-
+        fields those of :func:`cdcwb.filtering.conditions`."""
         chosen = self.selection.chosen()
         by_name = {name: chosen[name] for name in ("tables", "transactions", "time_from", "time_to") if name in chosen}
         filters = [Filters(None, None, None, None, condition) for condition in conditions(chosen)]
@@ -836,11 +825,8 @@ class Capture:
             time_to=filters.time_to,
             where=filters.where,
             times=(self._tables.transactions(), self._tables.events(False)) if is_windowed else None,
-            with_transactions=() if filters.where is None else self._with_transactions(),
+            table=lambda name: getattr(self._tables, name)(*([] if name == "transactions" else [True])),
         )
-
-    def _with_transactions(self) -> tuple[DataFrame, ...]:
-        return self._tables.events(True), self._tables.changes(True), self._tables.transactions()
 
     # --- saving -------------------------------------------------------------------------------------------------------
 
@@ -908,7 +894,7 @@ class Capture:
     def with_tables(self, tables: Live) -> Self:
         """The same capture with other tables."""
         again = copy.copy(self)  # keeps filters and the attributes of subclasses
-        for name in ("view", "_scratch"):
+        for name in ("view", "_windows"):
             vars(again).pop(name, None)
         again._tables = tables
         return again

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.model import TABLES
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Batches", "LocalRows", "Rows", "SparkRows", "joined"]
+__all__ = ["Batches", "LocalRows", "Rows", "SparkRows", "joined", "needs_images", "schema_of", "total"]
 
 _WAITING: Final = 8  # results are merged as soon as there are so many, to limit memory
 _BATCH: Final = 1 << 16  # rows of a batch whose rows were sorted
@@ -65,6 +67,10 @@ class Rows(ABC):
         return self.by_key(keys, order, _Reduced(function, self.schema), self.schema)
 
     @abstractmethod
+    def sorted(self, order: Sequence[str]) -> Rows:
+        """The rows in ascending order of some columns, null first."""
+
+    @abstractmethod
     def batches(self) -> Batches:
         """All rows, batch by batch, in this process."""
 
@@ -85,6 +91,10 @@ class Rows(ABC):
         """All rows, in this process."""
         return pa.Table.from_batches(self.batches(), self.schema).combine_chunks()
 
+    def select(self, columns: Sequence[str]) -> Rows:
+        """Some of the columns."""
+        return self.map(_Selected(list(columns)), pa.schema([self.schema.field(name) for name in columns]))
+
     def where(self, predicate: Callable[[pa.RecordBatch], Any]) -> Rows:
         """The rows for which a predicate, which gives a mask, holds."""
         return self.map(_Filtered(predicate), self.schema)
@@ -93,6 +103,14 @@ class Rows(ABC):
         """The first rows in an order (columns with ``ascending`` or ``descending``), at most ``limit``; null first."""
         best = _Best(self.schema, list(order), limit)
         return self.fold(lambda batch: best([pa.Table.from_batches([batch])]), best)
+
+
+class _Selected:
+    def __init__(self, columns: list[str]) -> None:
+        self._columns = columns
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.select(self._columns)
 
 
 class _Filtered:
@@ -146,15 +164,19 @@ class LocalRows(Rows):
         self, keys: Sequence[str], order: Sequence[str], function: Callable[[Batches], Batches], schema: pa.Schema
     ) -> Rows:
         """See :class:`Rows`. All rows are in memory meanwhile."""
-        by = [(name, "ascending") for name in (*keys, *order)]
+        rows = self.sorted([*keys, *order])
+        return LocalRows(lambda: function(rows.batches()), schema)
+
+    def sorted(self, order: Sequence[str]) -> Rows:
+        """See :class:`Rows`. All rows are in memory meanwhile."""
 
         def read() -> Batches:
             rows = self.table()
             if len(rows):
-                rows = rows.take(_sorted(rows, by))
-            yield from function(iter(rows.combine_chunks().to_batches(_BATCH)))
+                rows = rows.take(_sorted(rows, [(name, "ascending") for name in order]))
+            return iter(rows.combine_chunks().to_batches(_BATCH))
 
-        return LocalRows(read, schema)
+        return LocalRows(read, self.schema)
 
     def batches(self) -> Batches:
         """See :class:`Rows`."""
@@ -213,6 +235,10 @@ class SparkRows(Rows):
     ) -> Rows:
         """See :class:`Rows`. Spark distributes the rows by the hash of their key and sorts them in each partition."""
         return self._mapped(self.frame.repartition(*keys).sortWithinPartitions(*keys, *order), function, schema)
+
+    def sorted(self, order: Sequence[str]) -> Rows:
+        """See :class:`Rows`."""
+        return SparkRows(self.frame.orderBy(*order), self.schema)
 
     def _mapped(self, frame: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> Rows:
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -274,6 +300,28 @@ def _conform(batches: Batches, schema: pa.Schema) -> Batches:
             moved = any(column.offset for column in batch.columns)
             whole = batch.take(pa.array(range(batch.num_rows))) if moved else batch
             yield whole if whole.schema.equals(schema) else whole.select(schema.names).cast(schema)
+
+
+_OF_IMAGES: Final = {
+    "events": frozenset({"key", "before", "after", "raw", "changed_columns", "present_columns", "problems"}),
+    "changes": frozenset({"key", "before", "after", "changed_columns", "present_columns", "change_source"}),
+}
+"""The columns of a table that are null, or lack something, where its images are not decoded."""
+
+
+def needs_images(table: str, columns: Sequence[str]) -> bool:
+    """Whether some of the columns of a table are complete only where its images are decoded."""
+    return not _OF_IMAGES.get(table, frozenset()).isdisjoint(columns)
+
+
+def schema_of(table: str, columns: Sequence[str]) -> pa.Schema:
+    """The schema of some columns of a table of the model."""
+    return pa.schema([TABLES[table].field(name).remove_metadata() for name in columns])
+
+
+def total(numbers: Sequence[int]) -> int:
+    """The sum, to merge the counts of a fold."""
+    return sum(numbers)
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

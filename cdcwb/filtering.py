@@ -3,33 +3,59 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.dataset import Rows
 from cdcwb.errors import OptionError
-from cdcwb.filters import Filter, columns_of, matching, needed_by
+from cdcwb.filters import KINDS, FilterError, columns_of, matching, needed_by, parse, value_kinds
+from cdcwb.formats.options import nearest
 from cdcwb.model import Outcome
 
-__all__ = ["Filters", "TimeWindow", "filtered", "matched"]
+__all__ = [
+    "FILTERED_BY",
+    "NOT_LIMITED",
+    "Condition",
+    "Filters",
+    "TimeWindow",
+    "check_names",
+    "condition_of",
+    "conditions",
+    "filtered",
+]
+
+NOT_LIMITED: Final = ("text", "without_time")
+"""The fields of a selection that tables are not limited by."""
+
+
+FILTERED_BY: Final = {
+    "events": ("schema_name", "table_name", "transaction_id", "changed_at"),
+    "changes": ("schema_name", "table_name", "transaction_id", "changed_at", "committed_at"),
+    "transactions": ("transaction_id", "tables", "began_at", "ended_at", "outcome"),
+    "table_versions": ("schema_name", "table_name"),
+    "problems": ("table", "transaction_id", "file", "offset"),
+    "detected": (),
+}
+"""The columns by which the rows of each table are filtered."""
 
 
 @dataclass(frozen=True)
 class Filters:
     """The tables (``schema.table``, or ``table``), the transactions and the times to which a capture is filtered; None:
-    all. ``where`` is a :class:`cdcwb.spark.select.Condition`."""
+    all."""
 
     tables: frozenset[str] | None = None
     transactions: frozenset[str] | None = None
     time_from: dt.datetime | None = None
     time_to: dt.datetime | None = None
-    where: Any = None
+    where: Condition | None = None
 
     @property
     def is_window(self) -> bool:
@@ -69,31 +95,129 @@ class TimeWindow:
         return _inside(pc.coalesce(*known, ended), filters)
 
 
+@dataclass(frozen=True)
+class Condition:
+    """The rows of a table for which something holds: ``mask`` gives it for a batch. ``columns``: the columns of filters
+    (:func:`cdcwb.filters.columns_of`) that a table needs for it."""
+
+    columns: frozenset[str]
+    mask: Callable[[pa.RecordBatch], Any]
+
+    def fits(self, columns: Collection[str]) -> bool:
+        """Whether a table with these columns has what it needs."""
+        return self.columns <= columns_of(columns)
+
+    def needed(self, table: str) -> list[str]:
+        """The columns of a table of the model that it reads there; none where the table lacks one."""
+        names = model.TABLES[table].names
+        return needed_by(self.columns, names) if self.fits(names) else []
+
+    @property
+    def decided_by(self) -> str | None:
+        """The table whose rows decide for tables that lack a column: changes have both images; None if no table has all
+        columns."""
+        has_values = any(name.endswith(".") for name in self.columns)
+        names = ("changes", "events", "transactions") if has_values else ("events", "changes", "transactions")
+        return next((name for name in names if self.fits(model.TABLES[name].names)), None)
+
+    @property
+    def lacking(self) -> OptionError:
+        """The error where no table has all columns."""
+        names = " and ".join(sorted(name.rstrip(".") for name in self.columns))
+        return OptionError(f"where: no table has the columns {names} together; filter by one after the other")
+
+
+def conditions(chosen: Mapping[str, Any]) -> list[Condition]:
+    """Conditions for the fields of a selection that are not filters of their own."""
+    columns = {"operations": "operation", "outcomes": "outcome", "users": "user"}
+    made = [(column, partial(_is_in, column, list(chosen[name]))) for name, column in columns.items() if name in chosen]
+    if "columns" in chosen:
+        made.append(("changed_columns", partial(_overlaps, list(chosen["columns"]))))
+    for name, compare in (("position_from", pc.greater_equal), ("position_to", pc.less_equal)):
+        if name in chosen:
+            made.append(("position", partial(_is_position, compare, chosen[name])))
+    return [Condition(frozenset({name}), mask) for name, mask in made]
+
+
+def _is_in(column: str, values: list[str], batch: pa.RecordBatch) -> pa.Array:
+    return pc.is_in(batch[column], pa.array(values, pa.string()))
+
+
+def _overlaps(names: list[str], batch: pa.RecordBatch) -> pa.Array:
+    lists = batch["changed_columns"]
+    mask = np.zeros(len(batch), np.bool_)
+    is_named = pc.is_in(pc.list_flatten(lists), pa.array(names, pa.string()))
+    mask[np.asarray(pc.list_parent_indices(lists).filter(is_named))] = True
+    return pa.array(mask)
+
+
+def _is_position(compare: Any, position: str, batch: pa.RecordBatch) -> pa.Array:
+    return pc.fill_null(compare(batch["position"], position), False)
+
+
+def condition_of(where: str, versions: Callable[[], Rows]) -> Condition | None:
+    """The condition of a filter (:mod:`cdcwb.filters`); None for a blank one. ``versions``: the ``columns`` of the
+    versions of tables, for a filter that compares values. Raises OptionError for an invalid filter."""
+    try:
+        understood = parse(where)
+        if understood is not None and understood.values:
+            known = value_kinds(versions().table().to_pylist())
+            understood = parse(where, KINDS | known)
+    except FilterError as wrong:
+        raise OptionError(f"where: {wrong}") from None
+    return None if understood is None else Condition(understood.names, partial(matching, understood))
+
+
+_MOST: Final = 10
+
+
+def check_names(capture: Any, tables: frozenset[str] | None, transactions: frozenset[str] | None) -> None:
+    """Raises OptionError for a table without a version and without events, which names the nearest match and all
+    tables, and for a transaction that no event has, which names the ids that begin with it (``39`` for ``39@…``)."""
+    if tables:
+        known = _table_names(capture, "table_versions")
+        if not tables <= known | {name.rpartition(".")[2] for name in known}:
+            known |= _table_names(capture, "events")
+            plain = {name.rpartition(".")[2] for name in known}
+            for name in sorted(tables - known - plain):
+                shown = _some(sorted(known))
+                raise OptionError(f"there is no table '{name}'.{nearest(name, known)} There are: {shown}.")
+    if transactions:
+        known = capture.rows("events", ["transaction_id"]).fold(partial(_ids_like, sorted(transactions)), _union)
+        for wrong in sorted(transactions - known):
+            meant = sorted(name for name in known if name.startswith(f"{wrong}@"))
+            hint = f" Did you mean {_some(meant)}?" if meant else ""
+            raise OptionError(f"there is no transaction '{wrong}'.{hint}")
+
+
+def _table_names(capture: Any, table: str) -> set[str]:
+    names: set[str] = capture.rows(table, ["schema_name", "table_name"]).fold(_labels, _union)
+    return names
+
+
+def _labels(batch: pa.RecordBatch) -> set[str]:
+    named = batch.filter(batch["table_name"].is_valid())
+    labels = pc.binary_join_element_wise(named["schema_name"], named["table_name"], ".", null_handling="skip")
+    return set(labels.unique().to_pylist())
+
+
+def _ids_like(wanted: list[str], batch: pa.RecordBatch) -> set[str]:
+    """The wanted ids that occur, and those that begin with one of them and ``@``."""
+    ids = pc.drop_null(batch["transaction_id"].unique()).to_pylist()
+    return {name for name in ids if name in wanted or name.partition("@")[0] in wanted}
+
+
+def _union(parts: Sequence[set[str]]) -> set[str]:
+    return set().union(*parts)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST]) + (" …" if len(names) > _MOST else "") or "none"
+
+
 def filtered(name: str, rows: Rows, filters: Filters, window: TimeWindow | None) -> Rows:
     """The rows of the table ``name`` that match the filters. ``window``: for a window of time."""
     return rows.where(lambda batch: _mask(name, batch, filters, window))
-
-
-def matched(name: str, rows: Rows, where: Filter, rows_of: Callable[[str, Sequence[str]], Rows]) -> Rows:
-    """The rows of the table ``name`` for which a filter holds. If the table lacks a column of it, those of the
-    transactions that have a row for which it holds in another table, of which ``rows_of`` reads some columns."""
-    has_images = any(column.endswith(".") for column in where.names)
-    others = ("changes", "events", "transactions") if has_images else ("events", "changes", "transactions")
-    deciding = next((t for t in (name, *others) if where.names <= columns_of(model.TABLES[t].names)), None)
-    if deciding is None:
-        lacking = " and ".join(sorted(column.rstrip(".") for column in where.names))
-        raise OptionError(f"where: no table has the columns {lacking} together; filter by one after the other")
-    if deciding == name:
-        return rows.where(partial(matching, where))
-    if "transaction_id" not in model.TABLES[name].names:
-        return rows
-    names = dict.fromkeys(["transaction_id", *needed_by(where.names, model.TABLES[deciding].names)])
-    ids = rows_of(deciding, list(names)).where(partial(matching, where)).table()["transaction_id"]
-    return rows.where(partial(_in_transactions, ids.combine_chunks().unique()))
-
-
-def _in_transactions(ids: pa.Array, batch: pa.RecordBatch) -> pa.Array:
-    return pc.is_in(batch["transaction_id"], ids, skip_nulls=True)
 
 
 def _mask(name: str, batch: pa.RecordBatch, filters: Filters, window: TimeWindow | None) -> pa.Array:

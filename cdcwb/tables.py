@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb import model
+from cdcwb.dataset import LocalRows, Rows, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.continued import divide
@@ -19,6 +20,7 @@ from cdcwb.formats.halves import Halving
 from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.small import Small, tables_of
+from cdcwb.spark.stored import Stored
 from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
@@ -27,7 +29,13 @@ if TYPE_CHECKING:
 
     from cdcwb.spark.rows import RowsOf
 
-__all__ = ["Continued", "Decoded", "Live", "LiveRows", "Saved"]
+__all__ = ["MOST_ROWS", "Continued", "Decoded", "Live", "LiveRows", "Saved"]
+
+MOST_ROWS: Final = 20_000_000
+"""The most rows of a saved table that are read in this process; Spark reads more."""
+
+MOST_IMAGES: Final = 1_000_000
+"""The same where images are needed, which may have to be sorted in memory."""
 
 BROADCAST_AT_MOST: Final = 1_000_000
 """Records up to which every task gets the ends of all transactions."""
@@ -77,15 +85,27 @@ class Live(Planned, _InSession):
         (:func:`cdcwb.small.tables_of`)."""
         return tables_of(self) if type(self) is Live else None
 
-    def stored_in(self, name: str) -> Path | None:
-        """A folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`), written by
-        this process when it is first asked for; None if Spark has to compute them. Events have no images there."""
-        if self.small is None:
+    def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
+        """Some columns of a table (a name of :data:`cdcwb.model.TABLES`), read in this process; None if Spark has to
+        compute them. What has no images is read once, changes with images are written to a temporary file once."""
+        small, schema = self.small, schema_of(table, columns)
+        if small is None:
             return None
-        folder = self._scratch / name
-        if not folder.exists():
-            self.small.write_table(name, self._scratch, images=name != "events")
-        return folder
+        if table == "changes" and needs_images(table, columns):
+            if not (self._scratch / table).exists():
+                small.write_table(table, self._scratch)
+            return LocalRows(Stored(self._scratch / table, table, columns).batches, schema)
+        if table == "events" and needs_images(table, columns):
+            return LocalRows(lambda: (batch.select(columns) for batch in small.events()), schema)
+        if table not in self._read_once:
+            images = [False] if table in ("events", "changes") else []
+            self._read_once[table] = list(getattr(small, table)(*images))
+        batches = self._read_once[table]
+        return LocalRows(lambda: (batch.select(columns) for batch in batches), schema)
+
+    @cached_property
+    def _read_once(self) -> dict[str, list[pa.RecordBatch]]:
+        return {}
 
     @cached_property
     def _scratch(self) -> Path:
@@ -310,14 +330,14 @@ class LiveRows(Live):
         keys: dict[str, list[str]],
     ) -> None:
         super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
-        self.rows, self.name = rows, name
+        self.source, self.name = rows, name
 
     @property
     def spark(self) -> SparkSession:
         """The session of the DataFrame. Raises CaptureError if it was stopped, which ends its DataFrames too."""
         from cdcwb.spark.session import STOPPED, usable
 
-        session = self.rows.frame.sparkSession
+        session = self.source.frame.sparkSession
         if usable(session) is not session:
             raise CaptureError(STOPPED)
         return session
@@ -327,7 +347,7 @@ class LiveRows(Live):
 
         needed = cast(RowFormat, self.format).of_tables if "table" in options else None
         _ = self.spark
-        return read_rows(self.rows, self.format.name, {"plan": self.text, **options}, needed)
+        return read_rows(self.source, self.format.name, {"plan": self.text, **options}, needed)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events; rows of a DataFrame have no split."""
@@ -405,9 +425,12 @@ class Saved(_InSession):
     def _read(self, table: str, split: bool = False) -> DataFrame:
         return stored(self.spark, self.folder / table, table, split)
 
-    def stored_in(self, name: str) -> Path | None:
-        """The folder of the Parquet files of a table."""
-        return self.folder / name
+    def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
+        """Some columns of a table, read in this process; None if there are more than :data:`MOST_ROWS` rows, or
+        :data:`MOST_IMAGES` with images."""
+        stored = Stored(self.folder / table, table, columns)
+        most = MOST_IMAGES if needs_images(table, columns) else MOST_ROWS
+        return LocalRows(stored.batches, stored.schema) if len(stored) <= most else None
 
     def numbered(self) -> DataFrame:
         """The events with the number of the split that each is from."""

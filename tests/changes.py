@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.dataset import LocalRows, Rows, SparkRows
+from cdcwb.dataset import LocalRows, Rows, SparkRows, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["START", "Tables", "at", "change", "frame", "tables", "version"]
+__all__ = ["START", "Frames", "Tables", "at", "change", "frame", "tables", "version"]
 
 START = datetime(2026, 3, 23, 10, 0, 0, tzinfo=UTC)
 
@@ -99,8 +99,19 @@ def frame(spark: SparkSession, folder: Path, table: str, rows: list[dict[str, An
     return spark.read.parquet(str(place))
 
 
+class Frames(SimpleNamespace):
+    """Tables of a capture as frames of Spark, by name."""
+
+    def rows(self, table: str, columns: Sequence[str]) -> SparkRows:
+        """Some columns of a table, as of a capture."""
+        frame = getattr(self, table, None)
+        if frame is None:
+            frame = getattr(self, {"events": "headers", "changes": "change_headers"}[table])
+        return SparkRows(frame.select(*columns), schema_of(table, columns))
+
+
 def tables(spark: SparkSession, folder: Path, **rows: list[dict[str, Any]]) -> Any:
     """Something that answers like a capture: the tables given, and the session; without transactions, an empty table
     of them."""
     made = {name: frame(spark, folder, name, these) for name, these in ({"transactions": []} | rows).items()}
-    return SimpleNamespace(spark=spark, **made)
+    return Frames(spark=spark, **made)

@@ -1,5 +1,5 @@
 """Aggregates over headers of changes. Each is a pair of functions: one computes a partial result, one merges partial
-results. The input is the local index or a batch of Spark (:mod:`cdcwb.spark.folding`).
+results. The input is the local index or a batch of a table (:mod:`cdcwb.dataset`).
 
 Dictionary codes differ from batch to batch, so results use texts. Times are microseconds since 1970 UTC.
 """
@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.dataset import Rows
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, headers_of
 from cdcwb.model import Operation
-from cdcwb.spark.folding import folded
 from cdcwb.time_axis import time_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from cdcwb.spark.stored import Stored
 
 __all__ = [
     "ByTable",
@@ -52,14 +47,14 @@ Record = dict[str, Any]
 T = TypeVar("T")
 
 
-def of_all(rows: DataFrame | Stored, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
-    """The result of a pair of functions over all changes of a table (:func:`cdcwb.spark.folding.folded`)."""
+def of_all(rows: Rows, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
+    """The result of a pair of functions over all changes of a table (:meth:`cdcwb.dataset.Rows.fold`)."""
 
     def partial(batch: pa.RecordBatch) -> T:
         headers = headers_of(batch)
         return ask(headers, headers.everything)
 
-    return folded(rows, partial, merge)
+    return rows.fold(partial, merge)
 
 
 def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:

@@ -14,27 +14,24 @@ works likewise by position.
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, groupby, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import partial
+from itertools import groupby, pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import AT_ONCE, stored_rows
+from cdcwb.dataset import Batches, joined
 from cdcwb.index.changes import EVERY, Some, Transactions
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import Completeness
-from cdcwb.spark.folding import folded
 from cdcwb.time_axis import TimeAxis, micros, time_of
-
-if TYPE_CHECKING:
-    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "PIECES",
@@ -125,7 +122,7 @@ Found = tuple[Counter[str], list[Piece]]
 
 
 def over_time(
-    capture: Tables,
+    capture: Any,
     first: datetime | None,
     last: datetime | None,
     pieces: int = PIECES,
@@ -133,31 +130,44 @@ def over_time(
     axis: TimeAxis | None = None,
 ) -> Concurrency:
     """The number of concurrent transactions between ``first`` and ``last``, which bound all times of transactions
-    (None: there are none). One Spark job, none if transactions are stored.
+    (None: there are none).
 
     An open transaction is open until ``last``; a transaction without its begin is open from ``first``. The axis has at
     most ``pieces`` pieces, none narrower than ``least_us`` microseconds. If ``axis`` shows only a part of the times,
     the pieces divide that part, and pieces outside have the same width.
     """
-    columns = ("began_at", "ended_at", "outcome", "completeness")
-    stored = stored_rows(capture, "transactions", columns, AT_ONCE)
+    rows = capture.rows("transactions", ("began_at", "ended_at", "outcome", "completeness"))
     if first is None or last is None:
-        number = capture.transactions.count() if stored is None else len(stored)
-        return Concurrency([], True, 0, None, None, None, 0, 0, 0, 0, number)
+        return Concurrency([], True, 0, None, None, None, 0, 0, 0, 0, no_time=rows.fold(len, sum))
     start, end = micros(first), micros(last)
     shown = end - start if axis is None else micros(axis.last) - micros(axis.first)
     width = _width(shown, pieces, least_us)
-    if stored is not None:
-        return summed(pieces_of(steps_of(Transactions(stored.batch()), start, end), start, width))
 
-    def steps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield steps_of(Transactions(batch), start, end)
+    def steps(batch: pa.RecordBatch) -> pa.RecordBatch:
+        found = steps_of(Transactions(batch), start, end)
+        number = pc.fill_null(pc.divide(pc.subtract(found["at"], start), width), 0)
+        at = pc.fill_null(found["at"], NO_TIME)
+        return pa.RecordBatch.from_arrays([number, found["kind"], at, found["number"]], schema=_STEPS)
 
-    rows = capture.transactions.select(*columns)
-    by_time = rows.mapInArrow(steps, "kind string, at long, number long").groupBy("kind", "at")
-    in_order = by_time.agg(F.sum("number").alias("number")).where("number != 0").orderBy("at")
-    return summed(folded(in_order, lambda batch: pieces_of(batch, start, width), merged_pieces))
+    def in_order(batches: Batches) -> Batches:
+        for kinds, found in map(partial(pieces_of, start=start, width=width), _by_time(batches)):
+            yield pa.RecordBatch.from_pydict({"found": [pickle.dumps((kinds, found))]}, _FOUND)
+
+    found = rows.map(steps, _STEPS).by_key(["piece"], ["at"], in_order, _FOUND).table()["found"]
+    return summed(merged_pieces([pickle.loads(part.as_py()) for part in found]))
+
+
+_STEPS: Final = pa.schema([("piece", pa.int64()), ("kind", pa.string()), ("at", pa.int64()), ("number", pa.int64())])
+_FOUND: Final = pa.schema([("found", pa.binary())])
+
+
+def _by_time(batches: Batches) -> Batches:
+    """Steps in order of their times, each piece in a batch of its own, and the numbers of transactions."""
+    for steps in _summed_runs(batches, ["piece", "at"], {"number": "sum"}, _STEPS, extra=["kind"]):
+        steps = steps.filter(pc.or_(steps["kind"].is_valid(), pc.not_equal(steps["number"], 0)))
+        numbers = np.asarray(steps["piece"])
+        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        yield from (steps.slice(first, end - first) for first, end in pairwise(edges) if end > first)
 
 
 def of_some(
@@ -276,44 +286,69 @@ def summed(answers: Found) -> Concurrency:
     return Concurrency(steps, exact, most, at, until, average, **{name: kinds[name] for name in _KINDS})
 
 
-def in_log(capture: Tables) -> InLog:
-    """The maximum number of transactions that were open at one position of the log. One Spark job, none if transactions
-    are stored.
+def in_log(capture: Any) -> InLog:
+    """The maximum number of transactions that were open at one position of the log.
 
     Applies to formats whose stream has begin and commit records (:attr:`cdcwb.capture.Capture.committed_only` is
     False). Where only committed work is delivered, transactions follow one another in the log. Positions are compared
     as text.
     """
     columns = ("transaction_id", "begin_position", "end_position")
-    rows = stored_rows(capture, "transactions", columns, AT_ONCE)
-    if rows is not None:
-        return most_in_log(stretches_of(log_steps_of(rows.batch())))
+    steps = capture.rows("transactions", columns).map(log_steps_of, _LOG_STEPS)
+    found = steps.by_key(["log"], ["at"], _in_log_order, _FOUND).table()["found"]
+    return most_in_log([pickle.loads(part.as_py()) for part in found])
 
-    def steps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(log_steps_of, batches)
 
-    grouped = capture.transactions.select(*columns).mapInArrow(steps, "at string, delta long, counted long, id string")
-    sums = [F.sum(name).alias(name) for name in ("delta", "counted")]
-    in_order = grouped.groupBy("at").agg(*sums, F.max("id").alias("id")).orderBy("at")
-    return most_in_log(folded(in_order, stretches_of, lambda parts: [*chain(*parts)]))
+_LOG_STEPS: Final = pa.schema(
+    [("log", pa.string()), ("at", pa.string()), ("delta", pa.int64()), ("counted", pa.int64()), ("id", pa.string())]
+)
+
+
+def _in_log_order(batches: Batches) -> Batches:
+    """The stretches of steps in order."""
+    for steps in _summed_runs(batches, ["log", "at"], {"delta": "sum", "counted": "sum", "id": "max"}, _LOG_STEPS):
+        yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(stretch) for stretch in stretches_of(steps)]}, _FOUND)
+
+
+def _summed_runs(
+    batches: Batches, keys: list[str], sums: Mapping[str, str], schema: pa.Schema, extra: Sequence[str] = ()
+) -> Batches:
+    """Rows in order of ``keys`` in which those with equal keys (and equal ``extra``) are one row. The last of a batch
+    wait for the next one, which may begin with the same keys."""
+    waiting: list[pa.RecordBatch] = []
+    names = [*keys, *extra]
+
+    def summed(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        groups = pa.Table.from_batches(parts, schema).group_by(names, use_threads=False).aggregate(list(sums.items()))
+        rows = groups.rename_columns([*names, *sums]).select(schema.names)
+        return joined(rows.sort_by([(key, "ascending") for key in keys]).to_batches(), schema)
+
+    for batch in batches:
+        rows = summed([*waiting, batch])
+        ends = np.logical_and.reduce([_equals_last(rows[key]) for key in keys])
+        waiting = [rows.filter(pa.array(ends))]
+        yield rows.filter(pa.array(~ends))
+    if waiting:
+        yield from waiting
+
+
+def _equals_last(column: pa.Array) -> Any:
+    same = pc.equal(column, column[-1])
+    return np.asarray(pc.fill_null(same, False) if column[-1].is_valid else column.is_null())
 
 
 def log_steps_of(transactions: pa.RecordBatch) -> pa.RecordBatch:
-    """The change of the number of open transactions (``delta``) ``at`` each position, in the order of positions;
-    ``counted``: the number of transactions that begin; ``id``: a transaction that begins there. For a transaction that
-    was open before the capture, ``at`` is empty, which sorts before all positions."""
+    """The change of the number of open transactions (``delta``) ``at`` each position, in any order; ``counted``: the
+    number of transactions that begin; ``id``: a transaction that begins there. For a transaction that was open before
+    the capture, ``at`` is empty, which sorts before all positions."""
     ids = transactions["transaction_id"]
     begins = pc.fill_null(transactions["begin_position"], "")
     ends = pc.drop_null(transactions["end_position"])
     ones, less = np.ones(len(begins), np.int64), np.ones(len(ends), np.int64)
-    steps = {
-        "at": pa.concat_arrays([begins, ends]),
-        "delta": np.concatenate([ones, -less]),
-        "counted": np.concatenate([ones, 0 * less]),
-        "id": pa.concat_arrays([ids, pa.nulls(len(ends), pa.string())]),
-    }
-    batch = pa.RecordBatch.from_arrays([pa.array(column) for column in steps.values()], names=[*steps])
-    return batch.sort_by([("at", "ascending"), ("id", "descending")])
+    at = pa.concat_arrays([begins, ends])
+    columns = [pa.repeat("", len(at)), at, np.concatenate([ones, -less]), np.concatenate([ones, 0 * less])]
+    columns.append(pa.concat_arrays([ids, pa.nulls(len(ends), pa.string())]))
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=_LOG_STEPS)
 
 
 def stretches_of(steps: pa.RecordBatch) -> list[Stretch]:

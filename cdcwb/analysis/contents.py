@@ -8,24 +8,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import ByTable
-from cdcwb.analysis.frames import NO_TABLE, dated_rows, stored_axis, time_axis
+from cdcwb.analysis.frames import NO_TABLE, dated_rows, time_axis
 from cdcwb.analysis.order import listed
+from cdcwb.dataset import joined, schema_of
 from cdcwb.index.columns import Bools, Headers, Ints, headers_of
 from cdcwb.model import Kind, OffsetUnit
-from cdcwb.spark.stored import Stored
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, plural
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "BINS",
@@ -61,17 +57,11 @@ class Done:
     tables: list[dict[str, Any]] = field(default_factory=list)
 
 
-def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done:
-    """Changes over time and by table. A saved capture needs no Spark; otherwise one Spark job, and those of
-    :func:`cdcwb.analysis.frames.time_axis`. ``first`` and ``last`` bound all times (None: there are none). Times are
-    those of :func:`cdcwb.analysis.frames.dated`."""
+def done(capture: Any, first: datetime | None, last: datetime | None) -> Done:
+    """Changes over time and by table. ``first`` and ``last`` bound all times (None: there are none). Times are those of
+    :func:`cdcwb.analysis.frames.dated_rows`."""
     rows = dated_rows(capture, ("operation", "schema_name", "table_name", "position", "committed_at"))
-    axis = None
-    if first is not None and last is not None:
-        if isinstance(rows, Stored):
-            axis = stored_axis(rows, _times_of, first, last)
-        else:
-            axis = time_axis(rows, F.col("changed_at"), first=first, last=last)
+    axis = None if first is None or last is None else time_axis(rows, _times_of, first, last)
     start, width = (0, 1) if axis is None else axis.bins(BINS)
 
     def ask(headers: Headers, mask: Bools) -> tuple[Counter[Any], ByTable]:
@@ -91,23 +81,13 @@ def _times_of(changes: pa.RecordBatch) -> Ints:
 def ledger(capture: Any) -> list[dict[str, Any]]:
     """The byte ledger of each file, in the order of the files: ``file``, ``unit`` (what is counted: ``byte`` or
     ``row``), ``understood`` (in records), ``filler``, ``malformed``, ``records`` (the number of events) and ``none``
-    (in no event, so not accounted for; null for a part of a capture). One Spark job."""
-    group = F.when(F.col("kind").isin(str(Kind.FILLER), str(Kind.MALFORMED)), F.col("kind")).otherwise("understood")
-    rows = (
-        capture.headers.groupBy("file_index", group.alias("what"))
-        .agg(
-            F.sum("length").alias("length"),
-            F.count("*").alias("events"),
-            F.bool_and(F.col("offset_unit") == str(OffsetUnit.BYTE)).alias("bytes"),
-        )
-        .toArrow()
-        .to_pylist()
-    )
+    (in no event, so not accounted for; null for a part of a capture)."""
+    rows = capture.rows("events", _OF_LEDGER).fold(_ledger_of, _summed).to_pylist()
     lengths: dict[int, Counter[str]] = {}
     for row in rows:
         lengths.setdefault(row["file_index"], Counter())[row["what"]] += row["length"]
     records = {row["file_index"]: row["events"] for row in rows if row["what"] == "understood"}
-    counted = {row["file_index"]: row["bytes"] for row in rows}
+    counted = {row["file_index"]: row["bytes"] == row["events"] for row in rows}
     files = []
     for entry in sorted(capture.files, key=lambda file: file["file_index"]):
         index = entry["file_index"]
@@ -128,6 +108,28 @@ def ledger(capture: Any) -> list[dict[str, Any]]:
     return files
 
 
+_OF_LEDGER: Final = ("file_index", "kind", "length", "offset_unit")
+_NO_DATA: Final = pa.array([Kind.FILLER, Kind.MALFORMED], pa.string())
+_SUMS: Final = ("length", "events", "bytes")
+
+
+def _ledger_of(events: pa.RecordBatch) -> pa.Table:
+    """By file and ``what``: the lengths, the number of ``events``, and of those with offsets in ``bytes``."""
+    what = pc.if_else(pc.is_in(events["kind"], _NO_DATA), events["kind"], "understood")
+    is_byte = pc.equal(events["offset_unit"], str(OffsetUnit.BYTE)).cast(pa.int64())
+    one = pa.repeat(1, len(events))
+    columns = [events["file_index"], what, events["length"], one, is_byte]
+    return _summed([pa.table(columns, names=["file_index", "what", *_SUMS])])
+
+
+def _summed(parts: Sequence[pa.Table]) -> pa.Table:
+    if not parts:
+        return _ledger_of(joined([], schema_of("events", _OF_LEDGER)))
+    by = ["file_index", "what"]
+    sums = pa.concat_tables(parts).group_by(by, use_threads=False).aggregate([(name, "sum") for name in _SUMS])
+    return sums.rename_columns([*by, *_SUMS])
+
+
 def short_names(files: Sequence[str]) -> list[str]:
     """The files without their common folders."""
     folder = files[0].rpartition("/")[0] if files else ""
@@ -139,7 +141,7 @@ def short_names(files: Sequence[str]) -> list[str]:
 def versions(capture: Any) -> list[dict[str, Any]]:
     """The versions of tables, by table and in order of appearance: ``table``, ``table_version``, ``columns`` (how
     many), ``names`` (of the columns, in order), ``first_position``, ``file`` and ``offset`` (of the event with the
-    definition; null if it comes from outside the capture), ``origin``. One Spark job."""
+    definition; null if it comes from outside the capture), ``origin``."""
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     rows = []
     for row in listed(capture, "table_versions"):

@@ -10,12 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from operator import itemgetter
+from typing import Any, Final
 
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.analysis.frames import table_name
 from cdcwb.analysis.misaligned import NOTHING, RULE, Misaligned, Profile, Values, distance
 from cdcwb.analysis.version_order import (
     Pair,
@@ -39,11 +42,9 @@ from cdcwb.analysis.versions import (
 )
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.index.columns import table_labels
 from cdcwb.model import Kind, Operation, Severity
 from cdcwb.words import plural, visible
-
-if TYPE_CHECKING:
-    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "Drift",
@@ -118,8 +119,8 @@ class Drift:
     without_version: list[dict[str, Any]]
 
 
-def drift(capture: Tables) -> Drift:
-    """The schema drift of a capture, in at most seven jobs, whatever the number of versions."""
+def drift(capture: Any) -> Drift:
+    """The schema drift of a capture."""
     known = versions(capture)
     statements, without_version = _events(capture, [version.table_version for version in known])
     statements += _of_versions(known)
@@ -132,36 +133,53 @@ def drift(capture: Tables) -> Drift:
 # --- evidence in events -----------------------------------------------------------------------------------------------
 
 
-def _events(capture: Tables, names: Sequence[str]) -> tuple[list[Statement], list[dict[str, Any]]]:
+_OF_EVENTS: Final = (
+    *("kind", "operation", "schema_name", "table_name", "table_version", "file_index", "offset", "file", "position"),
+    *("changed_at", "headers"),
+)
+_LOCATION: Final = ("position", "changed_at", "file", "offset")
+_DDL: Final = str(Operation.DDL)
+
+Unknown = dict[str, tuple[int, dict[str, Any]]]
+"""The rows of unknown version by table: how many, and the first."""
+
+
+def _events(capture: Any, names: Iterable[str]) -> tuple[list[Statement], list[dict[str, Any]]]:
     """The source's records of DDL, in log order, and the rows whose version is not known."""
-    spark = capture.changes.sparkSession
-    known = spark.createDataFrame([(name,) for name in sorted(set(names))], "_known STRING")
-    is_ddl = F.coalesce(F.col("operation") == str(Operation.DDL), F.lit(False))
-    rows = (
-        capture.headers.filter(F.col("kind").isin(*_ROWS) | is_ddl)
-        .withColumns({"table": table_name(), "_ddl": is_ddl})
-        .join(F.broadcast(known), F.col("table_version") == F.col("_known"), "left")
-        .filter("_known IS NULL OR _ddl")
-    )
-    text = F.expr("coalesce(try_element_at(headers, 'statement'), try_element_at(headers, 'DETAILS'))")
-    location = F.struct("file_index", "offset")
-    first = F.struct("position", "changed_at", "file", "offset", text.alias("text"))
-    events = (
-        rows.groupBy("table", "_ddl", F.when(F.col("_ddl"), location).alias("_place"))
-        .agg(F.count("*").alias("events"), F.min_by(first, location).alias("_first"))
-        .select("table", "_ddl", "events", "_first.*")
-        .orderBy("_ddl", F.desc("events"), "table", "position")
-        .limit(_MOST_STATEMENTS)
-        .toArrow()
-        .to_pylist()
-    )
-    statements = [
-        Statement(row["table"], row["text"], row["position"], row["changed_at"], row["file"], row["offset"])
-        for row in events
-        if row["_ddl"] and row["text"]
+    known = pa.array(sorted(set(names)), pa.string())
+    statements, unknown = capture.rows("events", _OF_EVENTS).fold(partial(_evidence_of, known), _merged_evidence)
+    without_version = [
+        {"table": table, "events": events, **{name: first[name] for name in ("position", "file", "offset")}}
+        for table, (events, first) in unknown.items()
     ]
-    facts = ("table", "events", "position", "file", "offset")
-    return statements, [{name: row[name] for name in facts} for row in events if not row["_ddl"]]
+    without_version.sort(key=lambda row: (-row["events"], row["table"], row["position"] or ""))
+    return [Statement(*row) for *_, row in statements], without_version
+
+
+def _evidence_of(known: pa.Array, events: pa.RecordBatch) -> tuple[list[Any], Unknown]:
+    is_ddl = pc.fill_null(pc.equal(events["operation"], _DDL), False)
+    ddl = events.filter(is_ddl)
+    statements = []
+    for row, table in zip(ddl.to_pylist(), table_labels(ddl).to_pylist(), strict=True):
+        headers = dict(row["headers"] or ())
+        if text := headers.get("statement") or headers.get("DETAILS"):
+            location = (table, row["position"] or "", row["file_index"], row["offset"])
+            statements.append((*location, (table, text, *(row[name] for name in _LOCATION))))
+    is_row = pc.is_in(events["kind"], pa.array(_ROWS, pa.string()))
+    is_unknown = pc.and_(is_row, pc.invert(pc.or_(is_ddl, pc.is_in(events["table_version"], known))))
+    rows = events.filter(is_unknown)
+    rows = rows.take(pc.sort_indices(rows, [("file_index", "ascending"), ("offset", "ascending")]))
+    labels, firsts, counts = np.unique(table_labels(rows).to_numpy(False), return_index=True, return_counts=True)
+    shown = rows.take(pa.array(firsts)).to_pylist()
+    return statements, dict(zip(labels.tolist(), zip(counts.tolist(), shown, strict=True), strict=True))
+
+
+def _merged_evidence(parts: Sequence[tuple[list[Any], Unknown]]) -> tuple[list[Any], Unknown]:
+    unknown: Unknown = {}
+    for table, (events, first) in (item for _, of_part in parts for item in of_part.items()):
+        before, other = unknown.get(table, (0, first))
+        unknown[table] = before + events, min(first, other, key=itemgetter("file_index", "offset"))
+    return sorted(row for statements, _ in parts for row in statements)[:_MOST_STATEMENTS], unknown
 
 
 def _of_versions(known: Iterable[Version]) -> list[Statement]:
@@ -177,14 +195,14 @@ def _of_versions(known: Iterable[Version]) -> list[Statement]:
 
 
 def steps_between(
-    capture: Tables, chosen: Sequence[tuple[Version, Version]], statements: Iterable[Statement]
+    capture: Any, chosen: Sequence[tuple[Version, Version]], statements: Iterable[Statement]
 ) -> list[Step]:
     """The steps between pairs of versions that need not be adjacent; ``statements`` are the statements of a
     :class:`Drift`."""
     return _steps(capture, [(all_changes(old), all_changes(new)) for old, new in chosen], statements)
 
 
-def _steps(capture: Tables, pairs: Sequence[tuple[Stretch, Stretch]], statements: Iterable[Statement]) -> list[Step]:
+def _steps(capture: Any, pairs: Sequence[tuple[Stretch, Stretch]], statements: Iterable[Statement]) -> list[Step]:
     """The differences of each pair of consecutive stretches; includes steps without a difference."""
     by_table: dict[str, list[Statement]] = defaultdict(list)
     for each in sorted(statements, key=lambda s: (s.position or "", s.file, s.offset)):

@@ -1,8 +1,9 @@
 """A view of a capture as one file: JSON lines, Parquet or CSV, of any size, in the order of
 :mod:`cdcwb.analysis.export`.
 
-Spark orders the rows and writes them in parts to a temporary folder next to the target; the parts are joined in order,
-and the file is renamed. Files are written atomically, and no row is collected.
+Rows of a small capture are ordered and written by this process. Others are ordered by Spark, which writes them in parts
+to a temporary folder next to the target; the parts are joined in order. Files are written atomically, and no row is
+collected.
 
 ``jsonl``
     UTF-8, one object a line, every column present (null where null), maps as objects with their null values, arrays as
@@ -28,12 +29,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cdcwb import model
+from cdcwb.analysis.line_text import lines
 from cdcwb.analysis.order import ordered
+from cdcwb.dataset import Rows, SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote, url_of
@@ -43,7 +47,7 @@ from cdcwb.spark.stored import batches_of
 from cdcwb.writing import remove, written
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from cdcwb.capture import Capture
 
@@ -60,16 +64,13 @@ __all__ = [
     "local",
     "parts_beside",
     "parts_of",
-    "text_lines",
+    "write_lines",
     "write_stream",
 ]
 
 
 KINDS: Final = ("jsonl", "parquet", "csv")
 """Formats of export, by the ending of the file's name."""
-
-_FORMULA: Final = r"^[=+\-@\t\r\n]"  # Java syntax
-_NUMBER: Final = r"^[+\-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+\-]?[0-9]+)?\z"
 
 _FILES: Final = (
     "html",
@@ -90,11 +91,7 @@ _FILES: Final = (
 """Endings of names that are meant for a file."""
 _PIECE: Final = 8 << 20
 _ROW_GROUP: Final = 64 * 1024
-_JSON: Final = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'",
-    "timeZone": "UTC",
-}
+_PARQUET: Final[dict[str, Any]] = {"compression": "zstd", "version": "2.6"}
 
 
 def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bool = False) -> int:
@@ -115,26 +112,25 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bo
             return export(capture, view, local, exact=exact)
     rows = _rows(capture, view)
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
-    with written(target) as joined, parts_beside(target) as parts:
-        if target.suffix == ".parquet":
-            _write_parquet(rows, parts)
-            _join_parquet(parts_of(parts, target), joined, model.TABLES[view])
+    kind = target.suffix[1:]
+    with written(target) as made:
+        if kind == "parquet":
+            with parts_beside(target) as parts, pq.ParquetWriter(made, model.TABLES[view], **_PARQUET) as writer:
+                for batch in _batches(rows, parts, target):
+                    writer.write_table(pa.Table.from_batches([batch]).cast(model.TABLES[view]))
         else:
-            header = _write_text(rows, target.suffix[1:], parts, exact)
-            join_text(parts_of(parts, target), joined, header)
-        return joined.stat().st_size
+            with made.open("xb") as out:
+                _write_text(rows, kind, out, exact, target)
+        return made.stat().st_size
 
 
 def write_stream(capture: Capture, view: str, kind: str, out: IO[bytes], *, exact: bool = False) -> None:
     """Write one view of a capture as ``jsonl`` or ``csv`` to ``out``, as :func:`export` writes it to a file."""
-    rows = _rows(capture, view)
     with tempfile.TemporaryDirectory(prefix="cdcwb-export-") as folder:
-        parts = Path(folder, "parts")
-        out.write(_write_text(rows, kind, parts, exact))
-        _append_parts(parts_of(parts, parts), out)
+        _write_text(_rows(capture, view), kind, out, exact, Path(folder, "stream"))
 
 
-def _rows(capture: Capture, view: str) -> DataFrame:
+def _rows(capture: Capture, view: str) -> Rows:
     if view not in model.TABLES:
         raise OptionError(
             f"there is no view '{view}'.{nearest(view, model.TABLES)} There are: {', '.join(model.TABLES)}."
@@ -142,12 +138,38 @@ def _rows(capture: Capture, view: str) -> DataFrame:
     return ordered(capture, view)
 
 
-def _write_text(rows: DataFrame, kind: str, parts: Path, exact: bool) -> bytes:
-    """Write the lines of a text file in parts; returns its header."""
+def _write_text(rows: Rows, kind: str, out: IO[bytes], exact: bool, target: Path) -> None:
+    """Writes the lines of a text file."""
     end = "\r\n" if kind == "csv" else "\n"
-    lines = text_lines(rows, kind, exact)
-    lines.write.option("lineSep", end).option("compression", "none").text(local(parts))
-    return (",".join(rows.columns) + end).encode() if kind == "csv" else b""
+    if kind == "csv":
+        out.write((",".join(rows.schema.names) + end).encode())
+    write_lines(lines(rows, kind, exact), out, end, target)
+
+
+def write_lines(rows: Rows, out: IO[bytes], end: str, target: Path) -> None:
+    """Writes rows of one text column, each with a line end, in their order. Spark writes them in parts to a folder next
+    to ``target`` first."""
+    if isinstance(rows, SparkRows):
+        with parts_beside(target) as parts:
+            text = rows.frame.write.option("lineSep", end).option("compression", "none")
+            text.text(local(parts))
+            _append_parts(parts_of(parts, target), out)
+        return
+    for batch in rows.batches():
+        for line in batch.column(0).to_pylist():
+            out.write(line.encode() + end.encode())
+
+
+def _batches(rows: Rows, parts: Path, target: Path) -> Iterator[pa.RecordBatch]:
+    """The rows in their order, in batches; Spark writes them in parts first."""
+    if not isinstance(rows, SparkRows):
+        yield from rows.batches()
+        return
+    _write_parquet(rows.frame, parts)
+    for part in parts_of(parts, target):
+        with pq.ParquetFile(part) as file:
+            yield from batches_of(file, size=_ROW_GROUP)
+        part.unlink()
 
 
 def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[str] = KINDS) -> Path:
@@ -225,45 +247,6 @@ def check_ending(target: Path, why: str) -> list[str]:
     return [f"expected a folder, found '{target.name}', which ends as a file does: {why}"]
 
 
-def text_lines(rows: DataFrame, kind: str, exact: bool = False) -> DataFrame:
-    """A frame of one text column with a line for every row, as ``jsonl`` or ``csv`` without its header line."""
-    from pyspark.sql import functions as F
-
-    if kind == "jsonl":
-        columns = [_hex(rows, name).alias(name) for name in rows.columns]
-        return rows.select(F.to_json(F.struct(*columns), _JSON).alias("value"))
-    return rows.select(F.concat_ws(",", *[_csv_field(rows, name, exact) for name in rows.columns]).alias("value"))
-
-
-def _hex(rows: DataFrame, name: str) -> Column:
-    from pyspark.sql import functions as F
-
-    column = rows[name]
-    return F.lower(F.hex(column)) if rows.schema[name].dataType.typeName() == "binary" else column
-
-
-def _csv_field(rows: DataFrame, name: str, exact: bool) -> Column:
-    """One field in the form of RFC 4180; unless ``exact``, with an apostrophe before a text that a spreadsheet would
-    run as a formula. Spark's own CSV writer does not preserve line ends and surrounding blanks in values."""
-    from pyspark.sql import functions as F
-
-    kind = rows.schema[name].dataType.typeName()
-    if kind in ("map", "array", "struct"):
-        text = F.to_json(rows[name], _JSON)
-    elif kind == "timestamp":
-        in_utc = F.to_csv(F.struct(rows[name]), _JSON)  # independent of the session's time zone
-        text = F.when(rows[name].isNotNull(), in_utc)
-    elif kind == "binary":
-        text = _hex(rows, name)
-    else:
-        text = rows[name].cast("string")
-    if kind == "string" and not exact:
-        is_formula = text.rlike(_FORMULA) & ~text.rlike(_NUMBER)
-        text = F.when(is_formula, F.concat(F.lit("'"), text)).otherwise(text)
-    quoted = F.concat(F.lit('"'), F.replace(text, F.lit('"'), F.lit('""')), F.lit('"'))
-    return F.when(text.isNull(), "").when((text == "") | text.rlike('[",\r\n]'), quoted).otherwise(text)
-
-
 def _write_parquet(rows: DataFrame, folder: Path) -> None:
     """Writes parts with times in microseconds; Spark's default type ends in the year 2262."""
     spark, setting = rows.sparkSession, "spark.sql.parquet.outputTimestampType"
@@ -287,17 +270,6 @@ def _append_parts(parts: list[Path], out: IO[bytes]) -> None:
         with part.open("rb") as piece:
             shutil.copyfileobj(piece, out, _PIECE)
         part.unlink()  # frees the space of a part as soon as it is joined
-
-
-def _join_parquet(parts: list[Path], target: Path, schema: pa.Schema) -> None:
-    import pyarrow.parquet as pq
-
-    with target.open("xb") as out, pq.ParquetWriter(out, schema, compression="zstd", version="2.6") as writer:
-        for part in parts:
-            with pq.ParquetFile(part) as rows:
-                for batch in batches_of(rows, size=_ROW_GROUP):
-                    writer.write_table(pa.Table.from_batches([batch]).cast(schema))
-            part.unlink()
 
 
 def parts_of(folder: Path, target: Path) -> list[Path]:

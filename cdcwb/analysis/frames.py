@@ -4,30 +4,32 @@ columns."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from cdcwb.dataset import Rows, SparkRows
+from cdcwb.dataset import LocalRows, Rows, SparkRows, joined, schema_of
 from cdcwb.errors import OptionError
-from cdcwb.index.changes import MOST_CHANGES
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selection import NO_TABLE
+from cdcwb.model import TABLES
 from cdcwb.spark.select import dated
+from cdcwb.spark.session import on_cluster
 from cdcwb.spark.stored import Stored
-from cdcwb.time_axis import LEAST, TimeAxis, axis_of, fences, time_of
-from cdcwb.writing import scratch
+from cdcwb.tables import MOST_ROWS
+from cdcwb.time_axis import LEAST, TimeAxis, fences, time_of
+from cdcwb.writing import remove, scratch
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -41,53 +43,11 @@ __all__ = [
     "dated_rows",
     "from_start",
     "part_of",
-    "rows_of",
     "small",
     "spark_schema",
-    "stored_axis",
-    "stored_rows",
     "table_name",
     "time_axis",
 ]
-
-
-class Tables(Protocol):
-    """The input of analyses: the tables of a capture (:mod:`cdcwb.model`), and those with fewer columns."""
-
-    @property
-    def format(self) -> str: ...
-    @property
-    def events(self) -> DataFrame: ...
-    @property
-    def headers(self) -> DataFrame: ...
-    @property
-    def changes(self) -> DataFrame: ...
-    @property
-    def change_headers(self) -> DataFrame: ...
-    @property
-    def transactions(self) -> DataFrame: ...
-    @property
-    def table_versions(self) -> DataFrame: ...
-    @property
-    def problems(self) -> DataFrame: ...
-
-
-AT_ONCE: Final = 2_000_000
-"""The most stored rows that are in memory at once, where they are not read batch by batch."""
-
-
-def stored_rows(capture: Any, table: str, columns: Sequence[str], most: int = MOST_CHANGES) -> Stored | None:
-    """Some columns of a table of a capture (a name of :data:`cdcwb.model.TABLES`) if its rows are stored and few enough
-    to be read without Spark; else None."""
-    folder = capture.stored_in(table) if isinstance(capture, Snapshot) else None
-    rows = None if folder is None else Stored(folder, table, columns)
-    return rows if rows is not None and len(rows) <= most else None
-
-
-def rows_of(capture: Any, table: str, columns: Sequence[str]) -> DataFrame | Stored:
-    """Some columns of a table: stored rows as of :func:`stored_rows`, else a Spark frame."""
-    rows = stored_rows(capture, table, columns)
-    return getattr(capture, table).select(*columns) if rows is None else rows
 
 
 def small(frame: DataFrame) -> pd.DataFrame:
@@ -103,87 +63,97 @@ def table_name() -> Column:
     return F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
 
 
-def dated_rows(capture: Any, columns: Sequence[str]) -> DataFrame | Stored:
-    """Some columns of the changes, and ``changed_at``, which is the time that
-    :func:`cdcwb.spark.select.dated` gives; stored rows where changes and transactions are stored."""
-    columns = list(dict.fromkeys([*columns, "changed_at"]))
-    rows = stored_rows(capture, "changes", list(dict.fromkeys([*columns, "committed_at", "transaction_id"])))
-    ends = stored_rows(capture, "transactions", ("transaction_id", "began_at", "ended_at"))
-    if rows is None or ends is None:
-        changes = capture.changes if "changed_columns" in columns else capture.change_headers
-        return dated(changes, capture.transactions).withColumn("changed_at", F.col("_when")).select(*columns)
-    return _Dated(rows, ends)
+def dated_rows(capture: Any, columns: Sequence[str]) -> Rows:
+    """Some columns of the changes, and ``changed_at``, which is here the time of the change, else that of its commit,
+    else the end of its transaction, else its begin."""
+    wanted = list(dict.fromkeys([*columns, "changed_at"]))
+    rows: Rows = capture.rows("changes", list(dict.fromkeys([*wanted, "committed_at", "transaction_id"])))
+    if isinstance(rows, SparkRows):
+        frame = dated(rows.frame, capture.transactions).withColumn("changed_at", F.col("_when"))
+        return SparkRows(frame.select(*wanted), schema_of("changes", wanted))
+    ends = joined([*capture.rows("transactions", ("transaction_id", "began_at", "ended_at")).batches()], _ENDS)
+    ended = pc.coalesce(ends["ended_at"], ends["began_at"])
+
+    def fill(batch: pa.RecordBatch) -> pa.RecordBatch:
+        at = pc.coalesce(batch["changed_at"], batch["committed_at"])
+        if at.null_count:
+            at = pc.coalesce(
+                at, ended.take(pc.index_in(batch["transaction_id"], ends["transaction_id"], skip_nulls=True))
+            )
+        return batch.set_column(batch.schema.get_field_index("changed_at"), batch.schema.field("changed_at"), at)
+
+    return rows.map(fill, rows.schema).select(wanted)
 
 
-class _Dated(Stored):
-    """Stored changes whose ``changed_at`` is the time of :func:`cdcwb.spark.select.dated`."""
-
-    def __init__(self, rows: Stored, ends: Stored) -> None:
-        self._rows = rows
-        self._ends = ends
-        self.schema = rows.schema
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @cached_property
-    def _ended(self) -> tuple[pa.Array, pa.Array]:
-        """The ids of transactions, and the time of each: its end, else its begin."""
-        ends = self._ends.batch()
-        return ends["transaction_id"], pc.coalesce(ends["ended_at"], ends["began_at"])
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """See :class:`cdcwb.spark.stored.Stored`."""
-        for batch in self._rows.batches():
-            at = pc.coalesce(batch["changed_at"], batch["committed_at"])
-            if at.null_count:
-                ids, times = self._ended
-                at = pc.coalesce(at, times.take(pc.index_in(batch["transaction_id"], ids, skip_nulls=True)))
-            yield batch.set_column(batch.schema.get_field_index("changed_at"), "changed_at", at)
+_ENDS: Final = schema_of("transactions", ("transaction_id", "began_at", "ended_at"))
+_SAMPLED: Final = 10_000  # times of a batch from which quartiles are estimated
 
 
-def stored_axis(
-    rows: Stored,
+def time_axis(
+    rows: Rows,
     times: Callable[[pa.RecordBatch], Ints],
     first: datetime | None = None,
     last: datetime | None = None,
 ) -> TimeAxis | None:
-    """The time axis for batches of rows whose ``times`` (microseconds since 1970 UTC) are bounded by ``first`` and
-    ``last`` as far as these are known (:mod:`cdcwb.time_axis`); None without times."""
+    """The time axis for rows whose ``times`` (microseconds since 1970 UTC) are bounded by ``first`` and ``last`` as far
+    as these are known (:mod:`cdcwb.time_axis`); None without times. Quartiles are estimated where there are very many
+    times."""
     if first is not None and last is not None and last - first <= LEAST:
         return TimeAxis(first, last)
-    at = np.concatenate([np.zeros(0, np.int64), *map(times, rows.batches())])
-    axis = axis_of(at[at != NO_TIME])
-    return axis if axis is None or axis.outside else TimeAxis(first or axis.first, last or axis.last)
-
-
-def time_axis(
-    frame: DataFrame, *times: Column, first: datetime | None = None, last: datetime | None = None
-) -> TimeAxis | None:
-    """The time axis for the ``times`` of a frame, as :func:`stored_axis`.
-
-    No Spark job if they span at most :data:`~cdcwb.time_axis.LEAST`, two if times are outside the axis, else one.
-    """
-    if first is not None and last is not None and last - first <= LEAST:
-        return TimeAxis(first, last)
-    known = frame.select(F.explode(F.array(*times)).alias("_time")).where("_time IS NOT NULL")
-    at = F.unix_micros("_time")
-    quartiles = F.percentile_approx(at, [0.25, 0.75], 10_000)
-    row = known.agg(quartiles.alias("quartiles"), F.min(at).alias("least"), F.max(at).alias("most")).collect()[0]
-    if row.quartiles is None:
+    sample, weights, bounds = rows.fold(lambda batch: _sample(times(batch)), _merged_samples)
+    if bounds is None:
         return None
-    limits = fences(row.quartiles[0], row.quartiles[1], row.least, row.most)
+    order = np.argsort(sample, kind="stable")
+    upto = np.cumsum(weights[order])
+    lower, upper = (int(sample[order][np.searchsorted(upto, -(-share * upto[-1] // 4))]) for share in (1, 3))
+    limits = fences(lower, upper, *bounds)
     if limits is None:
-        return TimeAxis(first or time_of(row.least), last or time_of(row.most))
-    low, high = limits
-    inside = F.when(at.between(low, high), F.col("_time"))
-    counted = known.agg(
-        F.min(inside).alias("first"),
-        F.max(inside).alias("last"),
-        F.count_if(at < low).alias("before"),
-        F.count_if(at > high).alias("after"),
-    )
-    return TimeAxis(**counted.toArrow().to_pylist()[0])
+        return TimeAxis(first or time_of(bounds[0]), last or time_of(bounds[1]))
+    return rows.fold(lambda batch: _inside(times(batch), limits), _merged_axes)
+
+
+_Sample = tuple[Ints, Ints, tuple[int, int] | None]
+"""Some times, the number of times that each represents, and the first and the last of all."""
+
+
+def _sample(at: Ints) -> _Sample:
+    at = at[at != NO_TIME]
+    if not len(at):
+        return at, at, None
+    bounds = int(at.min()), int(at.max())
+    if len(at) <= _SAMPLED:
+        return at, np.ones(len(at), np.int64), bounds
+    edges = np.linspace(0, len(at), _SAMPLED + 1).astype(np.int64)
+    return np.sort(at)[(edges[1:] + edges[:-1]) // 2], np.diff(edges), bounds
+
+
+def _merged_samples(parts: Sequence[_Sample]) -> _Sample:
+    none = np.zeros(0, np.int64)
+    known = [bounds for *_, bounds in parts if bounds is not None]
+    if not known:
+        return none, none, None
+    sample, weights = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
+    return sample, weights, (min(least for least, _ in known), max(most for _, most in known))
+
+
+def _inside(at: Ints, limits: tuple[int, int]) -> TimeAxis | None:
+    at = at[at != NO_TIME]
+    before, after = at < limits[0], at > limits[1]
+    inside = at[~(before | after)]
+    if not len(inside):
+        return None if not len(at) else TimeAxis(_NEVER[1], _NEVER[0], int(before.sum()), int(after.sum()))
+    return TimeAxis(time_of(inside.min()), time_of(inside.max()), int(before.sum()), int(after.sum()))
+
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def _merged_axes(parts: Sequence[TimeAxis | None]) -> TimeAxis | None:
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    outside = (sum(part.before for part in known), sum(part.after for part in known))
+    return TimeAxis(min(part.first for part in known), max(part.last for part in known), *outside)
 
 
 # --- snapshot ---------------------------------------------------------------------------------------------------------
@@ -211,8 +181,7 @@ class Snapshot:
         self._capture = capture
         self._images = images
         self._folder = folder
-        if folder is None and capture.stored:
-            return  # already Parquet
+        self._kept: set[str] = set()
         if folder is not None:
             for name in _NAMES:
                 path = folder / f"{name}.parquet"
@@ -220,32 +189,47 @@ class Snapshot:
                     raise OptionError(
                         f"'{path}' already exists and is not a table that Spark wrote; name another folder"
                     )
-        elif (capture.spark.conf.get("spark.master", "") or "").startswith("local"):
+        elif capture.local_rows("transactions", ()) is None and not capture.stored and not on_cluster():
             self._folder = scratch(self, "cdcwb-snapshot-")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._capture, name)
 
+    def rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """See :meth:`cdcwb.Capture.rows`; those of tables that are read once, from these."""
+        local = self._capture.local_rows(table, columns)
+        folder = self._folder if table in _NAMES else None
+        if local is not None:
+            if folder is not None:
+                self._keep(table, folder)
+            return local
+        if folder is None or (table == "changes" and not self._images and not {*columns} <= {*_PLACED}):
+            return self._capture.rows(table, columns)
+        frame = getattr(self, table)
+        stored = Stored(folder / f"{table}.parquet", table, columns)
+        if len(stored) <= MOST_ROWS:
+            return LocalRows(stored.batches, stored.schema)
+        return SparkRows(frame.select(*columns), stored.schema)
+
+    def _keep(self, name: str, parent: Path) -> None:
+        """Writes a table that this process reads into a folder, once."""
+        if name in self._kept:
+            return
+        self._kept.add(name)
+        folder = parent / f"{name}.parquet"
+        remove(folder)
+        folder.mkdir(parents=True)
+        columns = _PLACED if name == "changes" and not self._images else TABLES[name].names
+        rows = self._capture.rows(name, columns)
+        with pq.ParquetWriter(folder / "part-0.parquet", rows.schema) as writer:
+            for batch in rows.batches():
+                writer.write_batch(batch)
+        (folder / "_SUCCESS").touch()
+
     @property
     def is_saved(self) -> bool:
         """Whether the tables are those of a saved capture, which is not written again."""
         return self._folder is None and bool(self._capture.stored)
-
-    def rows(self, table: str, columns: Sequence[str]) -> Rows:
-        """Some columns of a table, as :meth:`cdcwb.Capture.rows`; Spark reads what was written once."""
-        rows: Rows = self._capture.rows(table, columns)
-        if isinstance(rows, SparkRows) and table in _NAMES:
-            return SparkRows(getattr(self, table).select(*columns), rows.schema)
-        return rows
-
-    def stored_in(self, name: str) -> Path | None:
-        """The folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`); None if
-        there is none."""
-        if name in _NAMES and self._folder is not None:
-            getattr(self, name)
-            return self._folder / f"{name}.parquet"
-        saved: Path | None = getattr(self._capture, "saved_in", None)
-        return None if saved is None else saved / name
 
     @cached_property
     def transactions(self) -> DataFrame:
@@ -266,7 +250,7 @@ class Snapshot:
         placed = name == "changes" and not self._images  # no images are needed
         source = getattr(self._capture, "change_headers" if placed else name)
         frame: DataFrame = source.select(*_PLACED) if placed else source
-        if self._folder is None:
+        if self._folder is None or self._capture.local_rows(name, ()) is not None:
             return frame
         path = str(self._folder / f"{name}.parquet")
         frame.write.mode("overwrite").parquet(path)

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, groupby, pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from itertools import groupby, pairwise
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.frames import AT_ONCE, NO_TABLE, rows_of, stored_rows
+from cdcwb.analysis.frames import NO_TABLE
+from cdcwb.dataset import Batches, Rows, joined
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Pairing
 from cdcwb.index.columns import table_labels
-from cdcwb.model import EVENTS, PROBLEMS, Kind, OffsetUnit, Problem, Severity
-from cdcwb.spark.folding import folded, folded_by, prepared
-from cdcwb.spark.stored import Stored, joined
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from cdcwb.analysis.frames import Tables
+from cdcwb.model import EVENTS, PROBLEMS, Kind, Problem, Severity
 
 __all__ = [
     "PLACES",
@@ -48,11 +42,11 @@ _RANKS: Final = pa.array([*Severity], pa.string())
 Record = dict[str, Any]
 
 
-def by_code(capture: Tables) -> list[Record]:
+def by_code(capture: Any) -> list[Record]:
     """Problems by code, worst first: ``severity``, ``code``, ``problems``, ``transactions`` (number of affected ones),
     and the first by file and offset: ``sentence``, ``file``, ``offset``."""
-    rows = rows_of(capture, "problems", [*_CODE, *_PLACE, "transaction_id"])
-    firsts, numbers = folded(rows, lambda batch: _merged([_counted(batch)]), _merged)
+    rows = capture.rows("problems", [*_CODE, *_PLACE, "transaction_id"])
+    firsts, numbers = rows.fold(lambda batch: _merged([_counted(batch)]), _merged)
     of_code = numbers.group_by(_CODE, use_threads=False).aggregate([("problems", "sum"), ("transaction_id", "count")])
     counts = {(row["severity"], row["code"]): row for row in of_code.to_pylist()}
     codes = []
@@ -85,14 +79,14 @@ def _merged(parts: Sequence[_Counted]) -> _Counted:
     return firsts.take(rows).drop_columns(["row"]), counts
 
 
-def worst(capture: Tables, limit: int = 50) -> list[Record]:
+def worst(capture: Any, limit: int = 50) -> list[Record]:
     """The first ``limit`` problems, in the columns of the model: errors, then warnings, then information; by file and
     offset."""
     return first_problems(capture, ("severity", "file", "offset", "code", "sentence"), limit)
 
 
 def first_problems(
-    capture: Tables, order: Sequence[str], limit: int, codes: Collection[str] | None = None
+    capture: Any, order: Sequence[str], limit: int, codes: Collection[str] | None = None
 ) -> list[Record]:
     """The first ``limit`` problems of some codes (None: all), in the columns of the model: by severity, worst first,
     then by the given columns, null first."""
@@ -111,7 +105,7 @@ def first_problems(
     def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return first(joined(parts, PROBLEMS))
 
-    problems: list[Record] = folded(rows_of(capture, "problems", PROBLEMS.names), first, merged).to_pylist()
+    problems: list[Record] = capture.rows("problems", PROBLEMS.names).fold(first, merged).to_pylist()
     return problems
 
 
@@ -120,9 +114,7 @@ def first_problems(
 PLACES: Final = 30
 """The number of locations that are shown."""
 
-_PIECE: Final = 1 << 26  # bytes of a file in a group, or a 64th as many rows
-_BLOCK: Final = 1 << 20  # numbers in a group
-_BUCKETS: Final = 1024  # groups of positions
+_MOST_SHARED: Final = 1_000_000  # positions of several records by which events are selected
 _APART: Final = pa.array([Kind.UNDO, Kind.HEARTBEAT], pa.string())
 _PAIRED: Final = pa.array([name for name in FORMATS if get_format(name).pairing is Pairing.POSITION], pa.string())
 _MESSAGES: Final = ("qlik-kafka", "debezium")  # the streams of these formats are partitions of topics
@@ -131,29 +123,28 @@ _PARTITION: Final = "kafka.partition"
 _OFFSET: Final = "kafka.offset"
 _NUMBERED: Final = (*_MESSAGES, "idm-event-log")
 _READ: Final = (
-    *("format", "file", "file_index", "offset", "offset_unit", "kind", "record_type", "position"),
+    *("format", "file", "file_index", "offset", "kind", "record_type", "position"),
     *("schema_name", "table_name", "transaction_id"),
 )
 _SHOWN: Final = ("stream", "file", "offset", "record_type", "position", "transaction_id")
 _STREAM: Final = pa.field("stream", pa.string())
-_OF_ORDER: Final = pa.schema(
-    [*map(EVENTS.field, ("format", "file_index", *_SHOWN[1:])), _STREAM, pa.field("piece", pa.int64())]
-)
+_CAPTURE_ORDER: Final = ("file_index", "offset")
+_OF_ORDER: Final = pa.schema([*map(EVENTS.field, ("format", "file_index", *_SHOWN[1:])), _STREAM])
 _OF_TWICE: Final = pa.schema(
     [
         *map(EVENTS.field, ("position", "file_index", "file", "offset", "kind", "transaction_id")),
         pa.field("body", pa.binary()),
-        pa.field("bucket", pa.int64()),
     ]
 )
-_OF_NUMBERS: Final = pa.schema([_STREAM, ("numbering", pa.string()), ("number", pa.int64()), ("block", pa.int64())])
-
-_Key: TypeAlias = tuple[str, int, int]
-"""A piece of a file: stream, file_index and number of the piece."""
-
-_Row: TypeAlias = dict[str, Any]
-_Shared: TypeAlias = tuple[int, int, int, list[Any]]
-"""The number of positions, surplus records and duplicates, and the first locations with their sort keys."""
+_OF_NUMBERS: Final = pa.schema([_STREAM, ("numbering", pa.string()), ("number", pa.int64())])
+_LOCATION: Final = [pa.field("file_index", pa.int32()), pa.field("offset", pa.int64())]
+_OUT_OF_ORDER: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("stream", "format", "first_position", "last_position")),
+        *(pa.field(name, pa.int64()) for name in ("records", "steps_back", "behind")),
+        pa.field("places", pa.list_(pa.struct([*_LOCATION, pa.field("shown", pa.string())]))),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,197 +196,184 @@ class Twice:
     places: list[dict[str, Any]] = field(default_factory=list)
 
 
-def order(capture: Tables, piece: int = _PIECE) -> Order:
-    """Finds positions that decrease. One Spark job, a second one if pieces of files overlap, none if events are stored.
-    ``piece``: bytes of a file in a group."""
-
-    def ask(reach: Mapping[_Key, str]) -> list[_Row]:
-        return folded_by(
-            _events(capture),
-            partial(_of_order, length=piece),
-            _OF_ORDER,
-            ("stream", "file_index", "piece"),
-            partial(_pieces, reach=reach),
-            lambda parts: sorted(chain.from_iterable(parts), key=lambda part: part["key"]),
-        )
-
-    pieces = ask({})
-    if reach := _reach(pieces):
-        pieces = ask(reach)
+def order(capture: Any) -> Order:
+    """Finds positions that decrease: each stream is read in capture order."""
+    events = _events(capture).map(_of_order, _OF_ORDER)
+    parts = events.by_key(["stream"], _CAPTURE_ORDER, _out_of_order, _OUT_OF_ORDER).table().to_pylist()
     result = Order()
-    places = []
-    for stream, group in groupby(pieces, _stream):
+    places: list[dict[str, Any]] = []
+    for stream, group in groupby(sorted(parts, key=lambda part: part["stream"]), lambda part: part["stream"]):
         of_stream = [*group]
-        for earlier, later in pairwise(of_stream):
-            if later["first"]["position"] < earlier["last"]["position"]:
-                later["steps_back"] += 1
-                later["places"].append((later["key"][1], _place(later["first"], earlier["last"])))
-        row = {
-            "stream": stream,
-            "format": of_stream[0]["format"],
-            "records": sum(part["records"] for part in of_stream),
-        }
-        row["first_position"] = min(part["lowest"] for part in of_stream)
-        row["last_position"] = max(part["highest"] for part in of_stream)
-        row |= {name: sum(part[name] for part in of_stream) for name in ("steps_back", "behind")}
+        row = {"stream": stream, "format": of_stream[0]["format"]}
+        row["first_position"] = min(part["first_position"] for part in of_stream)
+        row["last_position"] = max(part["last_position"] for part in of_stream)
+        row |= {name: sum(part[name] for part in of_stream) for name in ("records", "steps_back", "behind")}
         result.streams.append(row)
         places += [location for part in of_stream for location in part["places"]]
     result.streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
-    places.sort(key=lambda location: (location[0], location[1]["offset"]))
-    result.places.extend(location for _, location in places[:PLACES])
+    places.sort(key=lambda location: (location["file_index"], location["offset"]))
+    result.places.extend(json.loads(location["shown"]) for location in places[:PLACES])
     return result
 
 
-def _of_order(events: pa.RecordBatch, length: int) -> pa.RecordBatch:
-    """The events that are compared, each with the number of its piece of the file."""
-    events = _compared(events)
-    is_byte = pc.equal(events["offset_unit"], str(OffsetUnit.BYTE))
-    size = pc.if_else(is_byte, pa.scalar(length, pa.int64()), pa.scalar(max(1, length // 64), pa.int64()))
-    return _selected(events.append_column("piece", pc.divide(events["offset"], size)), _OF_ORDER)
+def _of_order(events: pa.RecordBatch) -> pa.RecordBatch:
+    return _selected(_compared(events), _OF_ORDER)
 
 
-def _pieces(events: pa.RecordBatch, reach: Mapping[_Key, str]) -> list[_Row]:
-    """The sequence of positions in each piece: ``key``, ``format``, ``records``, ``lowest``, ``highest``, the ``first``
-    and the ``last`` record, ``steps_back``, ``behind`` and the first ``places``. ``reach``: the highest position that
-    precedes a piece in its stream, if it is above the lowest of the piece."""
-    order = [(name, "ascending") for name in ("stream", "file_index", "offset")]
-    events = events.take(pc.sort_indices(events, order))
-    if not len(events):
-        return []
-    files, numbers = (np.asarray(events[name]) for name in ("file_index", "piece"))
-    streams = np.asarray(pc.rank(events["stream"], "ascending", tiebreaker="dense"))
-    ranks = np.asarray(pc.rank(events["position"], "ascending", tiebreaker="dense"))
-    is_first = [np.append(True, key[1:] != key[:-1]) for key in (streams, files, numbers)]
-    starts = np.flatnonzero(np.logical_or.reduce(is_first))
-    rows = []
-    for start, end in pairwise([*starts.tolist(), len(events)]):
-        records, rank = events.slice(start, end - start), ranks[start:end]
-        key = (records["stream"][0].as_py(), int(files[start]), int(numbers[start]))
-        back = np.append(False, rank[1:] < rank[:-1])
-        behind = np.append(False, rank[1:] < np.maximum.accumulate(rank)[:-1])
-        if key in reach:
-            behind |= np.asarray(pc.less(records["position"], reach[key]))
-        ends = pc.min_max(records["position"]).as_py()
-        row = {"key": key, "format": records["format"][0].as_py(), "lowest": ends["min"], "highest": ends["max"]}
-        row |= {"records": len(rank), "steps_back": int(back.sum()), "behind": int(behind.sum())}
-        row |= {"first": _record(records, 0), "last": _record(records, len(rank) - 1)}
-        places = np.flatnonzero(back)[:PLACES].tolist()
-        row["places"] = [(key[1], _place(_record(records, at), _record(records, at - 1))) for at in places]
-        rows.append(row)
-    return rows
+def _out_of_order(batches: Batches) -> Batches:
+    """Rows of :data:`_OUT_OF_ORDER` of each stream, one a batch, from events in capture order."""
+    previous: Record | None = None
+    highest = ""
+    for batch in batches:
+        for stream in _slices(batch, "stream"):
+            first = _record(stream, 0)
+            if previous is None or previous["stream"] != first["stream"]:
+                previous, highest = None, ""
+            positions = pa.concat_arrays(
+                [pa.array([highest, highest if previous is None else previous["position"]]), stream["position"]]
+            )
+            ranks = np.asarray(pc.rank(positions, "ascending", tiebreaker="dense")).astype(np.int64)
+            back = ranks[2:] < ranks[1:-1]
+            behind = ranks[2:] < np.maximum.accumulate(np.append(ranks[0], ranks[2:]))[:-1]
+            rows = np.flatnonzero(back)[:PLACES].tolist()
+            ends = pc.min_max(stream["position"]).as_py()
+            part = {"stream": first["stream"], "format": stream["format"][0].as_py()}
+            part |= {"first_position": ends["min"], "last_position": ends["max"], "records": len(stream)}
+            part |= {"steps_back": int(back.sum()), "behind": int(behind.sum())}
+            part["places"] = [_place(stream, row, previous if row == 0 else _record(stream, row - 1)) for row in rows]
+            yield pa.RecordBatch.from_pylist([part], _OUT_OF_ORDER)
+            previous, highest = _record(stream, len(stream) - 1), max(highest, ends["max"])
 
 
-def _record(events: pa.RecordBatch, row: int) -> _Row:
-    record: _Row = events.slice(row, 1).select(_SHOWN).to_pylist()[0]
+def _slices(batch: pa.RecordBatch, *keys: str) -> Iterator[pa.RecordBatch]:
+    """The runs of rows with equal keys."""
+    codes = [np.asarray(batch[key].dictionary_encode().indices) for key in keys]
+    changes = np.logical_or.reduce([np.diff(code) != 0 for code in codes])
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batch)]
+    return (batch.slice(start, end - start) for start, end in pairwise(edges))
+
+
+def _record(events: pa.RecordBatch, row: int) -> Record:
+    record: Record = events.slice(row, 1).select(_SHOWN).to_pylist()[0]
     return record
 
 
-def _place(record: _Row, before: _Row) -> _Row:
+def _place(events: pa.RecordBatch, row: int, before: Record | None) -> Record:
     """A record out of order, with the record that precedes it."""
-    return record | {f"before_{name}": before[name] for name in ("position", "file", "offset")}
+    assert before is not None
+    shown = _record(events, row) | {f"before_{name}": before[name] for name in ("position", "file", "offset")}
+    return {**{name: events[name][row].as_py() for name in _CAPTURE_ORDER}, "shown": json.dumps(shown)}
 
 
-def _stream(piece: _Row) -> str:
-    stream: str = piece["key"][0]
-    return stream
+def twice(capture: Any) -> Twice:
+    """Finds positions that several records have, in all streams, and compares the bytes of these records."""
+    shared = _events(capture).map(_of_order, _OF_ORDER).by_key(["position"], (), _several, _POSITION)
+    positions = shared.first([("position", "ascending")], _MOST_SHARED + 1)["position"].combine_chunks()
+    if not len(positions):
+        return Twice(0, 0)
+    chosen = positions if len(positions) <= _MOST_SHARED else None
+    bodies = _events(capture, "headers", "raw").map(partial(_of_twice, positions=chosen), _OF_TWICE)
+    groups = bodies.by_key(["position"], _CAPTURE_ORDER, _compare, _SHARED)
+    numbers, places = groups.fold(_added_shared, _merged_shared)
+    return Twice(*numbers, [json.loads(shown) for *_, shown in places])
 
 
-def _reach(pieces: Sequence[_Row]) -> dict[_Key, str]:
-    """The highest position that precedes each piece in its stream, if it is above the lowest of the piece."""
-    highest_before = {}
-    for _, group in groupby(pieces, _stream):
-        highest = ""
-        for piece in group:
-            if piece["lowest"] < highest:
-                highest_before[piece["key"]] = highest
-            highest = max(highest, piece["highest"])
-    return highest_before
+_POSITION: Final = pa.schema([pa.field("position", pa.string())])
+_SHARED: Final = pa.schema(
+    [
+        *(pa.field(name, pa.int64()) for name in ("surplus", "duplicates")),
+        pa.field("same", pa.bool_()),
+        *_LOCATION,
+        pa.field("shown", pa.string()),
+    ]
+)
+_Shared = tuple[tuple[int, int, int], list[tuple[bool, int, int, str]]]
+"""The number of positions, surplus records and duplicates, and the first locations with their sort keys."""
 
 
-def twice(capture: Tables) -> Twice:
-    """Finds positions that several records have, in all streams. One Spark job, a second one that compares bytes if
-    there are such positions; none if events are stored."""
-    events, bodies = _events(capture), _events(capture, "raw")
-    of_order, of_twice = partial(_of_order, length=_PIECE), _of_twice
-    if isinstance(events, Stored):
-        counts = pc.value_counts(joined([*map(of_order, events.batches())], _OF_ORDER)["position"])
-        several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-        of_twice = partial(_of_twice, positions=several)
-    else:
-        positions = prepared(events, of_order, _OF_ORDER).groupBy("position").count().where("count > 1")
-        if not positions.limit(1).count():
-            return Twice(0, 0)
-        bodies = cast("DataFrame", bodies).join(positions, "position", "left_semi")
-    shared = folded_by(bodies, of_twice, _OF_TWICE, ["bucket"], _shared, _added)
-    return Twice(*shared[:3], [shown for *_, shown in shared[3]])
+def _several(batches: Batches) -> Batches:
+    """The positions that follow one another more than once, each once."""
+    last, is_new = None, True
+    for batch in batches:
+        positions = pa.concat_arrays([pa.array([last], pa.string()), batch["position"]])
+        same = np.asarray(pc.fill_null(pc.equal(positions[1:], positions[:-1]), False))
+        first = same & ~np.append(not is_new, same[:-1])
+        yield pa.RecordBatch.from_arrays([batch["position"].filter(pa.array(first))], schema=_POSITION)
+        last, is_new = positions[-1].as_py(), not same[-1]
 
 
-def _of_twice(events: pa.RecordBatch, positions: pa.Array | None = None) -> pa.RecordBatch:
+def _of_twice(events: pa.RecordBatch, positions: pa.Array | None) -> pa.RecordBatch:
     """The events that are compared, limited to ``positions`` if given, with a hash of each ``body``: its bytes, kind
     and table, since the bytes may be those of the record alone. Without images, header fields replace the bytes."""
     if positions is not None:
         events = events.filter(pc.is_in(events["position"], positions))
     events = _compared(events)
-    rows = events.select(["kind", "schema_name", "table_name", "raw", "headers", "position"]).to_pylist()
-    columns: dict[str, list[Any]] = {"body": [], "bucket": []}
-    for row in rows:
-        position, headers = row.pop("position"), row.pop("headers")
+    bodies = []
+    for row in events.select(["kind", "schema_name", "table_name", "raw", "headers"]).to_pylist():
+        headers = row.pop("headers")
         body = [*row.values(), headers if row["raw"] is None else None]
-        columns["body"].append(hashlib.sha256(repr(body).encode()).digest())
-        columns["bucket"].append(zlib.crc32(position.encode()) % _BUCKETS)
-    for name, values in columns.items():
-        events = events.append_column(name, pa.array(values, _OF_TWICE.field(name).type))
-    return _selected(events, _OF_TWICE)
+        bodies.append(hashlib.sha256(repr(body).encode()).digest())
+    return _selected(events.append_column("body", pa.array(bodies, pa.binary())), _OF_TWICE)
 
 
-def _shared(events: pa.RecordBatch) -> _Shared:
-    """The surplus records and duplicates among events that share positions."""
-    by_position: dict[str, list[_Row]] = {}
-    for row in events.to_pylist():
-        by_position.setdefault(row["position"], []).append(row)
-    duplicates, places = 0, []
-    for position, rows in by_position.items():
-        rows.sort(key=lambda row: (row["file_index"], row["offset"]))
-        first, again, bodies = rows[0], rows[-1], {row["body"] for row in rows}
-        duplicates += len(rows) - len(bodies)
-        shown = {"position": position, "records": len(rows)}
+def _compare(batches: Batches) -> Batches:
+    """A row of :data:`_SHARED` for each position that several records have."""
+    records = (row for batch in batches for row in batch.to_pylist())
+    for _, group in groupby(records, lambda row: row["position"]):
+        first = again = None
+        bodies, count = set(), 0
+        for again in group:
+            first = again if first is None else first
+            bodies.add(again["body"])
+            count += 1
+        assert first is not None
+        assert again is not None
+        if count == 1:
+            continue
+        shown = {"position": first["position"], "records": count}
         shown |= {"what": "same position" if len(bodies) > 1 else "duplicate"}
         shown |= {name: first[name] for name in ("file", "offset")}
         shown |= {f"again_{name}": again[name] for name in ("file", "offset", "kind")}
         shown["transaction_id"] = first["transaction_id"] or again["transaction_id"]
-        places.append((len(bodies) == 1, again["file_index"], again["offset"], shown))
-    return len(by_position), len(events) - len(by_position), duplicates, _first_places(places)
+        row = {"surplus": count - 1, "duplicates": count - len(bodies), "same": len(bodies) == 1}
+        row |= {name: again[name] for name in _CAPTURE_ORDER} | {"shown": json.dumps(shown)}
+        yield pa.RecordBatch.from_pylist([row], _SHARED)
 
 
-def _added(parts: Sequence[_Shared]) -> _Shared:
-    counts = [sum(numbers) for numbers in zip(*(part[:3] for part in parts), strict=True)] or [0, 0, 0]
-    return (*counts, _first_places([location for part in parts for location in part[3]]))  # type: ignore[return-value]
+def _added_shared(rows: pa.RecordBatch) -> _Shared:
+    numbers = len(rows), pc.sum(rows["surplus"]).as_py() or 0, pc.sum(rows["duplicates"]).as_py() or 0
+    columns = [rows[name].to_pylist() for name in ("same", *_CAPTURE_ORDER, "shown")]
+    return numbers, sorted(zip(*columns, strict=True))[:PLACES]
 
 
-def _first_places(places: list[Any]) -> list[Any]:
-    return sorted(places, key=lambda location: location[:3])[:PLACES]
+def _merged_shared(parts: Sequence[_Shared]) -> _Shared:
+    positions, surplus, duplicates = (sum(numbers[at] for numbers, _ in parts) for at in range(3))
+    return (positions, surplus, duplicates), sorted(place for _, places in parts for place in places)[:PLACES]
 
 
-def missing_numbers(capture: Tables) -> list[_Row]:
+def missing_numbers(capture: Any) -> list[Record]:
     """Numbers that are missing in consecutive numbering of the source: the offsets of a topic's partition, the record
     ids of an event log. One row for each stream with such numbers: ``stream``, ``numbering`` (``offset`` or
     ``record_id``), ``first``, ``last``, ``there`` (number of distinct ones), ``missing`` (between first and last); most
-    missing first. One Spark job, none if events are stored.
+    missing first.
 
     A compacted topic and the sequence of a database omit numbers although nothing is missing.
     """
     if capture.format in FORMATS and capture.format not in _NUMBERED:
         return []
-    keys = ("stream", "numbering", "block")
-    rows = folded_by(_events(capture), _of_numbers, _OF_NUMBERS, keys, _numbered, _together).group_by(keys[:2])
-    rows = rows.aggregate([("first", "min"), ("last", "max"), ("there", "sum")])
-    streams = rows.rename_columns([*keys[:2], "first", "last", "there"]).to_pylist()
+    keys = ["stream", "numbering"]
+    numbers = _events(capture).map(_of_numbers, _OF_NUMBERS).by_key(keys, ["number"], _distinct, _COUNTED)
+    rows = numbers.table().group_by(keys).aggregate([("first", "min"), ("last", "max"), ("there", "sum")])
+    streams = rows.rename_columns([*keys, "first", "last", "there"]).to_pylist()
     streams = [row | {"missing": row["last"] - row["first"] + 1 - row["there"]} for row in streams]
     return sorted(streams, key=lambda row: (-row["missing"], row["stream"]))
 
 
+_COUNTED: Final = pa.schema([*list(_OF_NUMBERS)[:2], *((name, pa.int64()) for name in ("first", "last", "there"))])
+
+
 def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
-    """The events that have a number, each with its block of numbers."""
+    """The events that have a number."""
     is_message = pc.is_in(events["format"], pa.array(_MESSAGES))
     text = events["position"]
     if "headers" in events.schema.names:
@@ -403,24 +381,26 @@ def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
     digits = pc.struct_field(pc.extract_regex(text, "(?:^|[^0-9])0*(?P<number>[0-9]{1,18})$"), "number")
     events = events.append_column("number", digits.cast(pa.int64()))
     events = events.append_column("numbering", pc.if_else(is_message, "offset", "record_id"))
-    events = events.append_column("block", pc.divide(events["number"], _BLOCK))
     is_numbered = pc.and_(pc.is_in(events["format"], pa.array(_NUMBERED)), events["number"].is_valid())
     return _selected(_with_stream(events.filter(is_numbered)), _OF_NUMBERS)
 
 
-def _together(parts: Sequence[pa.Table]) -> pa.Table:
-    """The rows of some tables; works without tables."""
-    return pa.concat_tables([_numbered(pa.RecordBatch.from_pylist([], _OF_NUMBERS)), *parts])
+def _distinct(batches: Batches) -> Batches:
+    """The ``first`` and the ``last`` number of each stream, and the number of distinct ones (``there``), one row a
+    batch, from numbers in ascending order."""
+    last: tuple[Any, ...] = ()
+    for batch in batches:
+        for stream in _slices(batch, "stream", "numbering"):
+            numbers = np.asarray(stream["number"])
+            key = (stream["stream"][0].as_py(), stream["numbering"][0].as_py())
+            there = 1 + np.count_nonzero(np.diff(numbers)) - (last == (*key, numbers[0]))
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([value]) for value in (*key, numbers[0], numbers[-1], there)], schema=_COUNTED
+            )
+            last = (*key, numbers[-1])
 
 
-def _numbered(events: pa.RecordBatch) -> pa.Table:
-    """The ``first`` and the ``last`` number of each stream, and the number of distinct ones (``there``)."""
-    aggregates = [("number", "min"), ("number", "max"), ("number", "count_distinct")]
-    numbers = pa.table(events).group_by(["stream", "numbering"]).aggregate(aggregates)
-    return numbers.rename_columns(["stream", "numbering", "first", "last", "there"])
-
-
-def gaps(capture: Tables, limit: int = PLACES) -> list[_Row]:
+def gaps(capture: Any, limit: int = PLACES) -> list[Record]:
     """The first ``limit`` problems about gaps in the source's own numbering (:data:`cdcwb.model.Problem.GAP`), by
     location, in the columns of the model."""
     return first_problems(capture, ("file", "offset", "transaction_id"), limit, [Problem.GAP])
@@ -429,13 +409,11 @@ def gaps(capture: Tables, limit: int = PLACES) -> list[_Row]:
 # --- input ------------------------------------------------------------------------------------------------------------
 
 
-def _events(capture: Tables, *more: str) -> DataFrame | Stored:
-    """Columns of events: the header fields if the format needs them, and ``more``; read without Spark if events are
-    stored and few enough."""
-    has_headers = more or capture.format in _MESSAGES
-    columns = (*_READ, *(["headers"] if has_headers else []), *more)
-    rows = stored_rows(capture, "events", columns, AT_ONCE)
-    return (capture.events if more else capture.headers).select(*columns) if rows is None else rows
+def _events(capture: Any, *more: str) -> Rows:
+    """Columns of events: the header fields if the format needs them, and ``more``."""
+    headers = ["headers"] if capture.format in _MESSAGES and "headers" not in more else []
+    rows: Rows = capture.rows("events", (*_READ, *headers, *more))
+    return rows
 
 
 def _compared(events: pa.RecordBatch) -> pa.RecordBatch:
@@ -446,9 +424,8 @@ def _compared(events: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _with_stream(events: pa.RecordBatch) -> pa.RecordBatch:
-    """Adds ``stream``: the partition of a topic in a file, a change table by its name, else the log, which has the name
-    of its capture if there are several."""
-    log = pc.replace_substring_regex(pc.fill_null(events["position"], ""), "/?[^/]*$", "")
+    """Adds ``stream``: the partition of a topic in a file, a change table by its name, else the log, without a name."""
+    log = pa.repeat("", len(events))
     labels = table_labels(events)
     apart = pc.or_(pc.equal(labels, NO_TABLE), pc.equal(events["kind"], str(Kind.CONTROL)))  # a control table
     stream = pc.if_else(pc.equal(events["format"], "qlik-change-table"), pc.if_else(apart, events["file"], labels), log)

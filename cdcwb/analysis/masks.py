@@ -9,33 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.analysis.frames import dated_rows, rows_of, small, stored_axis, table_name, time_axis
+from cdcwb.analysis.frames import dated_rows, time_axis
+from cdcwb.analysis.images import Pairs
 from cdcwb.analysis.integrity import first_problems
+from cdcwb.dataset import schema_of
 from cdcwb.formats import FORMATS, bitmask, get_format
 from cdcwb.index.columns import BETWEEN, Ints, headers_of, set_labels, table_labels
 from cdcwb.model import CHANGES, Operation, Problem
-from cdcwb.spark.folding import folded
-from cdcwb.spark.select import dated
-from cdcwb.spark.stored import Stored
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import joined
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "LISTED",
@@ -91,16 +83,16 @@ class Told:
     idle: dict[str, tuple[int, int, str]]
 
 
-def changed(capture: Tables) -> Changed:
-    """Which columns updates changed, alone and in pairs; one Spark job, none if changes are stored."""
+def changed(capture: Any) -> Changed:
+    """Which columns updates changed, alone and in pairs."""
     ask = partial(change_counts.changed, paired=True)
-    return change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.merge_changed)
+    return change_counts.of_all(capture.rows("changes", _HEADERS), ask, change_counts.merge_changed)
 
 
-def change_sources(capture: Tables) -> Told:
-    """The sources of change information of updates, and the first no-op update; one Spark job, none if changes are
-    stored."""
-    return folded(rows_of(capture, "changes", _TOLD), _told_of, _merged_told)
+def change_sources(capture: Any) -> Told:
+    """The sources of change information of updates, and the first no-op update."""
+    sources: Told = capture.rows("changes", _TOLD).fold(_told_of, _merged_told)
+    return sources
 
 
 def _told_of(changes: pa.RecordBatch) -> Told:
@@ -174,32 +166,15 @@ def nothing_over_time(totals: Mapping[str, int]) -> str:
     return "No update whose changed columns are known has a time."
 
 
-def columns(capture: Tables, changed: Changed) -> list[Record]:
+def columns(capture: Any, changed: Changed) -> list[Record]:
     """One row for each column that updates of a table have or change: ``table``, ``column``, ``updates`` (of the table,
     with known changed columns), ``changed`` (how many of these changed it), ``share`` (from 0 to 1), and of all after
     images of updates ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
     changed to NULL. By table, then most changed first. ``changed`` is :func:`changed`."""
-    is_null = F.col("_value").isNull()
-    held = (
-        _updates(capture)
-        .where("after IS NOT NULL")
-        .select("table", "changed_columns", F.posexplode_outer("after").alias("_at", "column", "_value"))
-        .groupBy("table", "column")
-        .agg(
-            F.count_if(F.coalesce("_at", F.lit(0)) == 0).alias("images"),
-            F.count("_value").alias("set"),
-            F.count_if(is_null).alias("null"),
-            F.count_if(is_null & F.array_contains("changed_columns", F.col("column"))).alias("became_null"),
-        )
-        .toArrow()
-        .to_pylist()
-    )
-    images: Counter[str] = Counter()
+    images, held = capture.rows("changes", _IMAGES).fold(_held, _merged_held)
     by_column: dict[tuple[str, str], Record] = {key: {} for key in changed.columns}
-    for row in held:
-        images[row["table"]] += row["images"]
-        if row["column"] is not None:  # null: the image is empty
-            by_column[row["table"], row["column"]] = row
+    for row in held.to_pylist():
+        by_column[row["table"], row["column"]] = row
     rows = []
     for (table, column), row in by_column.items():
         number = {name: row.get(name, 0) for name in ("became_null", "set", "null")}
@@ -208,12 +183,46 @@ def columns(capture: Tables, changed: Changed) -> list[Record]:
     return sorted(rows, key=lambda row: (row["table"], -row["changed"], row["column"]))
 
 
-def axis(capture: Tables) -> TimeAxis | None:
+_IMAGES: Final = ("operation", "schema_name", "table_name", "changed_columns", "after")
+_VALUES: Final = ("set", "null", "became_null")
+_Held = tuple[Counter[str], pa.Table]
+"""The number of after images of each table, and of their values by table and column."""
+
+
+def _held(changes: pa.RecordBatch) -> _Held:
+    is_update = pc.equal(changes["operation"], str(Operation.UPDATE))
+    rows = changes.filter(pc.and_(is_update, changes["after"].is_valid()))
+    tables, after, changed = table_labels(rows), Pairs(rows["after"]), rows["changed_columns"]
+    at = after.find(np.asarray(pc.list_parent_indices(changed)).astype(np.int64), pc.list_flatten(changed))
+    is_changed = np.zeros(len(after.rows), np.bool_)
+    is_changed[at[at >= 0]] = True
+    is_null = after.values.is_null()
+    columns = {
+        "table": tables.take(pa.array(after.rows)),
+        "column": after.names,
+        "set": pc.invert(is_null),
+        "null": is_null,
+        "became_null": pc.and_(is_null, pa.array(is_changed)),
+    }
+    return Counter(tables.to_pylist()), _summed_values(pa.table(columns))
+
+
+def _summed_values(rows: pa.Table) -> pa.Table:
+    by = ["table", "column"]
+    sums = rows.group_by(by, use_threads=False).aggregate([(name, "sum") for name in _VALUES])
+    return sums.rename_columns([*by, *_VALUES])
+
+
+def _merged_held(parts: Sequence[_Held]) -> _Held:
+    parts = parts or [_held(pa.RecordBatch.from_pylist([], schema_of("changes", _IMAGES)))]
+    return change_counts.added(images for images, _ in parts), _summed_values(
+        pa.concat_tables([rows for _, rows in parts])
+    )
+
+
+def axis(capture: Any) -> TimeAxis | None:
     """The time axis of updates with known changed columns; None if none has a time."""
-    rows = dated_rows(capture, _HEADERS)
-    if isinstance(rows, Stored):
-        return stored_axis(rows, _told_at)
-    return time_axis(_updates(capture).filter("changed_columns IS NOT NULL"), F.col("_when"))
+    return time_axis(dated_rows(capture, _HEADERS), _told_at)
 
 
 def _told_at(changes: pa.RecordBatch) -> Ints:
@@ -221,7 +230,7 @@ def _told_at(changes: pa.RecordBatch) -> Ints:
     return headers.at[change_counts.updates(headers, headers.everything) & (headers.set >= 0)]
 
 
-def over_time(capture: Tables, axis: TimeAxis, bins: int = 60) -> tuple[list[Record], int]:
+def over_time(capture: Any, axis: TimeAxis, bins: int = 60) -> tuple[list[Record], int]:
     """How often each column was changed over time: ``table``, ``column``, ``bin`` (from 0), ``began_at`` (start of the
     bin), ``changed``, only values above 0; and the width of a bin in microseconds. At most ``bins`` bins of a round
     width, which begin at round times, cover the axis. Times outside have bins of the same width, below 0 or beyond."""
@@ -242,40 +251,56 @@ def idle_updates(changed: Changed, sources: Told, limit: int = 50) -> list[Recor
     return rows
 
 
-def disagreements(capture: Tables, limit: int = 50) -> list[Record]:
+def disagreements(capture: Any, limit: int = 50) -> list[Record]:
     """Masks that disagree with the images of their change, in the columns of ``problems``, by file and offset."""
     return first_problems(capture, ("file", "offset", "code"), limit, (Problem.MASK_IMAGES, Problem.MASK))
 
 
-def key_changes(capture: Tables, limit: int = 50) -> pd.DataFrame:
+_KEYED: Final = ("operation", "schema_name", "table_name", "key", "before", "after")
+_MOVED: Final = ("position", "changed_at", "transaction_id", "file", "file_index", "offset")
+_KEY_CHANGES: Final = pa.schema(
+    [*((name, pa.string()) for name in ("table", "old_key", "new_key")), *map(CHANGES.field, _MOVED)]
+)
+
+
+def key_changes(capture: Any, limit: int = 50) -> list[Record]:
     """Updates that changed a column of their key: ``table``, ``old_key`` and ``new_key`` (texts ``c=v, c=v``),
     ``position``, ``changed_at``, ``transaction_id``, ``file``, ``offset``; in capture order. Requires known key columns
     that both images have."""
-    names = F.map_keys("key")
-    old = F.transform(names, lambda name: F.try_element_at(F.col("before"), name))
-    new = F.transform(names, lambda name: F.try_element_at(F.col("after"), name))
-    both = ~F.exists(old, F.isnull) & ~F.exists(new, F.isnull)
-    rows = (
-        _updates(capture)
-        .filter(F.col("key").isNotNull() & F.col("before").isNotNull() & F.col("after").isNotNull())
-        .withColumns({"_old": old, "_new": new})
-        .filter(both & (F.col("_old") != F.col("_new")))
-        .select(
-            "table",
-            _pairs(names, F.col("_old")).alias("old_key"),
-            _pairs(names, F.col("_new")).alias("new_key"),
-            *("position", F.col("_when").alias("changed_at"), "transaction_id", "file", "file_index", "offset"),
-        )
+    rows = dated_rows(capture, (*_KEYED, *_MOVED)).map(_moved, _KEY_CHANGES)
+    by_location = [("file_index", "ascending"), ("offset", "ascending")]
+    records: list[Record] = rows.first(by_location, limit).drop_columns(["file_index"]).to_pylist()
+    return records
+
+
+def _moved(changes: pa.RecordBatch) -> pa.RecordBatch:
+    has_images = [changes[name].is_valid() for name in ("key", "before", "after")]
+    rows = changes.filter(reduce(pc.and_, has_images, pc.equal(changes["operation"], str(Operation.UPDATE))))
+    key, images = Pairs(rows["key"]), [Pairs(rows[image]) for image in ("before", "after")]
+    old, new = (image.take(image.find(key.rows, key.names)) for image in images)
+    differs = np.zeros(len(rows), np.bool_)
+    differs[key.rows[np.asarray(pc.fill_null(pc.not_equal(old, new), False))]] = True
+    differs[key.rows[np.asarray(pc.or_(old.is_null(), new.is_null()))]] = False
+    moved = rows.filter(pa.array(differs))
+    own = np.flatnonzero(differs[key.rows])
+    texts: list[list[str]] = [["" for _ in range(len(moved))] for _ in range(2)]
+    number = np.cumsum(differs) - 1
+    for at in own.tolist():
+        row, name = int(number[key.rows[at]]), key.names[at].as_py()
+        for text, values in zip(texts, (old, new), strict=True):
+            text[row] += (", " if text[row] else "") + f"{name}={values[at].as_py()}"
+    columns = [table_labels(moved), *map(pa.array, texts), *(moved[name] for name in _MOVED)]
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, _KEY_CHANGES, strict=True)], schema=_KEY_CHANGES
     )
-    return small(rows.orderBy("file_index", "offset").limit(limit).drop("file_index"))
 
 
-def masks(capture: Tables, limit: int = MOST_MASKS) -> list[Record]:
+def masks(capture: Any, limit: int = MOST_MASKS) -> list[Record]:
     """The distinct masks: ``table``, ``table_version``, ``operation``, ``change_mask`` (as the source wrote it),
     ``changed_columns`` (its meaning), ``changes`` (how many have it), ``position``, ``file`` and ``offset`` of the
     first; the ``limit`` most frequent."""
     columns = [*_MASKS[1:4], "schema_name", "table_name", "changed_columns", *_PLACE]
-    rows = folded(rows_of(capture, "changes", columns), _masks_of, _merged_masks).to_pylist()
+    rows: list[Record] = capture.rows("changes", columns).fold(_masks_of, _merged_masks).to_pylist()
     rows.sort(key=lambda row: (-row["changes"], row["table"], row["change_mask"], row["operation"] or ""))
     rows = rows[:limit]
     for row in rows:
@@ -298,21 +323,6 @@ def _merged_masks(parts: Sequence[pa.Table]) -> pa.Table:
     merged = numbered.group_by(_MASKS, use_threads=False).aggregate([("row", "min"), ("changes", "sum")])
     firsts = rows.take(merged["row_min"])
     return firsts.set_column(firsts.schema.get_field_index("changes"), "changes", merged["changes_sum"])
-
-
-def _changes(capture: Tables) -> DataFrame:
-    return dated(capture.changes, capture.transactions).withColumn("table", table_name())
-
-
-def _updates(capture: Tables) -> DataFrame:
-    return _changes(capture).filter(F.col("operation") == str(Operation.UPDATE))
-
-
-def _pairs(names: Column, values: Column) -> Column:
-    def pair(entry: Column) -> Any:
-        return F.concat(entry["_name"], F.lit("="), entry["_value"])
-
-    return F.array_join(F.transform(F.arrays_zip(names.alias("_name"), values.alias("_value")), pair), ", ")
 
 
 # --- mask bits --------------------------------------------------------------------------------------------------------

@@ -10,25 +10,23 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
-from operator import add, attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from operator import add, attrgetter, itemgetter
+from typing import Any, Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.analysis.frames import table_name
-from cdcwb.model import Operation
-from cdcwb.spark.select import dated
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from cdcwb.analysis.frames import Tables
+from cdcwb.analysis.frames import dated_rows
+from cdcwb.analysis.images import Pairs
+from cdcwb.dataset import Batches, Rows
+from cdcwb.index.columns import table_labels
+from cdcwb.model import CHANGES, Operation
 
 __all__ = [
     "ALIKE",
@@ -38,7 +36,6 @@ __all__ = [
     "Profile",
     "Values",
     "distance",
-    "measures",
     "profile_of",
     "profiles_of",
     "total",
@@ -56,7 +53,6 @@ _BETTER: Final = 0.5  # another column has to fit better by this
 _LEAST: Final = 12  # values of a column on each side
 _LEAST_ROWS: Final = 48
 _ROWS: Final = 2_000  # rows around a cut that are examined one by one
-_AT_ONCE: Final = 50  # versions whose rows are examined in one job
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,49 +98,94 @@ class _Cut:
     after: dict[str, Profile]
 
 
-def values(capture: Tables) -> Values:
+def values(capture: Any) -> Values:
     """Profiles of the values of every version, and misaligned values. These are searched in versions with at least 48
     rows that have images, and in columns with values on both sides of a cut."""
-    rows = _numbered(capture)
-    part = F.when(F.col("_rows") >= _LEAST_ROWS, F.floor((F.col("_row") - 1) * _PARTS / F.col("_rows"))).cast("int")
-    numbered = rows.withColumn("_part", F.coalesce(part, F.lit(0)))
+    rows = dated_rows(capture, _READ).map(_with_image, _IMAGES)
+    counts: Counter[tuple[str, str]] = rows.fold(_rows_of, lambda parts: sum(parts, Counter()))
+    rows = rows.by_key(_VERSION, _ORDER, _numbered, _NUMBERED)
+    whole = {version: (1, number) for version, number in counts.items() if number >= _LEAST_ROWS}
     parts: dict[tuple[str, str], dict[int, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    counts: dict[tuple[str, str], int] = {}
-    for row in profiles_of(numbered, ["table", "table_version", "_rows", "_part"], F.col("_image")):
-        parts[row["table"], row["table_version"]][row["_part"]].append(row)
-        counts[row["table"], row["table_version"]] = row["_rows"]
+    for row in _profiles_of_parts(rows, whole):
+        parts[row["table"], row["table_version"]][row["part"]].append(row)
     cuts = []
     for (table, version), of_version in sorted(parts.items()):
-        cut = _best_cut(of_version) if counts[table, version] >= _LEAST_ROWS else None
+        cut = _best_cut(of_version) if (table, version) in whole else None
         if cut is not None:
             count, (at, pairs, before, after) = counts[table, version], cut
             low, high = _first_row(at - 1, 1, count), _first_row(at + 1, 1, count) - 1
             cuts.append(_Cut(table, version, count, low, high, pairs, before, after))
-    answers = [c for at in range(0, len(cuts), _AT_ONCE) for c in _placed(rows, cuts[at : at + _AT_ONCE])]
     profiles = {
         whose: total(row for rows in of_version.values() for row in rows) for whose, of_version in sorted(parts.items())
     }
-    return Values(profiles, answers)
+    return Values(profiles, _placed(rows, cuts) if cuts else [])
+
+
+_READ: Final = (
+    *("operation", "schema_name", "table_name", "table_version", "position", "changed_at", "file", "file_index"),
+    *("offset", "before", "after"),
+)
+_VERSION: Final = ("table", "table_version")
+_ORDER: Final = ("position", "file_index", "offset")
+_IMAGES: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in _VERSION),
+        *map(CHANGES.field, (*_ORDER, "changed_at", "file")),
+        ("image", CHANGES.field("after").type),
+    ]
+)
+_NUMBERED: Final = pa.schema([*_IMAGES, ("row", pa.int64())])
+
+Ranges = Mapping[tuple[str, str], tuple[int, int]]
+"""The first and the last of some rows of versions, by table and version."""
+
+
+def _with_image(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """Changes that leave a row whose version is known, with the image after them, else before them."""
+    image = pc.coalesce(changes["after"], changes["before"])
+    is_row = pc.fill_null(pc.not_equal(changes["operation"], str(Operation.DELETE)), False)
+    keep = pc.and_(pc.and_(image.is_valid(), changes["table_version"].is_valid()), is_row)
+    columns = [table_labels(changes), *(changes[name] for name in _IMAGES.names[1:-1]), image]
+    return pa.RecordBatch.from_arrays(columns, schema=_IMAGES).filter(keep)
+
+
+def _rows_of(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
+    return Counter(zip(*(rows[name].to_pylist() for name in _VERSION), strict=True))
+
+
+def _numbered(batches: Batches) -> Batches:
+    """The rows with their number in their version, from 1."""
+    last: tuple[str, str] | None = None
+    number = 0
+    for batch in batches:
+        versions = list(zip(*(batch[name].to_pylist() for name in _VERSION), strict=True))
+        numbers = []
+        for version in versions:
+            number = number + 1 if version == last else 1
+            last = version
+            numbers.append(number)
+        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(numbers, pa.int64())], schema=_NUMBERED)
+
+
+def _profiles_of_parts(rows: Rows, ranges: Ranges) -> list[dict[str, Any]]:
+    """The profile of every column in each of :data:`_PARTS` parts of a range of rows: ``table``, ``table_version``,
+    ``part``, ``column``, ``profile``. A version without a range is one part."""
+
+    def parts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        versions = zip(*(batch[name].to_pylist() for name in _VERSION), strict=True)
+        low, high = (
+            np.array([ranges.get(version, (1, _PARTS << 40)) for version in versions], np.int64).reshape(-1, 2).T
+        )
+        part = (np.asarray(batch["row"]) - low) * _PARTS // (high - low + 1)
+        return {**{name: batch[name] for name in _VERSION}, "part": pa.array(part)}
+
+    return profiles_of(rows, parts)
 
 
 def _first_row(part: int, low: int, high: int) -> int:
     """The first row of a part, for rows from ``low`` to ``high``: the smallest row with floor((row - low) * parts /
     rows) = part."""
     return low - (-part * (high - low + 1) // _PARTS)
-
-
-def _numbered(capture: Tables) -> DataFrame:
-    """Changes with images, each with its number in its version, from 1, and the total of the version."""
-    version = Window.partitionBy("table", "table_version")
-    order = version.orderBy("position", "file_index", "offset")
-    rows = dated(capture.changes, capture.transactions).withColumns(
-        {"table": table_name(), "_image": F.coalesce("after", "before")}
-    )
-    rows = rows.filter(
-        F.col("_image").isNotNull() & F.col("table_version").isNotNull() & (F.col("operation") != str(Operation.DELETE))
-    )
-    columns = ("table", "table_version", "position", "_when", "file", "file_index", "offset", "_image")
-    return rows.select(*columns).withColumns({"_rows": F.count("*").over(version), "_row": F.row_number().over(order)})
 
 
 def _best_cut(
@@ -187,25 +228,18 @@ def _sum(first: Mapping[str, Profile], other: Mapping[str, Profile]) -> dict[str
     return {**first, **both}
 
 
-def _placed(rows: DataFrame, cuts: Sequence[_Cut]) -> list[Misaligned]:
+def _placed(rows: Rows, cuts: Sequence[_Cut]) -> list[Misaligned]:
     """The first row with misaligned values: the best split of the rows around the cut."""
     while wide := [cut for cut in cuts if cut.high - cut.low >= _ROWS]:
         closer = _closer(rows, wide)
         cuts = [closer.get((cut.table, cut.table_version), cut) for cut in cuts]
-    around = (
-        _within(rows, cuts)
-        .select("table", "table_version", "position", "_when", "file", "offset", "_row", "_image")
-        .orderBy("table", "table_version", "_row")
-        .toArrow()
-        .to_pylist()
-    )
     by_version: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in around:
+    for row in sorted(_within(rows, cuts).table().to_pylist(), key=itemgetter("row")):
         by_version[row["table"], row["table_version"]].append(row)
     misaligned = []
     for cut in cuts:
         of_version = by_version[cut.table, cut.table_version]
-        first = of_version[_parting([_cost(cut, row["_image"]) for row in of_version])]
+        first = of_version[_parting([_cost(cut, row["image"]) for row in of_version])]
         shown = ", ".join(f"{column} like {other}" for column, other in sorted(cut.pairs.items()))
         evidence = f"values before and after {first['position'] or first['offset']}: {shown}"
         misaligned.append(
@@ -214,10 +248,10 @@ def _placed(rows: DataFrame, cuts: Sequence[_Cut]) -> list[Misaligned]:
                 table_version=cut.table_version,
                 columns=tuple(sorted(cut.pairs.items())),
                 first_position=first["position"],
-                first_at=first["_when"],
+                first_at=first["changed_at"],
                 file=first["file"],
                 offset=first["offset"],
-                changes=cut.rows - first["_row"] + 1,
+                changes=cut.rows - first["row"] + 1,
                 evidence=evidence,
                 before=cut.before,
                 after=cut.after,
@@ -226,24 +260,26 @@ def _placed(rows: DataFrame, cuts: Sequence[_Cut]) -> list[Misaligned]:
     return misaligned
 
 
-def _within(rows: DataFrame, cuts: Sequence[_Cut]) -> DataFrame:
-    """The rows around each cut, with the values of its columns only."""
-    named = "_table STRING, _version STRING, _low BIGINT, _high BIGINT, _names ARRAY<STRING>"
-    ranges = [(cut.table, cut.table_version, cut.low, cut.high, list(cut.pairs)) for cut in cuts]
-    same_version = (F.col("table") == F.col("_table")) & (F.col("table_version") == F.col("_version"))
-    near = F.col("_row").between(F.col("_low"), F.col("_high"))
-    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(ranges, named)), same_version & near).withColumn(
-        "_image", F.expr("map_filter(_image, (name, value) -> array_contains(_names, name))")
-    )
+def _within(rows: Rows, cuts: Sequence[_Cut]) -> Rows:
+    """The rows around each cut."""
+    ranges = {(cut.table, cut.table_version): (cut.low, cut.high) for cut in cuts}
+
+    def is_near(batch: pa.RecordBatch) -> pa.Array:
+        versions = zip(*(batch[name].to_pylist() for name in _VERSION), strict=True)
+        near = [ranges.get(version, (1, 0)) for version in versions]
+        low, high = np.array(near, np.int64).reshape(-1, 2).T
+        number = np.asarray(batch["row"])
+        return pa.array((low <= number) & (number <= high))
+
+    return rows.where(is_near)
 
 
-def _closer(rows: DataFrame, cuts: Sequence[_Cut]) -> dict[tuple[str, str], _Cut]:
+def _closer(rows: Rows, cuts: Sequence[_Cut]) -> dict[tuple[str, str], _Cut]:
     """The same cuts with narrower ranges of rows."""
-    part = F.floor((F.col("_row") - F.col("_low")) * _PARTS / (F.col("_high") - F.col("_low") + 1)).cast("int")
-    parts_of_cuts = _within(rows, cuts).withColumn("_part", part)
-    parts: dict[tuple[str, str], dict[int, dict[str, Profile]]] = defaultdict(dict)
-    for row in profiles_of(parts_of_cuts, ["table", "table_version", "_part"], F.col("_image")):
-        parts[row["table"], row["table_version"]].setdefault(row["_part"], {})[row["column"]] = row["profile"]
+    ranges = {(cut.table, cut.table_version): (cut.low, cut.high) for cut in cuts}
+    parts: dict[tuple[str, str], dict[int, dict[str, Profile]]] = defaultdict(lambda: defaultdict(dict))
+    for row in _profiles_of_parts(_within(rows, cuts), ranges):
+        parts[row["table"], row["table_version"]][row["part"]][row["column"]] = row["profile"]
     narrowed = {}
     for cut in cuts:
         of_version = parts[cut.table, cut.table_version]
@@ -257,6 +293,8 @@ def _unlike(cut: _Cut, profiles: Mapping[str, Profile]) -> float:
     """Above 0 for values that resemble those before, below 0 for values that resemble those of the other columns."""
     unlikeness = 0.0
     for column, profile in profiles.items():
+        if column not in cut.pairs:
+            continue
         own = distance(cut.before[column], profile, least=1) or 0.0
         unlikeness += ((distance(cut.before[cut.pairs[column]], profile, least=1) or 0.0) - own) * profile.values
     return unlikeness
@@ -346,41 +384,49 @@ NOTHING: Final = Profile(*([0] * 4), *([0.0] * 8))
 """The profile of no values."""
 
 
-def measures(value: Column) -> list[Column]:
-    """The sums of a :class:`Profile` over a text column, as aggregates with the names of its fields."""
-    length = F.length(value).cast("double")
-    magnitude = F.when(value.rlike(_NUMBER), F.log10(F.abs(value.cast("double")) + 1))
-
-    def letters(pattern: str) -> Column:
-        return F.regexp_count(value, F.lit(pattern)).cast("double")
-
-    return [
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(value.isNull()).alias("nulls"),
-        F.count_if(value.rlike(_NUMBER)).alias("number"),
-        F.count_if(value.rlike(_TIME)).alias("time"),
-        F.coalesce(F.sum(length), F.lit(0.0)).alias("length"),
-        F.coalesce(F.sum(length * length), F.lit(0.0)).alias("length2"),
-        *[F.coalesce(F.sum(letters(p)), F.lit(0.0)).alias(name) for name, p in _CLASSES.items()],
-        F.coalesce(F.sum(magnitude), F.lit(0.0)).alias("size"),
-        F.coalesce(F.sum(magnitude * magnitude), F.lit(0.0)).alias("size2"),
-    ]
+def measures(values: pa.Array) -> dict[str, pa.Array]:
+    """What a :class:`Profile` sums, for each text."""
+    number, length = pc.match_substring_regex(values, _NUMBER), pc.utf8_length(values).cast(pa.float64())
+    size = pc.log10(pc.add(pc.abs(pc.if_else(number, values, None).cast(pa.float64())), 1.0))
+    flags = {"nulls": values.is_null(), "number": number, "time": pc.match_substring_regex(values, _TIME)}
+    classes = {name: pc.count_substring_regex(values, pattern).cast(pa.float64()) for name, pattern in _CLASSES.items()}
+    numbers = {"length": length, "length2": pc.multiply(length, length), **classes}
+    numbers |= {"size": size, "size2": pc.multiply(size, size)}
+    return {
+        "rows": pa.repeat(1, len(values)),
+        **{name: flag.cast(pa.int64()) for name, flag in flags.items()},
+        **numbers,
+    }
 
 
-def profiles_of(rows: DataFrame, by: Sequence[str], image: Column) -> list[dict[str, Any]]:
-    """The profile of every column of an image, for every value of the columns ``by``: rows with these, ``column`` and
-    ``profile``."""
-    values = rows.select(*by, F.explode(image).alias("column", "_value"))
-    rows_of_columns = values.groupBy(*by, "column").agg(*measures(F.col("_value"))).toArrow().to_pylist()
+def profiles_of(rows: Rows, by: Callable[[pa.RecordBatch], Mapping[str, pa.Array]]) -> list[dict[str, Any]]:
+    """The profile of every column of an ``image``, for every value of the columns that ``by`` gives: rows with these,
+    ``column`` and ``profile``."""
     names = Profile.__slots__
+
+    def partial(batch: pa.RecordBatch) -> pa.Table | None:
+        image = Pairs(batch["image"])
+        groups = {name: values_of_rows.take(pa.array(image.rows)) for name, values_of_rows in by(batch).items()}
+        return merged([pa.table({**groups, "column": image.names, **measures(image.values)})])
+
+    def merged(parts: Sequence[pa.Table | None]) -> pa.Table | None:
+        known = [part for part in parts if part is not None]
+        if not known:
+            return None
+        table = pa.concat_tables(known)
+        keys = [name for name in table.schema.names if name not in names]
+        sums = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in names])
+        return sums.rename_columns([*keys, *names])
+
+    found = rows.fold(partial, merged)
     return [
-        {**{name: row[name] for name in by}, "column": row["column"], "profile": Profile(*(row[n] for n in names))}
-        for row in rows_of_columns
+        {**row, "profile": Profile(*(row.pop(name) or 0 for name in names))}
+        for row in ([] if found is None else found.to_pylist())
     ]
 
 
 def profile_of(values: Iterable[str | None]) -> Profile:
-    """The profile of some texts: :func:`measures` without Spark."""
+    """The profile of some texts: :func:`measures` one by one."""
     profile = NOTHING
     for value in values:
         if value is None:

@@ -1,4 +1,4 @@
-"""The order of exported rows, which Spark itself does not guarantee.
+"""The order of exported rows.
 
 Events and changes are ordered by (file_index, offset); transactions by the position of their begin, or of their first
 record without a begin; table versions by the event that defines them, those from outside the capture first; problems of
@@ -8,69 +8,69 @@ format first).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb import model
+from cdcwb.dataset import Rows
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+__all__ = ["listed", "ordered"]
 
-    from cdcwb.capture import Capture
-
-__all__ = ["listed", "ordered", "with_file_index"]
+Keys = Callable[[pa.RecordBatch], Mapping[str, pa.Array]]
+"""Columns to order by that rows do not have themselves."""
 
 
 def listed(capture: Any, view: str) -> list[dict[str, Any]]:
-    """The rows of ``table_versions`` or ``detected`` in order; no Spark job if they are stored."""
-    from cdcwb.analysis.frames import stored_rows
-
-    rows = stored_rows(capture, view, model.TABLES[view].names)
-    if rows is None:
-        records: list[dict[str, Any]] = ordered(capture, view).toArrow().to_pylist()
-        return records
-    return sorted(rows.batch().to_pylist(), key=_of_version if view == "table_versions" else _of_setting)
+    """The rows of ``table_versions`` or ``detected`` in order."""
+    rows: list[dict[str, Any]] = ordered(capture, view).table().to_pylist()
+    return rows
 
 
-def _of_version(row: Mapping[str, Any]) -> Any:
-    event = row["first_event"]
-    return event is not None, event and (event["file_index"], event["offset"]), row["table_version"]
-
-
-def _of_setting(row: Mapping[str, Any]) -> Any:
-    scope, setting, value = row["scope"], row["setting"], row["value"]
-    return scope != "capture", scope, setting != "format", setting, value is not None, value
-
-
-def ordered(capture: Capture, view: str) -> DataFrame:
+def ordered(capture: Any, view: str) -> Rows:
     """The rows of a view (a name of :data:`cdcwb.model.TABLES`) in order, with exactly the model's columns."""
-    from pyspark.sql import functions as F
-
-    rows: DataFrame = getattr(capture, view)
     columns = model.TABLES[view].names
+    rows: Rows = capture.rows(view, columns)
     if view in ("events", "changes"):
-        return rows.orderBy("file_index", "offset").select(*columns)
-    if view == "transactions":
-        first = F.regexp_extract("transaction_id", "~(.*)$", 1)  # at the end of the id if the begin is missing
-        return rows.orderBy(F.coalesce("begin_position", first), "transaction_id").select(*columns)
-    if view == "table_versions":
-        event = F.col("first_event")
-        return rows.orderBy(event["file_index"], event["offset"], "table_version").select(*columns)
-    if view == "problems":
-        by = ("file_index", "file", "offset", "length", "severity", "code", "sentence", "transaction_id", "table")
-        return with_file_index(capture, rows).orderBy(F.col("file").isNotNull(), *by).select(*columns)
-    return rows.orderBy(F.col("scope") != "capture", "scope", F.col("setting") != "format", "setting", "value").select(
-        *columns
-    )
+        return rows.sorted(("file_index", "offset"))
+    keys, by = _orders({entry["file"]: entry["file_index"] for entry in capture.files})[view]
+
+    def add(batch: pa.RecordBatch) -> pa.RecordBatch:
+        added = keys(batch)
+        return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=[*batch.schema.names, *added])
+
+    schema = rows.schema
+    added = add(pa.RecordBatch.from_pylist([], schema)).schema
+    extended = pa.schema([*schema, *list(added)[len(schema) :]])
+    return rows.map(add, extended).sorted(by).select(columns)
 
 
-def with_file_index(capture: Capture, rows: DataFrame) -> DataFrame:
-    """``rows`` with the column file_index: the index of their ``file`` in natural name order (a2 before a10), null
-    without a file."""
-    from pyspark.sql import functions as F
+def _orders(files: Mapping[str, int]) -> dict[str, tuple[Keys, Sequence[str]]]:
+    """The keys of each table that has others than its columns, and the names of all that it is ordered by."""
+    indexes = pa.array([*files.values()], pa.int32())
 
-    known = {str(entry["file"]): int(entry["file_index"]) for entry in capture.files}
-    places = pa.table({"file": pa.array(known, pa.string()), "file_index": pa.array(known.values(), pa.int32())})
-    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(places)), "file", "left")
+    def of_transaction(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        first = pc.struct_field(pc.extract_regex(batch["transaction_id"], "~(?P<at>.*)$"), "at")
+        return {"_first": pc.fill_null(pc.coalesce(batch["begin_position"], first), "")}
+
+    def of_version(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        event = batch["first_event"]
+        return {f"_{name}": pc.struct_field(event, name) for name in ("file_index", "offset")}
+
+    def of_problem(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        index = indexes.take(pc.index_in(batch["file"], pa.array([*files], pa.string())))
+        return {"_has_file": batch["file"].is_valid(), "_index": index}
+
+    def of_setting(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        firsts = (("scope", "capture"), ("setting", "format"))
+        return {f"_{name}": pc.not_equal(batch[name], first) for name, first in firsts}
+
+    problem = ("file", "offset", "length", "severity", "code", "sentence", "transaction_id", "table")
+    return {
+        "transactions": (of_transaction, ("_first", "transaction_id")),
+        "table_versions": (of_version, ("_file_index", "_offset", "table_version")),
+        "problems": (of_problem, ("_has_file", "_index", *problem)),
+        "detected": (of_setting, ("_scope", "scope", "_setting", "setting", "value")),
+    }

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -23,8 +24,10 @@ from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match
 from cdcwb.analysis.frames import small, table_name, time_axis
 from cdcwb.analysis.history import value_text
 from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, losses_of, reason_words, reasons
+from cdcwb.dataset import SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.index.columns import NO_TIME
 from cdcwb.model import Operation
 from cdcwb.spark.known import InferredKey, KeyedBy, Known, committed, keyed_by, known_tables, without_key
 from cdcwb.spark.known import infer_keys as infer
@@ -227,7 +230,9 @@ class Reconciled:
         """The time axis of both captures; None without times."""
         if self.first is None or self.last is None:
             return None
-        return time_axis(self.pairs, F.coalesce("source.at", "target.at"), first=self.first, last=self.last)
+        at = F.unix_micros(F.coalesce("source.at", "target.at")).alias("at")
+        rows = SparkRows(self.pairs.select(at), pa.schema([("at", pa.int64())]))
+        return time_axis(rows, lambda batch: np.asarray(batch["at"].fill_null(NO_TIME)), self.first, self.last)
 
     @cached_property
     def _groups(self) -> list[dict[str, Any]]:

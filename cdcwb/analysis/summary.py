@@ -1,29 +1,27 @@
-"""The summary of a capture: contents and health. Spark counts in a few jobs; a small capture is counted in this
-process.
+"""The summary of a capture: contents and health.
 
 :func:`summarize` gives flat facts for programs (with types of JSON), :func:`summary_lines` gives text.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.order import ordered, with_file_index
+from cdcwb.analysis.order import listed
+from cdcwb.dataset import Rows, total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
-from cdcwb.small import Small
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
-    from cdcwb.small import Small
 
-__all__ = ["FIRST_PLACES", "PLACE", "BySpark", "InProcess", "Row", "best", "summarize"]
+__all__ = ["FIRST_PLACES", "PLACE", "Row", "best", "count_events", "count_transactions", "first_problems", "summarize"]
 
 
 Facts = dict[str, Any]
@@ -36,7 +34,7 @@ _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.W
 
 
 def summarize(
-    capture: Capture | Small,
+    capture: Capture,
     say: Callable[[str], None] = lambda _text: None,
     *,
     unfiltered: bool = True,
@@ -63,24 +61,24 @@ def summarize(
     above information, no unassigned error, no open or incomplete transaction, and all bytes accounted for).
 
     ``unfiltered`` is False for a capture that was filtered: its events cannot add up to its files. ``whole``: the
-    capture from which one with only some tables was filtered. ``say`` is called with what is being counted. One Spark
-    job for each table; collected rows grow only with files, tables and problem codes.
+    capture from which one with only some tables was filtered. ``say`` is called with what is being counted. What
+    is counted grows only with files, tables and problem codes.
     """
-    if not isinstance(capture, Small):
-        _ = capture.spark  # raises CaptureError if it was stopped
-    rows = InProcess(capture) if isinstance(capture, Small) else BySpark(capture)
     facts: Facts = {"format": capture.format, "committed_only": capture.committed_only}
     say("counting events")
-    facts |= _events(capture.files, rows.events(), unfiltered)
+    facts |= _events(capture.files, count_events(capture), unfiltered)
     say("counting changes")
-    facts |= _changes(rows.changes(), rows.table_versions())
+    changes = _grouped(capture.rows("changes", _OF_CHANGES), _OF_CHANGES, lambda batch: {"changes": _one(batch)})
+    named = _OF_CHANGES[:2]
+    versions = _grouped(capture.rows("table_versions", named), named, lambda batch: {"versions": _one(batch)})
+    facts |= _changes(changes, versions)
     say("counting transactions")
-    facts |= _transactions(rows.transactions(), facts)
+    facts |= _transactions(count_transactions(capture), facts)
     facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit", "changed_at")}
     say("collecting problems")
-    facts |= _problems(rows.problems())
+    facts |= _problems(first_problems(capture))
     facts["unassigned_errors"] = 0 if whole is None else _unassigned(whole) - _unassigned(capture)
-    facts["detected"] = rows.detected()
+    facts["detected"] = listed(capture, "detected")
     sick = facts["unassigned_errors"] or any(
         facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING)
     )
@@ -232,8 +230,14 @@ def _problems(rows: list[Row]) -> Facts:
 
 def _unassigned(capture: Any) -> int:
     """The number of errors that name no table."""
-    problems = capture.problems.where("severity = 'error' AND table IS NULL")
-    return int(problems.count())
+
+    def count(batch: pa.RecordBatch) -> int:
+        return int(
+            pc.sum(pc.and_(pc.equal(batch["severity"], str(Severity.ERROR)), batch["table"].is_null())).as_py() or 0
+        )
+
+    number: int = capture.rows("problems", ("severity", "table")).fold(count, total)
+    return number
 
 
 def _title(code: str) -> str:
@@ -266,164 +270,98 @@ FIRST_PLACES: Final = 3
 PLACE: Final = ("file", "offset", "length", "sentence", "transaction_id")
 """The columns of a location."""
 
-_OF_EVENTS: Final = ("file_index", "offset_unit", "kind", "record_type")
-_OF_CHANGES: Final = ("schema_name", "table_name", "operation", "outcome")
-_OF_TRANSACTIONS: Final = ("outcome", "completeness")
+_OF_EVENTS: Final = ["file_index", "offset_unit", "kind", "record_type"]
+_OF_CHANGES: Final = ["schema_name", "table_name", "operation", "outcome"]
+_OF_TRANSACTIONS: Final = ["outcome", "completeness"]
+_SUMMED: Final = {
+    **dict.fromkeys(("events", "length", "changes", "versions", "transactions"), "sum"),
+    **dict.fromkeys(("first_position", "first_time"), "min"),
+    **dict.fromkeys(("reach", "last_position", "last_time"), "max"),
+}
+"""How the numbers of groups are merged."""
+
+Columns = Callable[[pa.RecordBatch], Mapping[str, pa.Array]]
 
 
-class BySpark:
-    """Counts of a capture that Spark reads: one job for each method."""
+def _grouped(rows: Rows, by: list[str], columns: Columns) -> list[Row]:
+    """The groups of rows that are equal in ``by``, with the numbers that ``columns`` gives for single rows."""
 
-    def __init__(self, capture: Capture) -> None:
-        self._capture = capture
+    def merged(parts: Sequence[pa.Table]) -> pa.Table | None:
+        if not parts:
+            return None
+        table = pa.concat_tables(parts)
+        numbers = [name for name in table.schema.names if name not in by]
+        sums = table.group_by(by, use_threads=False).aggregate([(name, _SUMMED[name]) for name in numbers])
+        return sums.rename_columns([*by, *numbers])
 
-    def events(self) -> list[Row]:
-        """By file_index, offset_unit, kind and record_type: ``events``, the sum of ``length``, the highest end
-        (``reach``), the first and last position (without heartbeats) and time (microseconds since 1970)."""
-        from pyspark.sql import functions as F
+    def partial(batch: pa.RecordBatch) -> pa.Table | None:
+        return merged([pa.table({**{name: batch[name] for name in by}, **columns(batch)})])
 
-        position = F.when(F.col("kind") != Kind.HEARTBEAT, F.col("position"))  # the position of a heartbeat may be zero
-        rows = self._capture.headers.groupBy(*_OF_EVENTS).agg(
-            F.count("*").alias("events"),
-            F.sum("length").alias("length"),
-            F.max(F.col("offset") + F.col("length")).alias("reach"),
-            F.min(position).alias("first_position"),
-            F.max(position).alias("last_position"),
-            F.unix_micros(F.min("changed_at")).alias("first_time"),
-            F.unix_micros(F.max("changed_at")).alias("last_time"),
-        )
-        return [row.asDict() for row in rows.collect()]
-
-    def changes(self) -> list[Row]:
-        """By schema_name, table_name, operation and outcome: ``changes``."""
-        from pyspark.sql import functions as F
-
-        rows = self._capture.change_headers.groupBy(*_OF_CHANGES).agg(F.count("*").alias("changes"))
-        return [row.asDict() for row in rows.collect()]
-
-    def table_versions(self) -> list[Row]:
-        """By schema_name and table_name: ``versions``."""
-        from pyspark.sql import functions as F
-
-        rows = self._capture.table_versions.groupBy(*_OF_CHANGES[:2]).agg(F.count("*").alias("versions"))
-        return [row.asDict() for row in rows.collect()]
-
-    def transactions(self) -> list[Row]:
-        """By outcome and completeness: ``transactions``, their first begin and last end (microseconds since 1970)."""
-        from pyspark.sql import functions as F
-
-        rows = self._capture.transactions.groupBy(*_OF_TRANSACTIONS).agg(
-            F.count("*").alias("transactions"),
-            F.unix_micros(F.min("began_at")).alias("first_time"),
-            F.unix_micros(F.max("ended_at")).alias("last_time"),
-        )
-        return [row.asDict() for row in rows.collect()]
-
-    def problems(self) -> list[Row]:
-        """The first locations of each severity and code: :data:`PLACE`, the number of its ``place`` (from 1), and the
-        total ``count`` in each row."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        code = Window.partitionBy("severity", "code")
-        order = code.orderBy(F.col("file").isNotNull(), "file_index", "offset", "sentence", "transaction_id")
-        rows = (
-            with_file_index(self._capture, self._capture.problems.select("severity", "code", *PLACE))
-            .withColumn("count", F.count("*").over(code))
-            .withColumn("place", F.row_number().over(order))
-            .where(F.col("place") <= FIRST_PLACES)
-        )
-        return [row.asDict() for row in rows.collect()]
-
-    def detected(self) -> list[Row]:
-        """The detected settings, in order."""
-        return [row.asDict() for row in ordered(self._capture, "detected").collect()]
+    groups = rows.fold(partial, merged)
+    return [] if groups is None else groups.to_pylist()
 
 
-class InProcess:
-    """Counts of a small capture, in this process."""
-
-    def __init__(self, capture: Small) -> None:
-        self._capture = capture
-
-    def events(self) -> list[Row]:
-        """As :meth:`BySpark.events`."""
-        rows = []
-        for batch in self._capture.events(images=False):
-            columns = {name: batch[name] for name in (*_OF_EVENTS, "length", "position")}
-            columns["reach"] = pc.add(batch["offset"], batch["length"])
-            rows += pa.table({**columns, "time": batch["changed_at"].cast(pa.int64())}).to_pylist()
-        counts = []
-        for names, of_group in _grouped(rows, _OF_EVENTS).items():
-            row = dict(zip(_OF_EVENTS, names, strict=True))
-            row |= {"events": len(of_group), "length": sum(event["length"] for event in of_group)}
-            row |= {"reach": max(event["reach"] for event in of_group)}
-            row |= {"first_time": best(min, of_group, "time"), "last_time": best(max, of_group, "time")}
-            placed = [] if row["kind"] == Kind.HEARTBEAT else of_group  # the position of a heartbeat may be zero
-            row |= {"first_position": best(min, placed, "position"), "last_position": best(max, placed, "position")}
-            counts.append(row)
-        return counts
-
-    def changes(self) -> list[Row]:
-        """As :meth:`BySpark.changes`."""
-        return _counted(self._capture.changes(images=False), _OF_CHANGES, "changes")
-
-    def table_versions(self) -> list[Row]:
-        """As :meth:`BySpark.table_versions`."""
-        return _counted(self._capture.table_versions(), _OF_CHANGES[:2], "versions")
-
-    def transactions(self) -> list[Row]:
-        """As :meth:`BySpark.transactions`."""
-        rows = []
-        for batch in self._capture.transactions():
-            columns = {name: batch[name] for name in _OF_TRANSACTIONS}
-            times = {name: batch[name].cast(pa.int64()) for name in ("began_at", "ended_at")}
-            rows += pa.table({**columns, **times}).to_pylist()
-        return [
-            dict(zip(_OF_TRANSACTIONS, names, strict=True))
-            | {"transactions": len(of_group)}
-            | {"first_time": best(min, of_group, "began_at"), "last_time": best(max, of_group, "ended_at")}
-            for names, of_group in _grouped(rows, _OF_TRANSACTIONS).items()
-        ]
-
-    def problems(self) -> list[Row]:
-        """As :meth:`BySpark.problems`."""
-        index = {entry["file"]: entry["file_index"] for entry in self._capture.files}
-
-        def place(row: Row) -> tuple[Any, ...]:
-            keys = [index.get(row["file"]), row["offset"], row["sentence"], row["transaction_id"]]
-            return (row["file"] is not None, *((key is not None, key) for key in keys))
-
-        locations = []
-        for of_code in _grouped(self._capture.table("problems").to_pylist(), ("severity", "code")).values():
-            for number, row in enumerate(sorted(of_code, key=place)[:FIRST_PLACES], 1):
-                locations.append({**row, "place": number, "count": len(of_code)})
-        return locations
-
-    def detected(self) -> list[Row]:
-        """As :meth:`BySpark.detected`."""
-        names = ("scope", "setting")
-
-        def place(row: Row) -> tuple[Any, ...]:
-            firsts = zip(names, ("capture", "format"), strict=True)
-            keys = [key for name, first in firsts for key in (row[name] != first, row[name])]
-            return (*keys, row["value"] is not None, row["value"])
-
-        return sorted(self._capture.table("detected").to_pylist(), key=place)
+def _one(batch: pa.RecordBatch) -> pa.Array:
+    return pa.repeat(1, len(batch))
 
 
-def _grouped(rows: Iterable[Row], names: tuple[str, ...]) -> dict[tuple[Any, ...], list[Row]]:
-    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(row[name] for name in names)].append(row)
-    return groups
+def _micros(times: pa.Array) -> pa.Array:
+    return times.cast(pa.int64())
 
 
-def _counted(batches: Iterable[pa.RecordBatch], names: tuple[str, ...], number: str) -> list[Row]:
-    counts: Counter[tuple[Any, ...]] = Counter()
-    for batch in batches:
-        counts.update(zip(*(batch[name].to_pylist() for name in names), strict=True))
-    return [dict(zip(names, values, strict=True)) | {number: count} for values, count in counts.items()]
+def count_events(capture: Capture) -> list[Row]:
+    """By file_index, offset_unit, kind and record_type: ``events``, the sum of ``length``, the highest end (``reach``),
+    the first and last position (without heartbeats) and time (microseconds since 1970)."""
+
+    def columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        is_placed = pc.not_equal(batch["kind"], str(Kind.HEARTBEAT))  # the position of a heartbeat may be zero
+        position = pc.if_else(is_placed, batch["position"], pa.scalar(None, pa.string()))
+        time = _micros(batch["changed_at"])
+        numbers = {"events": _one(batch), "length": batch["length"], "reach": pc.add(batch["offset"], batch["length"])}
+        return numbers | {
+            f"{at}_{name}": value
+            for name, value in (("position", position), ("time", time))
+            for at in ("first", "last")
+        }
+
+    needed = [*_OF_EVENTS, "offset", "length", "position", "changed_at"]
+    return _grouped(capture.rows("events", needed), _OF_EVENTS, columns)
+
+
+def count_transactions(capture: Capture) -> list[Row]:
+    """By outcome and completeness: ``transactions``, their first begin and last end (microseconds since 1970)."""
+
+    def columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        times = {"first_time": _micros(batch["began_at"]), "last_time": _micros(batch["ended_at"])}
+        return {"transactions": _one(batch), **times}
+
+    rows = capture.rows("transactions", [*_OF_TRANSACTIONS, "began_at", "ended_at"])
+    return _grouped(rows, _OF_TRANSACTIONS, columns)
+
+
+def first_problems(capture: Capture) -> list[Row]:
+    """The first locations of each severity and code: :data:`PLACE`, the number of its ``place`` (from 1), and the total
+    ``count`` in each row."""
+    index = {entry["file"]: entry["file_index"] for entry in capture.files}
+
+    def place(row: Row) -> tuple[Any, ...]:
+        keys = [index.get(row["file"]), row["offset"], row["sentence"], row["transaction_id"]]
+        return (row["file"] is not None, *((key is not None, key) for key in keys))
+
+    def merged(parts: Sequence[dict[Any, tuple[int, list[Row]]]]) -> dict[Any, tuple[int, list[Row]]]:
+        result: dict[Any, tuple[int, list[Row]]] = {}
+        for code, (count, rows) in (item for part in parts for item in part.items()):
+            before, others = result.get(code, (0, []))
+            result[code] = before + count, sorted([*others, *rows], key=place)[:FIRST_PLACES]
+        return result
+
+    def partial(batch: pa.RecordBatch) -> dict[Any, tuple[int, list[Row]]]:
+        return merged([{(row["severity"], row["code"]): (1, [row])} for row in batch.to_pylist()])
+
+    codes = capture.rows("problems", ["severity", "code", *PLACE]).fold(partial, merged)
+    return [
+        {**row, "place": number, "count": count} for count, rows in codes.values() for number, row in enumerate(rows, 1)
+    ]
 
 
 def best(choose: Callable[..., Any], rows: list[Row], name: str) -> Any:

@@ -1,7 +1,8 @@
 """Transactions of a capture; results are small.
 
-An analysis of transactions alone is one function for the batches of a Spark DataFrame or of a stored table, whose
-results are merged, and for the selected transactions of the local index (:class:`cdcwb.index.changes.Transactions`).
+A question about transactions alone is one function for the batches of a table, whose results are merged
+(:mod:`cdcwb.dataset`), and for the selected transactions of the local index
+(:class:`cdcwb.index.changes.Transactions`).
 Durations are in microseconds. Times are UTC.
 """
 
@@ -13,26 +14,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
 from cdcwb.analysis.change_counts import added, counted
-from cdcwb.analysis.frames import rows_of, stored_axis, stored_rows, time_axis
+from cdcwb.analysis.frames import time_axis
+from cdcwb.dataset import joined
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.index.changes import EVERY, INCOMPLETE, Some, Transactions
 from cdcwb.index.columns import NO_TIME, Ints, table_labels
 from cdcwb.model import TRANSACTIONS, Completeness, Outcome, Problem
-from cdcwb.spark.folding import folded
-from cdcwb.spark.stored import joined
 from cdcwb.time_axis import TimeAxis, micros, time_of
 from cdcwb.words import duration
-
-if TYPE_CHECKING:
-    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "BANDS",
@@ -94,10 +90,11 @@ Facts = dict[str, Any]
 Choose = Callable[[Transactions], Ints]
 
 
-def overview(capture: Tables) -> Facts:
-    """Numbers about all transactions (:func:`overview_of`); one Spark job."""
-    rows = rows_of(capture, "transactions", [name for name in TRANSACTIONS.names if name != "tables"])
-    return folded(rows, lambda batch: overview_of(Transactions(batch)), merged_overviews)
+def overview(capture: Any) -> Facts:
+    """Numbers about all transactions (:func:`overview_of`)."""
+    rows = capture.rows("transactions", [name for name in TRANSACTIONS.names if name != "tables"])
+    facts: Facts = rows.fold(lambda batch: overview_of(Transactions(batch)), merged_overviews)
+    return facts
 
 
 def overview_of(transactions: Transactions, numbers: Some = EVERY) -> Facts:
@@ -148,7 +145,7 @@ RANKED: Final = 10
 """The number of transactions that a page names as its longest."""
 
 
-def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> list[Facts]:
+def timeline(capture: Any, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> list[Facts]:
     """The transactions of :func:`drawn`, as rows for :func:`cdcwb.charts.timeline`.
 
     Rows are those of :meth:`cdcwb.index.changes.Transactions.records`. An open transaction lasts until ``until``;
@@ -193,7 +190,7 @@ def density(transactions: Transactions, numbers: Ints, start: int, width: int) -
     return result
 
 
-def largest(capture: Tables, limit: int = 10) -> list[Facts]:
+def largest(capture: Any, limit: int = 10) -> list[Facts]:
     """The transactions with most bytes in the capture, largest first, as rows of :func:`timeline`."""
     return _first(capture, lambda rows: ranked_by(rows, limit, EVERY, -rows.bytes, -rows.changes))
 
@@ -221,7 +218,7 @@ def reaching(transactions: Transactions, numbers: Ints, window: tuple[datetime, 
     return numbers[(start != NO_TIME) & (start <= high) & (end >= low)]
 
 
-def unfinished(capture: Tables, limit: int = 100) -> list[Facts]:
+def unfinished(capture: Any, limit: int = 100) -> list[Facts]:
     """Transactions that did not commit or are incomplete: open ones first, then incomplete ones, then those rolled
     back, each in log order. Rows of :func:`timeline` with ``missing``: the sentences of their problems; null if nothing
     is missing."""
@@ -230,9 +227,7 @@ def unfinished(capture: Tables, limit: int = 100) -> list[Facts]:
     sentences: set[tuple[str, str]] = set()
     if ids:
         columns = ("code", "transaction_id", "sentence")
-        sentences = folded(
-            rows_of(capture, "problems", columns), partial(_sentences_of, ids), lambda sets: {*chain(*sets)}
-        )
+        sentences = capture.rows("problems", columns).fold(partial(_sentences_of, ids), lambda sets: {*chain(*sets)})
     for row in rows:  # a part of a capture does not have its problems
         state, missing = row["completeness"], sorted(text for name, text in sentences if name == row["transaction_id"])
         row["missing"] = "; ".join(missing) or (state.replace("_", " ") if state in INCOMPLETE else None)
@@ -254,12 +249,9 @@ def first_unfinished(transactions: Transactions, limit: int, numbers: Some = EVE
     return ranked_by(transactions, limit, some, state, pc.fill_null(transactions.first_positions(), ""))
 
 
-def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis | None:
+def axis(capture: Any, first: datetime, last: datetime) -> TimeAxis | None:
     """The time axis of begins and ends of transactions, which ``first`` and ``last`` bound."""
-    rows = stored_rows(capture, "transactions", ("began_at", "ended_at"))
-    if rows is None:
-        return time_axis(capture.transactions, F.col("began_at"), F.col("ended_at"), first=first, last=last)
-    return stored_axis(rows, _both_ends, first, last)
+    return time_axis(capture.rows("transactions", ("began_at", "ended_at")), _both_ends, first, last)
 
 
 def _both_ends(rows: pa.RecordBatch) -> Ints:
@@ -267,7 +259,7 @@ def _both_ends(rows: pa.RecordBatch) -> Ints:
     return np.concatenate([transactions.began, transactions.ended])
 
 
-def histogram(capture: Tables, axis: TimeAxis, bins: int = 120, least_us: int = 1) -> tuple[list[Facts], int]:
+def histogram(capture: Any, axis: TimeAxis, bins: int = 120, least_us: int = 1) -> tuple[list[Facts], int]:
     """The number of transactions by time of begin, and by duration or outcome: a row (``began_at``, ``row`` of
     :data:`BANDS`, ``transactions``) for every bin that is not empty; and the width of a bin in microseconds.
 
@@ -275,8 +267,8 @@ def histogram(capture: Tables, axis: TimeAxis, bins: int = 120, least_us: int = 
     outside have bins of the same width. Transactions without a time of begin are left out.
     """
     start, width = axis.bins(bins, least_us)
-    rows = rows_of(capture, "transactions", ("began_at", "ended_at", "outcome"))
-    counts = folded(rows, lambda batch: histogram_of(Transactions(batch), start, width), added)
+    rows = capture.rows("transactions", ("began_at", "ended_at", "outcome"))
+    counts = rows.fold(lambda batch: histogram_of(Transactions(batch), start, width), added)
     cells = [
         {"began_at": time_of(start + number * width), "row": band, "transactions": times}
         for (number, band), times in sorted(counts.items())
@@ -296,10 +288,9 @@ def histogram_of(transactions: Transactions, start: int, width_us: int, numbers:
     return counted(None, [(began[known] - start) // width_us, band[known]], [None, BANDS])
 
 
-def changes(capture: Tables) -> list[Facts]:
+def changes(capture: Any) -> list[Facts]:
     """The number of logical changes: ``operation``, ``outcome``, ``changes``, a row for each pair that occurs."""
-    rows = rows_of(capture, "changes", ("operation", "outcome"))
-    counts = folded(rows, _by_operation, added)
+    counts = capture.rows("changes", ("operation", "outcome")).fold(_by_operation, added)
     pairs = sorted(counts, key=lambda pair: [(text is not None, text) for text in pair])
     return [{"operation": o, "outcome": other, "changes": counts[o, other]} for o, other in pairs]
 
@@ -309,14 +300,14 @@ def _by_operation(changes: pa.RecordBatch) -> Counter[Any]:
     return Counter({(row["operation"], row["outcome"]): row["count_all"] for row in counts.to_pylist()})
 
 
-def undone(capture: Tables, limit: int = 50) -> list[Facts]:
+def undone(capture: Any, limit: int = 50) -> list[Facts]:
     """Transactions with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
     ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, by name)."""
-    rows = rows_of(capture, "changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
+    rows = capture.rows("changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
     result: list[Facts] = [
         {"transaction_id": name, "changes": times, "first_position": first, "last_position": last}
         | {"tables": sorted(tables)[:10]}
-        for name, ((times, first, last), tables) in folded(rows, _undone_of, _merged_undone).items()
+        for name, ((times, first, last), tables) in rows.fold(_undone_of, _merged_undone).items()
     ]
     return sorted(result, key=lambda row: (-row["changes"], row["first_position"]))[:limit]
 
@@ -341,9 +332,9 @@ def _merged_undone(parts: Sequence[_Undone]) -> _Undone:
     return merged
 
 
-def _first(capture: Tables, choose: Choose, until: datetime | None = None) -> list[Facts]:
+def _first(capture: Any, choose: Choose, until: datetime | None = None) -> list[Facts]:
     end = NO_TIME if until is None else micros(until)
-    first = folded(rows_of(capture, "transactions", TRANSACTIONS.names), *chosen_by(choose, end))
+    first = capture.rows("transactions", TRANSACTIONS.names).fold(*chosen_by(choose, end))
     return Transactions(first, end).records(np.arange(len(first)))
 
 
@@ -415,14 +406,14 @@ class Counted(NamedTuple):
     digits: int
 
 
-def latency(capture: Tables) -> tuple[Latency, Latency]:
-    """The latencies of changes and of transactions; two Spark jobs, none if both are stored. Changes outside
+def latency(capture: Any) -> tuple[Latency, Latency]:
+    """The latencies of changes and of transactions; Changes outside
     transactions (a full load) or of transactions that did not commit are not counted, nor are those of a format without
     times of changes."""
-    latencies_of = [folded(rows_of(capture, "transactions", ("began_at", "ended_at")), _of_transactions, merged_counts)]
+    latencies_of = [capture.rows("transactions", ("began_at", "ended_at")).fold(_of_transactions, merged_counts)]
     if capture.format not in FORMATS or get_format(capture.format).row_times:
         columns = ("schema_name", "table_name", "changed_at", "committed_at")
-        latencies_of.append(folded(rows_of(capture, "changes", columns), _of_changes, merged_counts))
+        latencies_of.append(capture.rows("changes", columns).fold(_of_changes, merged_counts))
     return latencies(merged_counts(latencies_of))
 
 

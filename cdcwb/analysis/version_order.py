@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Any, Final
 
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.analysis.frames import NO_TABLE, table_name
+from cdcwb.analysis.frames import NO_TABLE, dated_rows
+from cdcwb.analysis.images import Pairs
 from cdcwb.analysis.misaligned import ALIKE, distance, profiles_of
+from cdcwb.dataset import Batches, Rows, joined, schema_of
 from cdcwb.formats.json_values import parse_json
-from cdcwb.model import Outcome
-from cdcwb.spark.select import dated
+from cdcwb.index.columns import table_labels
+from cdcwb.model import CHANGES, TABLE_VERSIONS, Operation, Outcome
 from cdcwb.words import plural
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "Pair",
@@ -80,25 +80,11 @@ class Stretch:
     again: bool = False
 
 
-def versions(capture: Tables) -> list[Version]:
+def versions(capture: Any) -> list[Version]:
     """The versions of every table, by table, in the order of their first rows. A version without rows follows the one
     that the source created before it."""
-    rows = capture.table_versions.toArrow().to_pylist()
-    used = (
-        dated(capture.changes, capture.transactions)
-        .filter(F.col("table_version").isNotNull())
-        .withColumn("table", table_name())
-        .groupBy("table", "table_version")
-        .agg(
-            F.count("*").alias("changes"),
-            F.min("position").alias("first_position"),
-            F.max("position").alias("last_position"),
-            F.min("_when").alias("first_at"),
-            F.max("_when").alias("last_at"),
-        )
-        .toArrow()
-        .to_pylist()
-    )
+    rows = capture.rows("table_versions", TABLE_VERSIONS.names).table().to_pylist()
+    used = dated_rows(capture, _OF_ROWS).fold(_used, _merged_used).to_pylist()
     of_rows = {(row["table"], row["table_version"]): row for row in used}
     by_table: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -117,6 +103,32 @@ def versions(capture: Tables) -> list[Version]:
         for table in sorted(by_table)
         for number, row in enumerate(_in_order(by_table[table]), 1)
     ]
+
+
+_OF_ROWS: Final = ("schema_name", "table_name", "table_version", "position", "changed_at")
+_VERSION: Final = ["table", "table_version"]
+_FACTS: Final = {
+    "changes": "sum",
+    "first_position": "min",
+    "last_position": "max",
+    "first_at": "min",
+    "last_at": "max",
+}
+
+
+def _used(changes: pa.RecordBatch) -> pa.Table:
+    """What the rows of each version show: how many there are, their first and last position and time."""
+    rows = changes.filter(changes["table_version"].is_valid())
+    positions, times = rows["position"], rows["changed_at"]
+    columns = [table_labels(rows), rows["table_version"], pa.repeat(1, len(rows)), positions, positions, times, times]
+    return _merged_used([pa.table(columns, names=[*_VERSION, *_FACTS])])
+
+
+def _merged_used(parts: Sequence[pa.Table]) -> pa.Table:
+    if not parts:
+        return _used(joined([], schema_of("changes", _OF_ROWS)))
+    groups = pa.concat_tables(parts).group_by(_VERSION, use_threads=False).aggregate(list(_FACTS.items()))
+    return groups.rename_columns([*_VERSION, *_FACTS])
 
 
 def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -167,7 +179,7 @@ def _as_made(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["table_version"] or "")
 
 
-def stretches(capture: Tables, known: Sequence[Version]) -> tuple[list[Stretch], list[tuple[str, int]]]:
+def stretches(capture: Any, known: Sequence[Version]) -> tuple[list[Stretch], list[tuple[str, int]]]:
     """The periods in which versions are in force, by table, in order; and the tables in which rows of an older version
     follow rows of a newer one although the older did not return, and how often."""
     runs = _runs(capture, _overlapping(known))
@@ -259,40 +271,71 @@ def _overlapping(known: Iterable[Version]) -> set[str]:
     return tables
 
 
-def _runs(capture: Tables, tables: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+def _runs(capture: Any, tables: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
     """Runs of consecutive rows of one version, by table in log order. A table with very many runs has only some of
     them."""
     tables = list(tables)
     if not tables:
         return {}
-    order = Window.partitionBy("table").orderBy("position", "file_index", "offset")
-    rows = (
-        dated(capture.changes, capture.transactions)
-        .withColumn("table", table_name())
-        .filter(F.col("table").isin(tables) & F.col("table_version").isNotNull() & F.col("position").isNotNull())
-        .select("table", "table_version", "position", "file_index", "offset", "_when")
-    )
-    begins = F.col("table_version") != F.lag("table_version", 1).over(order)
-    rows_of_runs = (
-        rows.withColumn("_begins", F.coalesce(begins, F.lit(True)).cast("int"))
-        .withColumn("_run", F.sum("_begins").over(order))
-        .groupBy("table", "_run", "table_version")
-        .agg(
-            F.min("position").alias("first_position"),
-            F.max("position").alias("last_position"),
-            F.min("_when").alias("first_at"),
-            F.max("_when").alias("last_at"),
-            F.count("*").alias("changes"),
-        )
-        .orderBy("_run", "table")
-        .limit(_MOST_RUNS)
-        .toArrow()
-        .to_pylist()
+
+    def of_tables(changes: pa.RecordBatch) -> pa.RecordBatch:
+        labels = table_labels(changes)
+        known = pc.and_(changes["table_version"].is_valid(), changes["position"].is_valid())
+        keep = pc.and_(pc.is_in(labels, pa.array(tables, pa.string())), known)
+        columns = [labels, *(changes[name] for name in _PLACED.names[1:])]
+        return pa.RecordBatch.from_arrays(columns, schema=_PLACED).filter(keep)
+
+    rows = dated_rows(capture, ("schema_name", "table_name", *_PLACED.names[1:])).map(of_tables, _PLACED)
+    order = ["position", "file_index", "offset"]
+    found = rows.by_key(["table"], order, _run_lengths, _RUN).first(
+        [("run", "ascending"), ("table", "ascending")], _MOST_RUNS
     )
     runs: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
-    for row in rows_of_runs:
+    for row in found.to_pylist():
         runs[row["table"]].append(row)
     return runs
+
+
+_PLACED: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("table", "table_version")),
+        *map(CHANGES.field, ("position", "file_index", "offset", "changed_at")),
+    ]
+)
+_RUN: Final = pa.schema(
+    [
+        ("run", pa.int64()),
+        *((name, pa.string()) for name in ("table", "table_version", "first_position", "last_position")),
+        *((name, CHANGES.field("changed_at").type) for name in ("first_at", "last_at")),
+        ("changes", pa.int64()),
+    ]
+)
+
+
+def _run_lengths(batches: Batches) -> Batches:
+    """The runs of each table, numbered from 1, from rows in log order."""
+    run: dict[str, Any] | None = None
+    for batch in batches:
+        done = []
+        codes = [np.asarray(batch[name].dictionary_encode().indices) for name in _VERSION]
+        edges = np.flatnonzero(np.logical_or.reduce([np.diff(code) != 0 for code in codes])) + 1
+        for start, end in pairwise([0, *edges.tolist(), len(batch)]):
+            part = batch.slice(start, end - start)
+            table, version = (part[name][0].as_py() for name in _VERSION)
+            times = pc.min_max(part["changed_at"]).as_py()
+            facts = {"first_at": times["min"], "last_at": times["max"], "changes": len(part)}
+            facts |= {"first_position": part["position"][0].as_py(), "last_position": part["position"][-1].as_py()}
+            if run is not None and (run["table"], run["table_version"]) == (table, version):
+                known = [run[name] for name in ("first_at", "last_at") if run[name] is not None]
+                known += [facts[name] for name in ("first_at", "last_at") if facts[name] is not None]
+                run |= {"first_at": min(known, default=None), "last_at": max(known, default=None)}
+                run |= {"last_position": facts["last_position"], "changes": run["changes"] + facts["changes"]}
+                continue
+            number = run["run"] + 1 if run is not None and run["table"] == table else 1
+            done += [] if run is None else [run]
+            run = {"run": number, "table": table, "table_version": version, **facts}
+        yield pa.RecordBatch.from_pylist(done, _RUN)
+    yield pa.RecordBatch.from_pylist([] if run is None else [run], _RUN)
 
 
 # --- renamed columns --------------------------------------------------------------------------------------------------
@@ -302,13 +345,6 @@ _VALUES: Final = 0.5  # minimum share of distinct values that occurred before
 _LEAST: Final = 2
 _TEXT: Final = 200  # characters of a statement that are shown
 _UNDONE: Final = (str(Outcome.ROLLED_BACK), str(Outcome.UNDONE), str(Outcome.UNDO))
-
-
-class Changes(Protocol):
-    """The input from a capture (:mod:`cdcwb.model`)."""
-
-    @property
-    def changes(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +437,7 @@ def _shown(text: str, old: str, new: str) -> str:
 # --- evidence in rows -------------------------------------------------------------------------------------------------
 
 
-def continuing(capture: Changes, pairs: Sequence[Pair]) -> dict[Pair, str]:
+def continuing(capture: Any, pairs: Sequence[Pair]) -> dict[Pair, str]:
     """The pairs of columns of which the second continues the first, with the evidence; best evidence first. Other pairs
     are left out.
 
@@ -410,11 +446,10 @@ def continuing(capture: Changes, pairs: Sequence[Pair]) -> dict[Pair, str]:
     """
     if not pairs:
         return {}
-    rows = _rows(capture, pairs)
     evidence: dict[Pair, str] = {}
     left = list(range(len(pairs)))
-    for ask in (_by_rows, _by_values, _by_looks):
-        answers = ask(rows if len(left) == len(pairs) else rows.filter(F.col("_pair").isin(left)))
+    for ask in (_by_rows, _by_values, _by_profiles):
+        answers = ask(_values_of(capture, {number: pairs[number] for number in left}))
         evidence |= {pairs[number]: why for number, why in sorted(answers.items()) if why is not None}
         left = [number for number in left if number not in answers]
         if not left:
@@ -422,83 +457,152 @@ def continuing(capture: Changes, pairs: Sequence[Pair]) -> dict[Pair, str]:
     return evidence
 
 
-def _rows(capture: Changes, pairs: Sequence[Pair]) -> DataFrame:
-    """Changes, once for every pair that they are evidence for: ``_pair`` (its number), ``_old`` (whether the row has
-    the old version), ``_column`` (the column to examine)."""
-    roles = [
+_READ: Final = (
+    *("operation", "outcome", "schema_name", "table_name", "table_version", "position", "file_index", "offset"),
+    *("changed_columns", "key", "before", "after"),
+)
+_VALUE: Final = pa.schema(
+    [
+        ("pair", pa.int64()),
+        ("is_old", pa.bool_()),
+        ("key", pa.string()),
+        *map(CHANGES.field, ("position", "file_index", "offset")),
+        *((name, pa.string()) for name in ("before", "after")),
+        *((name, pa.bool_()) for name in ("has_before", "has_after", "untouched")),
+    ]
+)
+
+
+def _values_of(capture: Any, pairs: Mapping[int, Pair]) -> Rows:
+    """The values of the columns of pairs, a row for each pair that a change is evidence for: ``pair`` (its number),
+    whether the row has the old version (``is_old``), its ``key`` as text, its location, the value ``before`` and
+    ``after``, whether the images have the column (``has_before``, ``has_after``), and whether the change leaves it as
+    it was (``untouched``)."""
+    sides = [
         (number, pair.table, version, is_old, column, pair.since, pair.until)
-        for number, pair in enumerate(pairs)
+        for number, pair in pairs.items()
         for version, is_old, column in ((pair.old_version, True, pair.old), (pair.new_version, False, pair.new))
     ]
-    named = "_pair INT, _table STRING, _version STRING, _old BOOLEAN, _column STRING, _since STRING, _until STRING"
-    broadcast = F.broadcast(capture.changes.sparkSession.createDataFrame(roles, named))
-    changes = capture.changes.filter(F.coalesce("outcome", F.lit("")).isin(*_UNDONE) == F.lit(False))
-    own = changes.withColumn("_named", table_name()).join(
-        broadcast, (F.col("_named") == F.col("_table")) & (F.col("table_version") == F.col("_version"))
-    )
-    return own.filter("_since IS NULL OR position IS NULL OR position >= _since").filter(
-        "_until IS NULL OR position IS NULL OR position <= _until"
+
+    def values(changes: pa.RecordBatch) -> pa.RecordBatch:
+        changes = changes.filter(pc.invert(pc.is_in(changes["outcome"], pa.array(_UNDONE))))
+        labels = table_labels(changes)
+        parts = []
+        for number, table, version, is_old, column, since, until in sides:
+            keep = pc.and_(pc.equal(labels, table), pc.fill_null(pc.equal(changes["table_version"], version), False))
+            for limit, inside in ((since, pc.greater_equal), (until, pc.less_equal)):
+                if limit is not None:
+                    keep = pc.and_(keep, pc.fill_null(inside(changes["position"], limit), True))
+            rows = changes.filter(keep)
+            if len(rows):
+                parts.append(_values_in(rows, number, is_old, column))
+        return joined(parts, _VALUE)
+
+    return capture.rows("changes", _READ).map(values, _VALUE)
+
+
+def _values_in(rows: pa.RecordBatch, number: int, is_old: bool, column: str) -> pa.RecordBatch:
+    images: dict[str, pa.Array] = {}
+    for name in ("before", "after"):
+        has, images[name] = Pairs(rows[name]).of_column(column)
+        images[f"has_{name}"] = pa.array(has)
+    lists = rows["changed_columns"]
+    changed = np.zeros(len(rows), np.bool_)
+    named = np.asarray(pc.equal(pc.list_flatten(lists), column)).astype(np.bool_)
+    changed[np.asarray(pc.list_parent_indices(lists))[named]] = True
+    is_update = pc.fill_null(pc.not_equal(rows["operation"], str(Operation.INSERT)), False)
+    untouched = pc.and_(pc.and_(is_update, images["has_after"]), pc.and_(lists.is_valid(), pa.array(~changed)))
+    keys = pa.array([None if key is None else repr(sorted(key)) for key in rows["key"].to_pylist()], pa.string())
+    columns = {"pair": pa.repeat(number, len(rows)), "is_old": pa.repeat(is_old, len(rows)), "key": keys, **images}
+    columns |= {name: rows[name] for name in ("position", "file_index", "offset")} | {"untouched": untouched}
+    return pa.RecordBatch.from_arrays(
+        [columns[name].cast(kind) for name, kind in zip(_VALUE.names, _VALUE.types, strict=True)], schema=_VALUE
     )
 
 
-def _by_rows(rows: DataFrame) -> dict[int, str | None]:
-    location = F.struct("position", "file_index", "offset").alias("place")
-    last = F.expr("coalesce(try_element_at(after, _column), try_element_at(before, _column))")
-    in_before = F.expr("coalesce(map_contains_key(before, _column), false)")
-    untouched = F.expr(
-        "operation != 'INSERT' AND coalesce(map_contains_key(after, _column), false)"
-        " AND coalesce(NOT array_contains(changed_columns, _column), false)"
-    )
-    first = F.expr("coalesce(try_element_at(before, _column), try_element_at(after, _column))")
-    first = F.when(in_before, F.expr("try_element_at(before, _column)")).otherwise(first)
-    counted = (
-        rows.filter("key IS NOT NULL")
-        .select(
-            "_pair",
-            F.to_json("key").alias("_key"),
-            F.when(F.col("_old") & last.isNotNull(), F.struct(location, last.alias("value"))).alias("_last"),
-            F.when(~F.col("_old") & (in_before | untouched), F.struct(location, first.alias("value"))).alias("_first"),
-        )
-        .groupBy("_pair", "_key")
-        .agg(F.max("_last").alias("_last"), F.min("_first").alias("_first"))
-        .filter("_last IS NOT NULL AND _first IS NOT NULL")
-        .groupBy("_pair")
-        .agg(F.count("*").alias("both"), F.count_if(F.expr("_last.value <=> _first.value")).alias("same"))
-    )
+def _by_rows(rows: Rows) -> dict[int, str | None]:
+    keyed = rows.where(lambda batch: batch["key"].is_valid())
+    counted = keyed.by_key(["pair", "key"], ["position", "file_index", "offset"], _in_both, _COUNTS).fold(*_SUM)
     evidence: dict[int, str | None] = {}
-    for row in counted.toArrow().to_pylist():
-        if row["both"] >= _LEAST:
-            is_same = row["same"] >= _SHARE * row["both"]
-            words = f"{row['same']:,} of {plural(row['both'], 'row')} that both versions show have the same value in it"
-            evidence[row["_pair"]] = words if is_same else None
+    for pair, (both, same) in counted.items():
+        if both >= _LEAST:
+            words = f"{same:,} of {plural(both, 'row')} that both versions show have the same value in it"
+            evidence[pair] = words if same >= _SHARE * both else None
     return evidence
 
 
-def _value() -> Column:
-    return F.expr("coalesce(try_element_at(after, _column), try_element_at(before, _column))")
+_COUNTS: Final = pa.schema([("pair", pa.int64()), ("first", pa.int64()), ("second", pa.int64())])
 
 
-def _by_values(rows: DataFrame) -> dict[int, str | None]:
-    counted = (
-        rows.select("_pair", "_old", _value().alias("_value"))
-        .filter("_value IS NOT NULL")
-        .groupBy("_pair", "_value")
-        .agg(F.bool_or("_old").alias("_before"), F.bool_or(~F.col("_old")).alias("_after"))
-        .groupBy("_pair")
-        .agg(F.count_if("_after").alias("after"), F.count_if(F.col("_before") & F.col("_after")).alias("both"))
-    )
+def _counts_of(rows: pa.RecordBatch) -> dict[int, tuple[int, int]]:
+    sums = pa.table(rows).group_by("pair").aggregate([("first", "sum"), ("second", "sum")]).to_pylist()
+    return {row["pair"]: (row["first_sum"], row["second_sum"]) for row in sums}
+
+
+def _added_counts(parts: Sequence[dict[int, tuple[int, int]]]) -> dict[int, tuple[int, int]]:
+    total: dict[int, tuple[int, int]] = {}
+    for pair, (first, second) in (item for part in parts for item in part.items()):
+        before = total.get(pair, (0, 0))
+        total[pair] = before[0] + first, before[1] + second
+    return total
+
+
+_SUM: Final = (_counts_of, _added_counts)
+
+
+def _in_both(batches: Batches) -> Batches:
+    """For each row that both versions show (``first``): whether the first value in the new version is the last in the
+    old one (``second``)."""
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for batch in batches:
+            yield from batch.select(["pair", "key", *_VALUE.names[1:2], *_VALUE.names[6:]]).to_pylist()
+
+    for (pair, _), group in groupby(rows(), itemgetter("pair", "key")):
+        last, first = None, None
+        for row in group:
+            if row["is_old"]:
+                value = row["after"] if row["after"] is not None else row["before"]
+                last = (value,) if value is not None else last
+            elif first is None and (row["has_before"] or row["untouched"]):
+                first = (row["before"] if row["has_before"] else row["after"],)
+        if last is not None and first is not None:
+            yield pa.RecordBatch.from_pylist([{"pair": pair, "first": 1, "second": int(last == first)}], _COUNTS)
+
+
+def _by_values(rows: Rows) -> dict[int, str | None]:
+    known = rows.map(_value_sides, _SIDES).by_key(["pair", "value"], ["is_old"], _in_both_versions, _COUNTS).fold(*_SUM)
     return {
-        row["_pair"]: f"{row['both']:,} of its {plural(row['after'], 'value')} were in the old column"
-        for row in counted.toArrow().to_pylist()
-        if row["both"] >= _LEAST and row["both"] >= _VALUES * row["after"]
+        pair: f"{both:,} of its {plural(after, 'value')} were in the old column"
+        for pair, (after, both) in known.items()
+        if both >= _LEAST and both >= _VALUES * after
     }
 
 
-def _by_looks(rows: DataFrame) -> dict[int, str | None]:
-    image = F.expr("map_filter(coalesce(after, before), (name, value) -> name = _column)")
+_SIDES: Final = pa.schema([("pair", pa.int64()), ("value", pa.string()), ("is_old", pa.bool_())])
+
+
+def _value_sides(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The distinct values of a batch and the versions that have them."""
+    columns = [rows["pair"], pc.coalesce(rows["after"], rows["before"]), rows["is_old"]]
+    table = pa.table(columns, schema=_SIDES).filter(pc.field("value").is_valid())
+    return joined(table.group_by(_SIDES.names).aggregate([]).to_batches(), _SIDES)
+
+
+def _in_both_versions(batches: Batches) -> Batches:
+    """For each value of the new version (``first``): whether the old one has it (``second``)."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for (pair, _), group in groupby(rows, itemgetter("pair", "value")):
+        sides = {row["is_old"] for row in group}
+        if False in sides:
+            yield pa.RecordBatch.from_pylist([{"pair": pair, "first": 1, "second": int(True in sides)}], _COUNTS)
+
+
+def _by_profiles(rows: Rows) -> dict[int, str | None]:
+    images = rows.map(_value_images, _PROFILED)
     profiles: Mapping[int, dict[bool, Any]] = defaultdict(dict)
-    for row in profiles_of(rows, ["_pair", "_old"], image):
-        profiles[row["_pair"]][row["_old"]] = row["profile"]
+    for row in profiles_of(images, lambda batch: {name: batch[name] for name in ("pair", "is_old")}):
+        profiles[row["pair"]][row["is_old"]] = row["profile"]
     evidence: dict[int, str | None] = {}
     for number, sides in profiles.items():
         old, new = sides.get(True), sides.get(False)
@@ -508,3 +612,17 @@ def _by_looks(rows: DataFrame) -> dict[int, str | None]:
             same = "the ordinal, the type and the shape of the values are the same"
             evidence[number] = f"no row shows both, but {same} ({words})"
     return evidence
+
+
+_PROFILED: Final = pa.schema([("pair", pa.int64()), ("is_old", pa.bool_()), ("image", CHANGES.field("after").type)])
+
+
+def _value_images(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The value of each row in the last image that it has, as an image of one column."""
+    has = pc.or_(rows["has_after"], rows["has_before"])
+    value = pc.if_else(rows["has_after"], rows["after"], rows["before"])
+    images = [
+        [("value", text)] if known else [] for text, known in zip(value.to_pylist(), has.to_pylist(), strict=True)
+    ]
+    columns = [rows["pair"], rows["is_old"], pa.array(images, _PROFILED.field("image").type)]
+    return pa.RecordBatch.from_arrays(columns, schema=_PROFILED)

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import xds
+from cdcwb.analysis import line_text
 from cdcwb.analysis.event_log import log_rows
 from cdcwb.analysis.export import (
     check_ending,
@@ -34,14 +35,15 @@ from cdcwb.analysis.export import (
     local,
     parts_beside,
     parts_of,
-    text_lines,
+    write_lines,
 )
 from cdcwb.analysis.frames import TableStore, bounds_of, from_start, part_of, spark_schema
+from cdcwb.dataset import SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.index.columns import Ints
 from cdcwb.spark.stored import batches_of
 from cdcwb.writing import exchange, naming, put, remove, written
-from cdcwb.xds import Decision, Settings, Snapshot
+from cdcwb.xds import DECISIONS, Decision, Settings, Snapshot
 from cdcwb.xds.rows import CYCLE, NUMBERS, OWN
 
 if TYPE_CHECKING:
@@ -401,10 +403,9 @@ def write_published(
         made = stack.enter_context(written(target) if target.suffix else _folder(target, overwrite))
         _write_documents(published.documents, made, target)
         if lines is not None:
-            joined, parts = stack.enter_context(written(lines)), stack.enter_context(parts_beside(lines))
-            ordered = published.decisions.orderBy("file_index", "offset")
-            text_lines(ordered, "jsonl").write.option("compression", "none").text(local(parts))
-            join_text(parts_of(parts, lines), joined, b"")
+            rows = SparkRows(published.decisions, DECISIONS).sorted(("file_index", "offset"))
+            with stack.enter_context(written(lines)).open("xb") as out:
+                write_lines(line_text.lines(rows, "jsonl"), out, "\n", lines)
 
 
 @contextmanager

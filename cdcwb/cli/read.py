@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.cli.console import Step, print_json, print_lines, print_rows, safe, standard_output, to_json, working
@@ -25,6 +26,7 @@ from cdcwb.cli.options import (
     paths,
     strict,
 )
+from cdcwb.dataset import total
 from cdcwb.errors import OptionError
 from cdcwb.formats.source import is_remote
 from cdcwb.words import moment, plural, size
@@ -61,16 +63,11 @@ def summary(
     """Show what a capture contains and whether it is healthy."""
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import summary_lines
-    from cdcwb.capture import small_of
 
     with working("looking through the files") as step:
-        small = None if filters else small_of(_checked(paths, format_name, pairs))
-        if small is not None:
-            facts = summarize(small, step)
-        else:
-            capture = opened(paths, format_name, pairs, filters, step)
-            whole = capture.whole if "tables" in filters else None
-            facts = summarize(capture, step, unfiltered=not filters, whole=whole)
+        capture = opened(paths, format_name, pairs, filters, step)
+        whole = capture.whole if "tables" in filters else None
+        facts = summarize(capture, step, unfiltered=not filters, whole=whole)
     if as_json:
         print_json(facts)
     else:
@@ -118,7 +115,7 @@ def export(
             raise OptionError(
                 "--as is for standard output (--to -); for a file, the ending of its name gives the format"
             )
-    with working("starting Spark") as step:
+    with working("looking through the files") as step:
         capture = opened(paths, format_name, pairs, filters, step)
         step(f"writing {view}")
         if target == STREAM:
@@ -153,12 +150,11 @@ def save(
 ) -> None:
     """Save all tables of a capture, in a folder that every command opens as a capture."""
     from cdcwb.analysis.export import check_folder
-    from cdcwb.capture import small_of
 
     check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
     with working("looking through the files") as step:
         checked = _checked(paths, format_name, pairs)
-        capture = small_of(checked) or _started(checked, step)
+        capture = _opened(checked, step)
         step(f"saving to {target}")
         capture.save(target, overwrite=overwrite)
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
@@ -171,15 +167,12 @@ def opened(
     filters: Filters,
     step: Step,
     check: Callable[[Reading], None] = lambda _: None,
-    in_spark: bool = True,
 ) -> Capture:
-    """The capture at ``paths`` with ``filters``, and Spark's log lines off. Files and options are checked before Spark
-    starts; ``check`` raises CaptureError for files that the command cannot use. Without ``in_spark`` Spark starts when
-    it is first needed.
+    """The capture at ``paths`` with ``filters``. Files and options are checked first; ``check`` raises CaptureError for
+    files that the command cannot use.
 
     Errors in Spark are raised as exceptions, and printed by :mod:`cdcwb.cli.failures`.
     """
-    from cdcwb.capture import open_checked
     from cdcwb.filters import FilterError, parse
 
     try:
@@ -189,7 +182,7 @@ def opened(
     checked = _checked(paths, format_name, pairs)
     if checked.reading is not None:
         check(checked.reading)
-    capture = _started(checked, step) if in_spark else open_checked(checked)
+    capture = _opened(checked, step)
     return capture.filter(**filters) if filters else capture
 
 
@@ -199,17 +192,14 @@ def _checked(paths: tuple[str, ...], format_name: str, pairs: Pairs) -> Checked:
     return check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
 
 
-def _started(checked: Checked, step: Step) -> Capture:
-    """The capture, with a Spark session that has the packages that reading it needs."""
+def _opened(checked: Checked, step: Step) -> Capture:
+    """The capture. If it needs Spark, ``step`` says so, and Spark's log lines are off."""
     from cdcwb.capture import open_checked
-    from cdcwb.spark.session import get_spark
+    from cdcwb.spark import session
 
-    step("starting Spark")
-    spark = get_spark(packages=checked.packages)
-    with suppress(AttributeError):  # a remote session has no context
-        spark.sparkContext.setLogLevel("OFF")
-    step("looking through the files")
-    return open_checked(checked, spark)
+    session.before_start = lambda: step("starting Spark")
+    session.LOG_LEVEL = "OFF"
+    return open_checked(checked)
 
 
 def check_images(reading: Reading) -> None:
@@ -220,9 +210,12 @@ def check_images(reading: Reading) -> None:
 
 def has_problems(capture: Capture) -> bool:
     """Whether a capture has a problem of severity warning or error."""
-    from pyspark.sql import functions as F
 
-    return bool(capture.problems.where(F.col("severity") != model.Severity.INFO).head(1))
+    def count(batch: pa.RecordBatch) -> int:
+        return int(pc.sum(pc.not_equal(batch["severity"], str(model.Severity.INFO))).as_py() or 0)
+
+    number = capture.rows("problems", ["severity"]).fold(count, total)
+    return number > 0
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
@@ -270,7 +263,7 @@ def history(
     as_json = as_json or target == STREAM
     path = None if target is None or target == STREAM else check_target(target, [], ("jsonl",))
     with working("looking through the files") as step:
-        capture = opened(paths, format_name, pairs, filters, step, check_images, in_spark=False)
+        capture = opened(paths, format_name, pairs, filters, step, check_images)
         step("looking for the row")
         changes = RowHistory.find(capture, table, dict(pairs_of_key)).shown
     if path is not None:

@@ -81,7 +81,6 @@ def look_at(capture: Capture, part: Capture | None = None, limits: Sequence[str]
     from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.summary import summarize
 
-    _ = capture.spark  # raises CaptureError if it was stopped
     path = _location_of(capture)
     options = options_of(capture)
     asked = Parameters(path=path, format=capture.format, options=options, limits=list(limits), shown=path)

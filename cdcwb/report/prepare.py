@@ -11,11 +11,10 @@ from typing import Any, TypeAlias
 
 from cdcwb.analysis.marks import MARKS
 from cdcwb.analysis.summary import summarize
-from cdcwb.capture import Capture, load, open_small
+from cdcwb.capture import Capture, load
 from cdcwb.report.opening import SHOWN, SUMMARY
 from cdcwb.report.redact import check_known, redact
-from cdcwb.small import Small
-from cdcwb.spark.session import get_spark
+from cdcwb.spark.session import on_cluster
 
 __all__ = ["keep"]
 
@@ -34,29 +33,23 @@ def keep(
 
     The new folders are in ``folder`` or, if Spark runs on a cluster, in ``shared``, which all machines have.
     """
-    spark = get_spark()
-    local = (spark.conf.get("spark.master", "") or "").startswith("local")
-    root = Path(folder if local else shared)
+    root = Path(shared if on_cluster() else folder)
     root.mkdir(parents=True, exist_ok=True)
     places = [Path(tempfile.mkdtemp(prefix="capture-", dir=root)) for _ in captures]
-    opened = _redacted(captures, hidden, places) if hidden else [_opened(*arguments) for arguments in captures]
+    loaded = [load(files or path, format, **options) for path, format, options, files in captures]
+    opened = _redacted(loaded, hidden, places) if hidden else loaded
     for (path, *_), capture, target in zip(captures, opened, places, strict=True):
         saved = Path(capture.save(target / "saved"))
         (saved / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
         marks = Path(path) / MARKS
         if marks.is_file() and not hidden:  # a note may quote a redacted value
             shutil.copyfile(marks, saved / MARKS)
-        facts = summarize(capture if isinstance(capture, Small) else load(saved, spark=spark))
+        facts = summarize(load(saved))
         (saved / SUMMARY).write_text(json.dumps(facts), encoding="utf-8")
     return [str(target / "saved") for target in places]
 
 
-def _opened(path: str, format: str, options: Mapping[str, Any], files: Sequence[str]) -> Capture | Small:
-    return open_small(files or path, format, options) or load(files or path, format, **options)
-
-
-def _redacted(captures: Sequence[Given], hidden: Sequence[str], places: Sequence[Path]) -> list[Capture]:
-    loaded = [load(files or path, format, **options) for path, format, options, files in captures]
+def _redacted(loaded: Sequence[Capture], hidden: Sequence[str], places: Sequence[Path]) -> list[Capture]:
     each = zip(loaded, check_known(loaded, hidden), places, strict=True)
     # which columns there are is asked of the values
     return [redact(capture.decoded(folder / "events"), names) if names else capture for capture, names, folder in each]

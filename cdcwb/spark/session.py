@@ -73,7 +73,22 @@ def get_spark(app_name: str = "cdcwb", packages: Sequence[str] = ()) -> SparkSes
     Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start, or
     without the packages of Spark Connect; SourceDownError when the server of ``SPARK_REMOTE`` does not answer.
     """
-    return _set_up(running_session() or _start(app_name, packages))
+    session = running_session()
+    if session is None:
+        before_start()
+        session = _start(app_name, packages)
+        if LOG_LEVEL is not None:
+            with suppress(AttributeError):  # a remote session has no context
+                session.sparkContext.setLogLevel(LOG_LEVEL)
+    return _set_up(session)
+
+
+LOG_LEVEL: str | None = None
+"""The level of a new session's log; None: as it is configured. The command line sets it."""
+
+
+def before_start() -> None:
+    """Called before a session is started. The command line replaces it, to say so."""
 
 
 def _set_up(session: SparkSession) -> SparkSession:
@@ -105,6 +120,18 @@ def running_session() -> SparkSession | None:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
+
+
+def on_cluster() -> bool:
+    """Whether the running session has other machines, or a new one would; starts none."""
+    session = running_session() if "pyspark" in sys.modules else None
+    if session is not None:
+        return not (session.conf.get("spark.master", "") or "").startswith("local")
+    environ = os.environ
+    if environ.get("SPARK_REMOTE") or "PYSPARK_GATEWAY_PORT" in environ:
+        return True
+    master = _given_settings().get("spark.master") or environ.get("MASTER") or "local"
+    return not master.startswith("local")
 
 
 def usable(session: SparkSession) -> SparkSession:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.frames import Snapshot
 from cdcwb.errors import OptionError
 from cdcwb.time_axis import TimeAxis
+from tests.changes import Frames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,11 +96,11 @@ PROBLEMS = [
 
 
 @pytest.fixture(scope="module")
-def capture(spark: SparkSession) -> SimpleNamespace:
+def capture(spark: SparkSession) -> Frames:
     def frame(rows: list[dict[str, Any]], schema: pa.Schema) -> Any:
         return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
 
-    return SimpleNamespace(
+    return Frames(
         spark=spark,
         format="gbase8s",
         stored=False,
@@ -141,7 +141,7 @@ def test_the_overview_counts_every_transaction(capture: Any) -> None:
 
 
 def test_an_empty_capture_has_an_overview_of_zeros_and_unknowns(capture: Any) -> None:
-    nothing = SimpleNamespace(transactions=capture.transactions.limit(0))
+    nothing = Frames(transactions=capture.transactions.limit(0))
     facts = ask.overview(nothing)
     assert facts["transactions"] == facts["transaction_bytes"] == 0
     assert facts["first_time"] is facts["last_position"] is facts["longest_us"] is None
@@ -194,7 +194,7 @@ def test_committed_transactions_that_are_not_whole_are_unfinished_and_say_what_i
     def frame(rows: list[dict[str, Any]], schema: pa.Schema) -> Any:
         return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
 
-    lacking = SimpleNamespace(
+    lacking = Frames(
         transactions=frame(TRANSACTIONS + more, model.TRANSACTIONS),
         problems=frame([*PROBLEMS, gap, other], model.PROBLEMS),
     )

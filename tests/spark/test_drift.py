@@ -68,7 +68,7 @@ def test_rows_whose_version_is_not_known_are_counted(spark: SparkSession, tmp_pa
     rows = [change(1, "INSERT", table), change(2, "INSERT", table, table_version=None), change(3, "INSERT", table)]
     capture = tables(spark, tmp_path, changes=rows, events=[], table_versions=[version(table, 1, ["id"])], problems=[])
     rows[2]["table_version"] = "shop.orders@77"
-    capture.headers = events_of(spark, tmp_path, rows)
+    capture.events = events_of(spark, tmp_path, rows)
     (found,) = drift(capture).without_version
     assert (found["table"], found["events"], found["position"], found["offset"]) == (table, 2, f"{2:016X}", 200)
 
@@ -82,7 +82,7 @@ def events_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> 
 def made_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]], versions: list[dict[str, Any]]) -> Any:
     """A capture of these changes and versions."""
     capture = tables(spark, folder, changes=rows, table_versions=versions)
-    capture.headers = events_of(spark, folder, rows)
+    capture.events = events_of(spark, folder, rows)
     return capture
 
 
@@ -205,7 +205,7 @@ def test_ddl_that_names_a_rename_is_the_first_of_all_evidence(spark: SparkSessio
     ddl = change(9, "DDL", T, **facts) | {"position": f"{9:016X}A"}
     later = change(30, "DDL", T, **facts | {"headers": {"statement": "ALTER TABLE shop.orders RENAME id TO key"}})
     capture = made_of(spark, tmp_path, rows, known)
-    capture.headers = events_of(spark, tmp_path, [*rows, ddl, later])
+    capture.events = events_of(spark, tmp_path, [*rows, ddl, later])
     told = drift(capture)
     assert {(one.rule, one.column) for one in told.findings} == {
         *(("column_renamed", "Status"), ("column_retyped", "Status"), ("columns_reordered", None)),

@@ -11,7 +11,6 @@ import pytest
 from cdcwb.analysis import concurrency
 from cdcwb.analysis import masks as ask
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.report.show import records
 from cdcwb.time_axis import TimeAxis
 from tests.changes import at, change, tables
 
@@ -79,7 +78,7 @@ def test_updates_that_change_nothing_are_counted_with_the_place_of_the_first(cap
 
 
 def test_a_change_of_the_key_is_found(capture: Any) -> None:
-    (row,) = records(ask.key_changes(capture))
+    (row,) = ask.key_changes(capture)
     assert (row["old_key"], row["new_key"], row["position"]) == ("id=1", "id=9", f"{5:016X}")
 
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, 
 import pyarrow as pa
 
 from cdcwb.analysis.marks import marks_of
-from cdcwb.errors import CaptureError, OptionError
+from cdcwb.errors import OptionError
+from cdcwb.filtering import NOT_LIMITED
 from cdcwb.model import Severity
 from cdcwb.report import check_parameters, open_page, record, show
 from cdcwb.report.facts import headline, is_answered, stored
 from cdcwb.report.opening import look_at
-from cdcwb.spark.select import NOT_LIMITED
 from cdcwb.views.view import Rows, View, is_live, records_of
 from cdcwb.words import count, page_display, plural, rounded, shown_as, to_the_second, zone_name
 
@@ -66,8 +66,6 @@ def panel(
             with shown_as(page.display):
                 if live is not None and page.is_live:
                     return View(page.views.bench, "", [live()], controls=False, headings=False)
-                if page.capture.spark is not page.session:
-                    raise CaptureError("the Spark session of this page was stopped: make the page again")
                 sheet = Sheet(title, page.views.bench if page.is_live else None)
                 say(page, sheet, *args, **named)
                 return sheet
@@ -96,7 +94,6 @@ class Page:
         self.opened = opened
         self.asked = opened.asked
         self.capture: Any = opened.capture
-        self.session = self.capture.spark
         self.summary = opened.summary
         self.display = page_display()
 
