@@ -193,7 +193,7 @@ def _checked(paths: tuple[str, ...], format_name: str, pairs: Pairs) -> Checked:
 
 
 def _opened(checked: Checked, step: Step) -> Capture:
-    """The capture. If it needs Spark, ``step`` says so, and Spark's log lines are off."""
+    """The capture. If it needs Spark, ``step`` shows that, and Spark's log lines are off."""
     from cdcwb.capture import open_checked
     from cdcwb.spark import session
 

@@ -88,7 +88,7 @@ LOG_LEVEL: str | None = None
 
 
 def before_start() -> None:
-    """Called before a session is started. The command line replaces it, to say so."""
+    """Called before a session is started. The command line replaces it to show that."""
 
 
 def _set_up(session: SparkSession) -> SparkSession:
