@@ -269,10 +269,10 @@ def test_a_small_capture_needs_no_java(capture: Path, tmp_path: Path) -> None:
     done = without_java("summary", str(capture))
     assert done.returncode == 0
     assert "transactions" in done.stdout
-    where = ("--where", 'operation == "DELETE"')
+    where = ("--where", 'operation == "INSERT"')
     done = without_java("export", str(capture), "--view", "changes", "--to", "-", *where)
     assert done.returncode == 0
-    assert {json.loads(line)["operation"] for line in done.stdout.splitlines()} == {"DELETE"}
+    assert {json.loads(line)["operation"] for line in done.stdout.splitlines()} == {"INSERT"}
     done = without_java("save", str(capture), "--to", str(tmp_path / "saved"))
     assert done.returncode == 0
     assert (tmp_path / "saved" / "cdcwb.json").is_file()
