@@ -73,24 +73,16 @@ class EventLogOptions(Options):
         container = self.container
         return [
             *Options.rules(self),
-            (
-                self.processed_share + self.future_share + self.loopback_share > 1,
-                "processed_share, future_share and loopback_share add up to more than 1",
-            ),
-            (
-                not self.header and container in ("jsonl", "parquet"),
-                f"container {container} always names its columns, so header is true",
-            ),
-            (
-                self.compression != "none" and container == "xlsx",
-                "container xlsx is compressed already, so compression is none",
-            ),
-            (
-                self.null_text and container != "csv",
-                f"container {container} has a NULL of its own, so null_text is empty",
-            ),
+            (self.processed_share + self.future_share + self.loopback_share > 1,
+             "processed_share, future_share and loopback_share add up to more than 1"),
+            (not self.header and container in ("jsonl", "parquet"),
+             f"container {container} always names its columns, so header is true"),
+            (self.compression != "none" and container == "xlsx",
+             "container xlsx is compressed already, so compression is none"),
+            (self.null_text and container != "csv",
+             f"container {container} has a NULL of its own, so null_text is empty"),
             (set(self.null_text) & set('",;\t\r\n'), "null_text holds no quote, delimiter or line end"),
-        ]
+        ]  # fmt: skip
 
 
 class LogRow(dict[str, str | None]):
@@ -277,22 +269,21 @@ def _logged(
 ) -> Statement:
     """Rows of one style, for the columns that are in ``names``. Types 1 to 3 have values, 5 to 8 are query-back; half
     of the triggers that log values of inserts log NULL as well."""
-    table, key = watched.name, watched.key_text(after)
+    table, key, is_insert = watched.name, watched.key_text(after), before is None
     if style == "row_query":
-        return [LogRow(5 if before is None else 6, table, key)]
+        return [LogRow(5 if is_insert else 6, table, key)]
     new = watched.texts(after)
     old = (None,) * len(new) if before is None else watched.texts(before)
     cells = [cell for cell in zip(watched.names, old, new, strict=True) if cell[0] in names]
-    if before is not None:
-        changed = [cell for cell in cells if cell[1] != cell[2]]
-        if style == "field_query":
-            return [LogRow(8, table, key, name) for name, _, _ in changed]
-        kind = 3 if rng.random() < 0.25 else 2
-        return [LogRow(kind, table, key, *cell) for cell in (changed or cells)]
+    changed = cells if is_insert else [cell for cell in cells if cell[1] != cell[2]]
     if style == "field_query":
-        return [LogRow(7, table, key, name) for name, _, _ in cells]
-    known = cells if rng.random() < 0.5 else [cell for cell in cells if cell[2] is not None]
-    return [LogRow(1, table, key, *cell) for cell in (known or cells)]
+        return [LogRow(7 if is_insert else 8, table, key, name) for name, _, _ in changed]
+    kind = 1
+    if not is_insert:
+        kind = 3 if rng.random() < 0.25 else 2
+    elif rng.random() >= 0.5:
+        changed = [cell for cell in cells if cell[2] is not None]
+    return [LogRow(kind, table, key, *cell) for cell in (changed or cells)]
 
 
 # --- damage (§1.2) ----------------------------------------------------------------------------------------------------
@@ -491,7 +482,7 @@ class EventLogEncoder(Encoder[_Watched]):
             self._write_file(_NAME + (f"-{part.first_file + number + 1}" if is_numbered else ""), some)
         versions = self._versions()
         for group in sorted(_groups(self._rows), key=lambda group: group[-1].place):
-            self._tell(group, versions)
+            self._change(group, versions)
         if part.count == 1:
             self._write_snapshot()
 
@@ -517,19 +508,19 @@ class EventLogEncoder(Encoder[_Watched]):
             sink.put(heads.get(container, b""))
         begin = "INSERT INTO indirect_process" + (f" ({', '.join(COLUMNS)})" if options.header else "") + " VALUES "
         for row in rows:
-            made: Any
+            record: Any
             match container:
                 case "csv":
-                    made = _delimited([*row.values()], options.null_text)
+                    record = _delimited([*row.values()], options.null_text)
                 case "jsonl":
-                    made = ("{" + ",".join(_member(*item) for item in row.items()) + "}\n").encode()
+                    record = ("{" + ",".join(_member(*item) for item in row.items()) + "}\n").encode()
                 case "sql":
-                    made = f"{begin}({', '.join(_literal(row, column) for column in COLUMNS)});\n".encode()
+                    record = f"{begin}({', '.join(_literal(row, column) for column in COLUMNS)});\n".encode()
                 case "xlsx":
-                    made = [(value, _is_number(column, value)) for column, value in row.items()]
+                    record = [(value, _is_number(column, value)) for column, value in row.items()]
                 case _:
-                    made = [int(v or "") if is_typed and column in _NUMBERS else v for column, v in row.items()]
-            row.place = Place(number, *sink.put(made))
+                    record = [int(v or "") if is_typed and column in _NUMBERS else v for column, v in row.items()]
+            row.place = Place(number, *sink.put(record))
         sink.close()
 
     def _write_snapshot(self) -> None:
@@ -549,53 +540,51 @@ class EventLogEncoder(Encoder[_Watched]):
     def _versions(self) -> dict[str, Version]:
         """The tables as somebody finds out who knows nothing but the rows: the columns of the keys, then the others, as
         they come. Key columns that differ in case are one."""
-        found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+        columns: dict[str, tuple[dict[str, str], dict[str, None]]] = {}  # keys by their small letters, others
         versions: dict[str, Version] = {}
         for row in self._rows:
             table, column = row["table_name"], row["column_name"]
             if row.kind is None or not table:
                 continue
-            schema, _, name = table.rpartition(".")
-            version = versions.setdefault(table, Version(f"{table}@1", schema or None, name, [], "inferred"))
-            version.begins(_position(row))
-            keys, others = found.setdefault(table, ({}, {}))
-            known = {name.lower() for name in keys}
-            keys.update((name, None) for name in parsed(row["table_key"] or "") or () if name.lower() not in known)
-            if column is not None and row.kind not in _WHOLE_ROW:
-                others[column] = None
-        for table, (keys, others) in found.items():
-            made = column_rows([*keys, *(other for other in others if other not in keys)])
-            for one in made:
-                one["key_position"] = one["ordinal"] if one["name"] in keys else None
-            versions[table].columns, versions[table].lineage, versions[table].has_place = made, {}, False
-        for version in versions.values():
-            self.truth.version(version)
+            if table not in versions:
+                schema, _, name = table.rpartition(".")
+                made = Version(f"{table}@1", schema or None, name, [], "inferred", None, {}, has_place=False)
+                versions[table], columns[table] = self.truth.version(made), ({}, {})
+            versions[table].begins(_position(row))
+            for name in parsed(row["table_key"] or "") or ():
+                columns[table][0].setdefault(name.lower(), name)
+            if column is not None and row.kind not in _OF_ROWS:
+                columns[table][1][column] = None
+        for table, (keys, others) in columns.items():
+            names = [*keys.values(), *(other for other in others if other not in keys.values())]
+            rows = ({"name": n, "key_position": i if i <= len(keys) else None} for i, n in enumerate(names, 1))
+            versions[table].columns = column_rows(rows)
         return versions
 
-    def _tell(self, group: Statement, versions: dict[str, Version]) -> None:
+    def _change(self, group: Statement, versions: dict[str, Version]) -> None:
         """Adds the change that is a group of rows to the truth."""
         last, kind = group[-1], group[-1].kind or 0
         table, pairs = last["table_name"], parsed(last["table_key"] or "")
-        named = [row["column_name"] for row in group if row["column_name"] is not None]
-        before, after = (
-            {row["column_name"]: row[of] for row in group if row["column_name"] is not None and row.kind in kinds}
-            for of, kinds in (("old_value", (2, 3)), ("new_value", (1, 2, 3)))
-        )
-        unknown = [row["column_name"] for row in group if row.kind == 3 and row["old_value"] is None]
-        before = {name: value for name, value in before.items() if name not in unknown}
-        if len(group) == 1 and kind == 4 and pairs is not None:
+        fields = {row["column_name"]: row for row in group if row["column_name"] is not None}
+        after = {name: row["new_value"] for name, row in fields.items() if row.kind in (1, 2, 3)}
+        before = {
+            name: row["old_value"] for name, row in fields.items()
+            if row.kind == 2 or (row.kind == 3 and row["old_value"] is not None)
+        }  # fmt: skip
+        if kind == 4 and pairs is not None:
             before = {**pairs}
-        is_per_field = group[0].kind not in _WHOLE_ROW and bool(named)
+        is_per_field = group[0].kind not in _OF_ROWS and bool(fields)
+        places = sorted(row.place for row in group)
         self.truth.change(
             {
                 "record_type": last["event_type"], "operation": _OPERATIONS[kind], "position": _position(last),
-                "changed_at": last.time, "changed_columns": named if is_per_field else None, "key": pairs,
+                "changed_at": last.time, "changed_columns": list(fields) if is_per_field else None, "key": pairs,
                 "before": before or None, "after": after or None, "headers": dict(last),
                 "change_source": "log" if is_per_field else None,
             },
-            [row.place for row in sorted(group, key=lambda row: row.place)],
+            places,
             versions[table] if table else None,
-            head=sorted(row.place for row in group).index(last.place),
+            head=places.index(last.place),
         )  # fmt: skip
 
 
@@ -605,7 +594,8 @@ _OPERATIONS: Final = {
     1: Operation.INSERT, 5: Operation.INSERT, 7: Operation.INSERT, 4: Operation.DELETE, 2: Operation.UPDATE,
     3: Operation.UPDATE, 6: Operation.UPDATE, 8: Operation.UPDATE,
 }  # fmt: skip
-_WHOLE_ROW: Final = (4, 5, 6)
+_OF_ROWS: Final = (4, 5, 6)
+_SAME: Final = ("table_name", "table_key", "perpetrator", "event_time")  # in all rows of a change
 
 
 def _position(row: LogRow) -> str | None:
@@ -616,14 +606,14 @@ def _groups(rows: Sequence[LogRow]) -> Iterator[Statement]:
     """The rows of each change. Rows for one column that follow each other in the order of record_id, with no other row
     between, are one change where object, operation, perpetrator and event_time are the same and no column comes
     twice."""
-    numbered = []
+    numbered: Statement = []
     for row in rows:
         if row.number is not None:
-            numbered.append((row.number, row.place, row))
+            numbered.append(row)
         elif row.kind is not None:
             yield [row]
     group: Statement = []
-    for _, _, row in sorted(numbered, key=lambda one: one[:2]):
+    for row in sorted(numbered, key=lambda row: (row.number, row.place)):
         if group and not _continues(group, row):
             yield group
             group = []
@@ -636,11 +626,11 @@ def _groups(rows: Sequence[LogRow]) -> Iterator[Statement]:
 def _continues(group: Statement, row: LogRow) -> bool:
     """Is a row of the same change as those before it?"""
     last = group[-1]
-    same = ("table_name", "table_key", "perpetrator", "event_time")
+    kinds, names = {last.kind, row.kind}, [one["column_name"] for one in group]
     return (
-        None not in (last.kind, row.kind, *(one[name] for one in (last, row) for name in (*same[:2], "column_name")))
-        and not {last.kind, row.kind} & {*_WHOLE_ROW}
+        not kinds & {None, *_OF_ROWS}
+        and None not in (row["column_name"], row["table_name"], row["table_key"], last["column_name"])
         and _OPERATIONS[last.kind or 0] == _OPERATIONS[row.kind or 0]
-        and all(last[name] == row[name] for name in same)
-        and row["column_name"] not in [one["column_name"] for one in group]
+        and all(last[name] == row[name] for name in _SAME)
+        and row["column_name"] not in names
     )

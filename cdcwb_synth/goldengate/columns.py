@@ -3,21 +3,16 @@ numbers that describe each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
 from cdcwb_synth import words
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.values import Column, Type, formatter
+from cdcwb_synth.values import Column, Memo, Type, text_of
 
 __all__ = ["TYPES", "Cell", "Described", "Layout", "Order", "sql_type"]
 
-_CHAR: Final = 0
-_VARCHAR: Final = 64
-_INT4: Final = 132
-_INT8: Final = 134
-_DATETIME: Final = 192
+_CHAR, _VARCHAR, _INT4, _INT8, _DATETIME = 0, 64, 132, 134, 192
 
 TYPES: Final = {
     _CHAR: "0 CHAR", _VARCHAR: "64 VARCHAR", _INT4: "132 INT32", _INT8: "134 INT64", _DATETIME: "192 DATETIME",
@@ -26,7 +21,6 @@ TYPES: Final = {
 
 Order = Literal["little", "big"]
 
-_REMEMBERED: Final = 8192
 _WIDTHS: Final = {_INT4: 4, _INT8: 8}
 _LOB_SIZES: Final = (40, 300, 1999, 2000, 2001, 3500, 4000, 6100)
 _PLAIN_PHRASES: Final = tuple(phrase for phrase in words.PHRASES if phrase.isprintable())
@@ -67,19 +61,20 @@ class Described(NamedTuple):
 
     def numbers(self, offset: int) -> list[int]:
         """The 23 numbers after its name, from Data Type to Partial Type; ``offset``: its Fetch Offset."""
-        source, is_fixed = self.source, self.source.type is Type.DECIMAL and self.source.places is not None
-        native = 180 if self.datatype == _DATETIME and self.length > 19 else _NATIVE[self.datatype]
+        source, kind = self.source, self.datatype
+        is_fixed = source.type is Type.DECIMAL and source.places is not None
+        native = {"clob": 112, "blob": 113}.get(self.lob) or _NATIVE[kind]
         if source.type in (Type.FLOAT, Type.SMALLFLOAT, Type.DECIMAL):
             native = 2
-        native = {"clob": 112, "blob": 113}.get(self.lob, native)
-        is_text = self.datatype in (_CHAR, _VARCHAR) and self.lob != "blob"
-        binary = _WIDTHS.get(self.datatype, self.length)
-        external = {_INT4: 11, _INT8: 20}.get(self.datatype, self.length)
-        least = {10: 2, 19: 5, 26: 6}.get(self.length, 0) if self.datatype == _DATETIME else 0
+        elif kind == _DATETIME and self.length > 19:
+            native = 180
+        is_text = kind in (_CHAR, _VARCHAR) and self.lob != "blob"
+        binary, external = _WIDTHS.get(kind, self.length), {_INT4: 11, _INT8: 20}.get(kind, self.length)
+        least = {10: 2, 19: 5, 26: 6}.get(self.length, 0) if kind == _DATETIME else 0
         return [
-            self.datatype, external, offset, self.scale, 0, int(source.nullable), 0, binary, binary,
-            0 if self.datatype == _VARCHAR else binary, 0, least, source.digits if is_fixed else 0, 0, 1, 0,
-            int(self.is_key), 0, native, 0 if is_text else -1, 0, int(bool(self.lob)), 0,
+            kind, external, offset, self.scale, 0, int(source.nullable), 0, binary, binary,
+            0 if kind == _VARCHAR else binary, 0, least, source.digits if is_fixed else 0, 0, 1, 0, int(self.is_key), 0,
+            native, 0 if is_text else -1, 0, int(bool(self.lob)), 0,
         ]  # fmt: skip
 
     @property
@@ -108,25 +103,6 @@ def _described(column: Column, place: int, is_key: bool) -> Described:
     return Described(column.name, kind, length, is_key, lob, place, column)
 
 
-def _speller(column: Described) -> Callable[[Any], str]:
-    """The function that writes a value (never None) as the trail's text has it, padding included. A time has a colon
-    before the hours, and the fields that its column has."""
-    source = column.source
-    if source.type in _INTEGERS:
-        return lambda value: str(int(value))
-    if source.type is Type.CHAR:
-        return str
-    if source.type is not Type.DATETIME or column.datatype != _DATETIME:
-        plain = formatter(source)
-        return lambda value: str(plain(value))
-    if source.end == "day":
-        return lambda value: str(value.date().isoformat())
-    if source.end == "second":
-        return lambda value: str(value.isoformat(":", "seconds"))
-    unit = 10 ** (6 - source.fraction)
-    return lambda value: str(value.replace(microsecond=value.microsecond // unit * unit).isoformat(":", "microseconds"))
-
-
 def _content(locator: bytes, is_text: bool) -> bytes:
     """What a large object holds, made up from where it is: of some size above 0, text without control characters."""
     size = _LOB_SIZES[(locator[0] + locator[-1]) % len(_LOB_SIZES)]
@@ -142,46 +118,46 @@ def _content(locator: bytes, is_text: bool) -> bytes:
     return "; ".join(parts).encode()
 
 
-class _Cells(dict[Any, Cell]):
-    """The cells of the column with this index by their values, made once and remembered for a while. ``is_defined``: a
-    reader knows types, and so that a CHAR is padded."""
+def _text(column: Described, value: Any) -> str:
+    """A value (never None) as the trail's text has it, padding not included. A time has a colon before the hours, and
+    the fields that its column has."""
+    source = column.source
+    if source.type in _INTEGERS:
+        return str(int(value))
+    if source.type is not Type.DATETIME or column.datatype != _DATETIME:
+        return text_of(source)(value)
+    if source.end == "day":
+        return str(value.date().isoformat())
+    if source.end == "second":
+        return str(value.isoformat(":", "seconds"))
+    unit = 10 ** (6 - source.fraction)
+    return str(value.replace(microsecond=value.microsecond // unit * unit).isoformat(":", "microseconds"))
 
-    def __init__(self, column: Described, index: int, order: Order, is_defined: bool) -> None:
-        super().__init__()
-        self._column, self._head, self._order = column, index.to_bytes(2, order), order
-        self._spell, self._is_defined = _speller(column), is_defined
 
-    def __missing__(self, value: Any) -> Cell:
-        made = self._make(value)
-        if isinstance(value, float) and value == 0:  # 0.0 and -0.0 are equal, but not the same
-            return made
-        if len(self) > _REMEMBERED:
-            self.clear()
-        self[value] = made
-        return made
+def _cells(column: Described, index: int, order: Order, is_defined: bool) -> Memo:
+    """The cells of the column with this index by their values. ``is_defined``: a reader knows types, and so that a CHAR
+    is padded."""
 
-    def _make(self, value: Any) -> Cell:
-        column = self._column
-        if value is None:
-            return self._entry(b"\xff\xff", None)
+    def entry(data: bytes, shown: str | None, lob: bytes | None = None) -> Cell:
+        return Cell(index.to_bytes(2, order) + len(data).to_bytes(2, order) + data, shown, lob)
+
+    def cell(value: Any) -> Cell:
         if column.lob:
             held = _content(value, column.lob == "clob")
             shown = held.decode() if column.lob == "clob" else held.hex()
-            return self._entry(b"\0\0" + len(held).to_bytes(4, self._order), shown, held)
-        shown = self._spell(value)
+            return entry(b"\0\0" + len(held).to_bytes(4, order), shown, held)
+        shown = _text(column, value)
         if column.datatype in _WIDTHS:
-            return self._entry(b"\0\0" + int(value).to_bytes(_WIDTHS[column.datatype], "big", signed=True), shown)
+            return entry(b"\0\0" + int(value).to_bytes(_WIDTHS[column.datatype], "big", signed=True), shown)
         data = shown.encode()
         if column.datatype == _DATETIME:
-            return self._entry(b"\0\0" + data, shown)
+            return entry(b"\0\0" + data, shown)
         if column.source.type is Type.CHAR:
-            shown = shown.rstrip(" ")
-            data = shown.encode().ljust(column.length)
-            shown = shown if self._is_defined else data.decode()
-        return self._entry(b"\0\0" + len(data).to_bytes(2, self._order) + data, shown)
+            data = data.ljust(column.length)
+            shown = shown if is_defined else data.decode()
+        return entry(b"\0\0" + len(data).to_bytes(2, order) + data, shown)
 
-    def _entry(self, data: bytes, shown: str | None, lob: bytes | None = None) -> Cell:
-        return Cell(self._head + len(data).to_bytes(2, self._order) + data, shown, lob)
+    return Memo(cell, entry(b"\xff\xff", None))
 
 
 class Layout:
@@ -192,10 +168,9 @@ class Layout:
     def __init__(self, version: TableVersion, order: Order, *, lobs: bool, is_defined: bool) -> None:
         self.version = version
         self.table = version.table
-        self.full_name = f"{version.table.schema}.{version.table.name}"
         described = [_described(c, i, c.name == version.table.key) for i, c in enumerate(version.columns)]
         self.columns = [c for c in described if lobs or not c.lob]
-        self._cells = [_Cells(c, i, order, is_defined) for i, c in enumerate(self.columns)]
+        self._cells = [_cells(c, i, order, is_defined) for i, c in enumerate(self.columns)]
         self.everything = list(range(len(self.columns)))
         self.names = tuple(c.name if is_defined else f"c{i}" for i, c in enumerate(self.columns))
         self.keys = [i for i, c in enumerate(self.columns) if c.is_key]
@@ -210,22 +185,16 @@ class Layout:
         return [cells[values[column.place]] for cells, column in zip(self._cells, self.columns, strict=True)]
 
 
+_SQL: Final = {
+    Type.CHAR: "CHAR({0.length})", Type.VARCHAR: "VARCHAR2({0.length})", Type.LVARCHAR: "VARCHAR2({0.length})",
+    Type.DATE: "DATE", Type.DATETIME: "TIMESTAMP(6)", Type.FLOAT: "BINARY_DOUBLE", Type.SMALLFLOAT: "BINARY_DOUBLE",
+}  # fmt: skip
+
+
 def sql_type(column: Column) -> str:
     """A column's type as a statement spells it."""
-    match column.type:
-        case Type.CHAR:
-            return f"CHAR({column.length})"
-        case Type.VARCHAR | Type.LVARCHAR:
-            return f"VARCHAR2({column.length})"
-        case Type.DECIMAL:
-            return "NUMBER" if column.places is None else f"NUMBER({column.digits},{column.places})"
-        case Type.LOB:
-            return "CLOB" if column.keyword == "clob" else "BLOB"
-        case Type.DATE:
-            return "DATE"
-        case Type.DATETIME:
-            return "TIMESTAMP(6)"
-        case Type.FLOAT | Type.SMALLFLOAT:
-            return "BINARY_DOUBLE"
-        case _:
-            return "NUMBER(19)"
+    if column.type is Type.DECIMAL:
+        return "NUMBER" if column.places is None else f"NUMBER({column.digits},{column.places})"
+    if column.type is Type.LOB:
+        return "CLOB" if column.keyword == "clob" else "BLOB"
+    return _SQL.get(column.type, "NUMBER(19)").format(column)

@@ -7,25 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from cdcwb_synth.encoder import Encoder, EncoderContext
+from cdcwb_synth.goldengate import trail
 from cdcwb_synth.goldengate.columns import Layout
 from cdcwb_synth.goldengate.exports import Exports
-from cdcwb_synth.goldengate.logdump import Prints, RawFiles, record_headers
+from cdcwb_synth.goldengate.logdump import Output, Prints, RawFiles, record_headers
 from cdcwb_synth.goldengate.options import GoldenGateOptions
-from cdcwb_synth.goldengate.trail import (
-    ABEND,
-    RESTART,
-    Record,
-    Step,
-    Trail,
-    change_step,
-    commit_token,
-    restart,
-    row_token,
-    statement,
-    statement_items,
-    statement_record,
-    transaction_token,
-)
+from cdcwb_synth.goldengate.trail import Record, Step, Trail
 from cdcwb_synth.model import Operation, Outcome
 from cdcwb_synth.truth import Transaction, Version, column_rows
 from cdcwb_synth.values import Column, microseconds
@@ -42,7 +29,7 @@ class GoldenGateEncoder(Encoder[Layout]):
         options: GoldenGateOptions = self.options
         if not options.is_text:
             self.truth.format = "goldengate-export"
-        outputs: dict[str, type[Prints | RawFiles | Exports]] = {"logdump": Prints, "raw": RawFiles}
+        outputs: dict[str, type[Output]] = {"logdump": Prints, "raw": RawFiles}
         self._output = outputs.get(options.form, Exports)(capture)
         self._trail = Trail(options, self._output, lambda: str(self._csn + 1), self.part.first_file)
         self._columns: dict[int, tuple[Column, ...]] = {}  # by the label of the table
@@ -74,7 +61,7 @@ class GoldenGateEncoder(Encoder[Layout]):
         old = self._columns.get(version.table.label)
         self._columns[version.table.label] = version.columns
         if old is not None and version.columns != old:
-            self._statement(item, statement(version, old))
+            self._statement(item, trail.statement(version, old))
         is_defined = options.is_defined or not options.is_text
         return Layout(version, options.order, lobs=options.lobs, is_defined=is_defined)
 
@@ -82,8 +69,8 @@ class GoldenGateEncoder(Encoder[Layout]):
         self._csn += 1
         self._statements += 1
         csn, xid, at = str(self._csn), f"12.{self._statements % 34}.{self._statements}", microseconds(item.at)
-        items = statement_items(item.version, sql, csn)
-        record = statement_record(item.version, items, at, csn, xid)
+        items = trail.statement_items(item.version, sql, csn)
+        record = trail.statement_record(item.version, items, at, csn, xid)
         if self.options.tokens != "all":
             record.tokens = record.tokens[:4]
         self._trail.put(record)
@@ -132,7 +119,7 @@ class GoldenGateEncoder(Encoder[Layout]):
     def _steps(self, changes: Sequence[Change]) -> list[Step]:
         """The steps, and after some of them a change that is taken back at once."""
         options = self.options
-        steps = [change_step(change, self.tables[change.version], options) for change in changes]
+        steps = [trail.change_step(change, self.tables[change.version], options) for change in changes]
         if not options.undo:
             return steps
         made: list[Step] = []
@@ -142,7 +129,7 @@ class GoldenGateEncoder(Encoder[Layout]):
                 continue
             outcomes: tuple[Outcome, ...] = ("undone", "undo")
             for extra, outcome in zip(self._taken_back(change), outcomes, strict=False):
-                made.append(change_step(extra, step.layout, options, outcome == "undo"))
+                made.append(trail.change_step(extra, step.layout, options, outcome == "undo"))
                 made[-1].outcome = outcome
         return made
 
@@ -168,7 +155,7 @@ class GoldenGateEncoder(Encoder[Layout]):
         self._prepare(steps, csn, xid, not is_aborted)
         for number, step in enumerate(steps):
             if number == begin:
-                self._trail.put(restart(RESTART, step.records[0].at))
+                self._trail.put(trail.restart(trail.RESTART, step.records[0].at))
             if number == cut:
                 self._trail.start_file(step.records[0].at)
             for record in step.records:
@@ -176,9 +163,9 @@ class GoldenGateEncoder(Encoder[Layout]):
         records = [record for step in steps for record in step.records]
         end = records[-1]
         if is_aborted:
-            end = restart(ABEND, records[-1].at)
+            end = trail.restart(trail.ABEND, records[-1].at)
             self._trail.put(end)
-            self._trail.put(restart(RESTART, records[-1].at))
+            self._trail.put(trail.restart(trail.RESTART, records[-1].at))
         if self.options.is_text:
             outcome: Outcome = "rolled_back" if is_aborted else "committed"
             self._tell(steps, self._transaction(records, csn, xid, outcome, end), csn, xid)
@@ -187,7 +174,7 @@ class GoldenGateEncoder(Encoder[Layout]):
         """Fills what records know of their transaction."""
         records = [record for step in steps for record in step.records]
         last = len(records) - 1
-        where, tokens = self.options.tokens, (commit_token(csn), transaction_token(xid))
+        where, tokens = self.options.tokens, (trail.commit_token(csn), trail.transaction_token(xid))
         for number, record in enumerate(records):
             is_first, is_last = number == 0, number == last and is_ended
             record.trans_ind = 3 if is_first and is_last else 0 if is_first else 2 if is_last else 1
@@ -197,7 +184,7 @@ class GoldenGateEncoder(Encoder[Layout]):
             row = step.rows[0] if step.rows[1] is None else step.rows[1]
             for record in step.records:
                 if row is not None:
-                    record.tokens.append(row_token(step.layout, int(row[step.layout.keys[0]].text or 0)))
+                    record.tokens.append(trail.row_token(step.layout, int(row[step.layout.keys[0]].text or 0)))
                 bearer = records[0] if where == "first" else records[last] if is_ended else None
                 if where == "all" or record is bearer:
                     record.tokens += tokens
@@ -256,7 +243,7 @@ class GoldenGateEncoder(Encoder[Layout]):
         """The version in force at a record; without definitions its columns are those that records have shown."""
         if isinstance(self._output, Prints) and self.options.is_defined:
             return self._output.versions[head.version]
-        name = f"{layout.full_name}@1"
+        name = f"{layout.table.full_name}@1"
         made = Version(name, layout.table.schema, layout.table.name, [], "inferred", lineage={}, has_place=False)
         made = self.truth.version(made, name)
         count = 1 + max((part.number for part in head.parts if part.kind in ("column", "key")), default=-1)

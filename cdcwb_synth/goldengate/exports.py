@@ -12,12 +12,11 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 
 from cdcwb_synth.encoder import EncoderContext
-from cdcwb_synth.goldengate.columns import Cell, Described, Layout
+from cdcwb_synth.goldengate.columns import Cell, Described
 from cdcwb_synth.goldengate.logdump import Output
-from cdcwb_synth.goldengate.options import GoldenGateOptions
-from cdcwb_synth.goldengate.trail import Image, Record, Step
+from cdcwb_synth.goldengate.trail import Image, Step
 from cdcwb_synth.model import Operation
-from cdcwb_synth.truth import NOWHERE, Place, Transaction, Version, column_rows, differing
+from cdcwb_synth.truth import Place, Transaction, Version, column_rows, differing
 from cdcwb_synth.values import EPOCH, Type
 
 __all__ = ["Exports"]
@@ -29,42 +28,23 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
 _CONTROLS: Final = {ord("\n"): "&#10;", ord("\t"): "&#9;"}
 
 
-class Exports:
-    """Hears of a trail and, when a transaction is in it, writes what a handler makes of it."""
+class Exports(Output):
+    """What a handler makes of a trail, written when a transaction is in it."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        options: GoldenGateOptions = capture.options
-        self._options, self._truth, self._suffix = options, capture.truth, capture.part.suffix
-        self._output = Output(capture)
-        self._is_json = options.form == "json"
+        super().__init__(capture)
+        self._is_json = self.options.form == "json"
         self._versions: dict[str, Version] = {}
         self._kinds: dict[str, dict[str, set[str]]] = {}  # table: column: kinds of its values
-        self.records = 0
-
-    def time(self, at: int) -> str:
-        """Exports show no times of records."""
-        return ""
 
     def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
-        """A new file of the trail: messages get a new file if the options say so."""
-        name, ending = ("messages", "json") if self._is_json else ("transactions", "xml")
-        if self._options.container == "bytes_literal" and self._is_json:
-            ending = "log"
-        if self._options.capture_files == "trail":
-            self._output.start(f"{name}-{sequence:09d}.{ending}")
-        elif self._output.number < 0:
-            self._output.start(f"{name}{self._suffix}.{ending}")
-
-    def record(self, one: Record) -> Place:
-        """A record of the trail, which is not in the capture."""
-        return NOWHERE
-
-    def defined(self, layout: Layout, key: str, text: str, place: Place) -> None:
-        """A definition, which is not in the capture."""
+        """A new file of the trail: messages get a new file if the options want that."""
+        ending = "log" if self.options.container == "bytes_literal" else "json"
+        self.start_for(sequence, *(("messages", ending) if self._is_json else ("transactions", "xml")))
 
     def close(self) -> None:
         """Completes the files, and the columns of the tables."""
-        self._output.close()
+        super().close()
         for version in self._versions.values():
             for column in version.columns:
                 is_number = self._kinds[version.label][column["name"]] == {"number"}
@@ -77,11 +57,11 @@ class Exports:
             for step in steps:
                 has_id = any(token.name == "TRANID" for token in step.records[step.head].tokens)
                 if has_id and transaction is None:
-                    transaction = self._truth.transaction(Transaction(xid))
+                    transaction = self.truth.transaction(Transaction(xid))
                 self._message(step, transaction if has_id else None)
         else:
             transaction = Transaction(xid, ended_at=at, committed_at=at, completeness="complete")
-            self._elements(steps, self._truth.transaction(transaction), csn, at)
+            self._elements(steps, self.truth.transaction(transaction), csn, at)
 
     def _tell(self, step: Step, places: list[Place], row: dict[str, Any], transaction: Transaction | None) -> None:
         """Adds a change to the truth, with what all exports have in common."""
@@ -89,12 +69,14 @@ class Exports:
         changed = differing(row["before"], row["after"])
         row |= {"operation": step.operation, "changed_columns": changed, "outcome": step.outcome}
         row |= {"change_source": None if changed is None else "images"}
-        version = self._versions.get(layout.full_name)
+        version = self._versions.get(layout.table.full_name)
         if version is None:
-            made = Version(f"{layout.full_name}@1", layout.table.schema, layout.table.name, [], "inferred", lineage={})
-            version = self._versions[layout.full_name] = self._truth.version(made)
+            made = Version(
+                f"{layout.table.full_name}@1", layout.table.schema, layout.table.name, [], "inferred", lineage={}
+            )
+            version = self._versions[layout.table.full_name] = self.truth.version(made)
             version.has_place = False
-        kinds = self._kinds.setdefault(layout.full_name, {})
+        kinds = self._kinds.setdefault(layout.table.full_name, {})
         numbers = {column.name for column in layout.columns if _is_number(column)}
         for name, text in [item for one in (row["after"], row["before"]) for item in (one or {}).items()]:
             if name not in kinds:
@@ -107,17 +89,17 @@ class Exports:
         if transaction is not None:
             transaction.covers(row["position"], row["changed_at"])
         self.records += len(places)
-        self._truth.change(row, places, version, transaction)
+        self.truth.change(row, places, version, transaction)
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
 
     def _message(self, step: Step, transaction: Transaction | None) -> None:
-        options, layout, head = self._options, step.layout, step.records[step.head]
+        options, layout, head = self.options, step.layout, step.records[step.head]
         at = EPOCH + timedelta(microseconds=head.at)
         tokens = {_TOKENS[token.name]: token.text for token in head.tokens}
         keys = [layout.names[i] for i in layout.keys]
         fields = {
-            "table": layout.full_name, "op_type": _OP_TYPES[step.operation],
+            "table": layout.table.full_name, "op_type": _OP_TYPES[step.operation],
             "op_ts": at.replace(tzinfo=None).isoformat(" ", "microseconds"),
             "current_ts": (at + _LATE).replace(tzinfo=None).isoformat("T", "microseconds"), "pos": head.position,
         }  # fmt: skip
@@ -132,14 +114,14 @@ class Exports:
                     message[name] = image or ({} if options.before == "empty" else None)
         if options.connect:
             columns = [{"type": "string", "optional": True, "field": name} for name in layout.names]
-            schema = {"type": "struct", "fields": columns, "optional": False, "name": layout.full_name}
+            schema = {"type": "struct", "fields": columns, "optional": False, "name": layout.table.full_name}
             message = {"schema": schema, "payload": message}
         data = msgspec.json.encode(message)
         if options.container == "documents":
             data = msgspec.json.format(data, indent=2)
         elif options.container == "bytes_literal":
             data = b"Received message: " + repr(data).encode()
-        place = self._output.add(data + b"\n")
+        place = self.add(data + b"\n")
         ids = {name: tokens[code] for name, code in (("csn", "L"), ("xid", "6")) if code in tokens}
         image = next((one for one in (after, before) if one and set(keys) <= one.keys()), None)
         row: dict[str, Any] = {
@@ -158,13 +140,13 @@ class Exports:
         image: Image = {}
         for at, column in enumerate(step.layout.columns):
             name, is_missing = column.name, at not in places
-            if is_missing and not self._options.is_missing:
+            if is_missing and not self.options.is_missing:
                 continue
             text = None if is_missing else _exported(column, row[at])
             if not is_missing:
                 image[name] = text
             members[name] = msgspec.Raw(text.encode()) if text is not None and _is_number(column) else text
-            if self._options.is_missing:
+            if self.options.is_missing:
                 members[f"{name}_isMissing"] = is_missing
         return members, image
 
@@ -185,7 +167,7 @@ class Exports:
             opening = f'<transaction timestamp="{stamp}">\n  ' if number == 1 else ""
             closing = "\n</transaction>\n" if number == count else "\n  "
             text, image, keys = self._element(step, half, is_before, csn, xid)
-            places.append(self._output.add((opening + text + closing).encode()))
+            places.append(self.add((opening + text + closing).encode()))
             if is_before:
                 before = image
                 continue
@@ -195,7 +177,7 @@ class Exports:
                 "changed_at": at, "key": {name: image[name] for name in keys} if keys else None,
                 "before": image if is_delete else before, "after": None if is_delete else image,
                 "headers": {
-                    "table": step.layout.full_name, "type": kind, "timestamp": stamp, "TK-XID": xid, "TK-CSN": csn,
+                    "table": step.layout.table.full_name, "type": kind, "timestamp": stamp, "TK-XID": xid, "TK-CSN": csn,
                     "csn": csn, "xid": xid, "TransInd": trans_ind,
                 },
             }  # fmt: skip
@@ -206,7 +188,8 @@ class Exports:
         layout, row = step.layout, step.rows[half] or []
         kind = step.operation.lower()
         lines = [
-            f'<dbupdate table={quoteattr(layout.full_name)} type="{kind}"' + (' image="before">' if is_before else ">"),
+            f'<dbupdate table={quoteattr(layout.table.full_name)} type="{kind}"'
+            + (' image="before">' if is_before else ">"),
             "    <columns>",
         ]
         image: Image = {}

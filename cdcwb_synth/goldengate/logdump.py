@@ -13,8 +13,8 @@ from cdcwb_synth.encoder import EncoderContext
 from cdcwb_synth.files import ENDINGS, ByteFile
 from cdcwb_synth.goldengate.columns import TYPES, Layout
 from cdcwb_synth.goldengate.options import GoldenGateOptions
-from cdcwb_synth.goldengate.trail import BodyPart, Record, Token, header_bytes, token_bytes, user_bytes
-from cdcwb_synth.truth import Place, Version, column_rows
+from cdcwb_synth.goldengate.trail import Record, Token, header_bytes, token_bytes, user_bytes
+from cdcwb_synth.truth import NOWHERE, Place, Version, column_rows
 from cdcwb_synth.values import EPOCH
 
 __all__ = ["Output", "Prints", "RawFiles", "record_headers"]
@@ -39,29 +39,38 @@ _NOTES: Final = (
     "Ende der ersten Seite, weiter auf der zweiten",
 )
 _BANNER: Final = (
-    "",
-    "Oracle GoldenGate Log File Dump Utility for Oracle",
-    "Version 21.3.0.0.0 OGGCORE_21.3.0.0.0_PLATFORMS_210728.1047",
-    "",
-    "Copyright (C) 1995, 2021, Oracle and/or its affiliates. All rights reserved.",
-    "",
-)
+    "", "Oracle GoldenGate Log File Dump Utility for Oracle",
+    "Version 21.3.0.0.0 OGGCORE_21.3.0.0.0_PLATFORMS_210728.1047", "",
+    "Copyright (C) 1995, 2021, Oracle and/or its affiliates. All rights reserved.", "",
+)  # fmt: skip
 
 
 class Output:
-    """The files of a capture, one after another; ``number`` is that of the current one, -1 before the first."""
+    """The files of a capture, one after another, as a trail's records come; ``number`` is that of the current one, -1
+    before the first. ``records`` counts what was written."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        self._capture = capture
+        self.capture, self.options, self.truth = capture, capture.options, capture.truth
         self._file: ByteFile | None = None
         self.number = -1
+        self.records = 0
 
     def start(self, name: str) -> None:
         """Continues in a new file."""
         self.close()
-        name += ENDINGS[self._capture.options.compression]
-        self.number = self._capture.truth.file(name)
-        self._file = ByteFile(self._capture.folder / "capture" / name, self._capture.options.compression)
+        name += ENDINGS[self.options.compression]
+        self.number = self.truth.file(name)
+        self._file = ByteFile(self.capture.folder / "capture" / name, self.options.compression)
+
+    def start_for(self, sequence: int, stem: str, ending: str) -> bool:
+        """Continues in a new file for a file of the trail, or begins the only one; returns whether it did."""
+        if self.options.capture_files == "trail":
+            self.start(f"{stem}-{sequence:09d}.{ending}")
+        elif self.number < 0:
+            self.start(f"{stem}{self.capture.part.suffix}.{ending}")
+        else:
+            return False
+        return True
 
     def add(self, data: bytes) -> Place:
         """Writes bytes; returns where they are."""
@@ -73,33 +82,43 @@ class Output:
         if self._file is not None:
             self._file.close()
 
+    def time(self, at: int) -> str:
+        """A time (microseconds since 1970 UTC) as the capture shows it."""
+        return ""
+
+    def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
+        """A new file of the trail, with the body of its header."""
+
+    def record(self, one: Record) -> Place:
+        """A record of the trail; returns where it is in the capture."""
+        return NOWHERE
+
+    def defined(self, layout: Layout, key: str, text: str, place: Place) -> None:
+        """A definition of a table came; ``key`` is what the version is called."""
+
 
 def record_headers(one: Record, options: GoldenGateOptions, time: str, path: str) -> dict[str, str]:
     """What a reader can know of a record's header, by name: ``time`` as it is shown, ``path`` of the trail file."""
-    told = {"TransInd": str(one.trans_ind)}  # the letter of the image line
+    headers = {"TransInd": str(one.trans_ind)}  # the letter of the image line
     if options.has_headers:
-        told |= {
+        headers |= {
             "Hdr-Ind": "E", "Partition": str(one.partition), "UndoFlag": str(int(one.undo)), "BeforeAfter": one.image,
             "RecLength": str(len(one.body)), "IOType": str(one.io), "OrigNode": str(one.node), "FormatType": "R",
             "SyskeyLen": "0", "Incomplete": "0", "AuditRBA": str(one.audit_rba), "AuditPos": str(one.audit_pos),
             "Continued": "NY"[one.continued], "RecCount": str(one.count & 0xFF),
         }  # fmt: skip
-    told |= {
+    headers |= {
         "IO Time": time, "Operation": one.name, "Len": str(len(one.body)), "RBA": str(one.rba), "Trail": path,
-        "Name": "" if one.layout is None else one.layout.full_name,
+        "Name": "" if one.layout is None else one.layout.table.full_name,
     }  # fmt: skip
     if "ggstoken" in options.shown:
         for token in one.tokens:
-            told.setdefault(token.name, token.text)
-    return told | dict(one.user_tokens if "usertoken" in options.shown else ())
+            headers.setdefault(token.name, token.text)
+    return headers | dict(one.user_tokens if "usertoken" in options.shown else ())
 
 
-class RawFiles:
-    """Hears of a trail and writes its files."""
-
-    def __init__(self, capture: EncoderContext) -> None:
-        self._order, self._output = capture.options.order, Output(capture)
-        self.records = 0
+class RawFiles(Output):
+    """The files of a trail. How definitions are written is not known, so trails have names."""
 
     def time(self, at: int) -> str:
         """The time in UTC, as ISO 8601."""
@@ -107,92 +126,79 @@ class RawFiles:
 
     def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
         """A new file of the trail."""
-        self._output.start(path.rpartition("/")[2])
-        self._add("F", header)
+        self.start(path.rpartition("/")[2])
+        self._area("F", header)
 
     def record(self, one: Record) -> Place:
         """Writes a record."""
-        name = b"" if one.layout is None else one.layout.full_name.encode() + b"\0"
-        header = header_bytes(one, self._order)
+        order = self.options.order
+        name = b"" if one.layout is None else one.layout.table.full_name.encode() + b"\0"
+        header = header_bytes(one, order)
         areas = {
             "H": header[:_NAME_AT] + name.ljust(len(header) - _NAME_AT, b"\0"), "D": one.body,
-            "T": token_bytes(one.tokens, self._order), "U": user_bytes(one.user_tokens),
+            "T": token_bytes(one.tokens, order), "U": user_bytes(one.user_tokens),
         }  # fmt: skip
-        parts = [letter.encode() + b"\0" + len(a).to_bytes(2, self._order) + a for letter, a in areas.items() if a]
-        return self._add("G", b"".join(parts))
+        parts = [letter.encode() + b"\0" + len(a).to_bytes(2, order) + a for letter, a in areas.items() if a]
+        return self._area("G", b"".join(parts))
 
-    def defined(self, layout: Layout, key: str, text: str, place: Place) -> None:
-        """A definition came: nobody knows how it is written, so trails have names."""
-        raise AssertionError(key)
-
-    def close(self) -> None:
-        """Completes the files."""
-        self._output.close()
-
-    def _add(self, letter: str, content: bytes) -> Place:
-        length = (len(content) + 8).to_bytes(2, self._order)
+    def _area(self, letter: str, content: bytes) -> Place:
+        length = (len(content) + 8).to_bytes(2, self.options.order)
         self.records += 1
-        return self._output.add(letter.encode() + b"\0" + length + content + b"Z\0" + length)
+        return self.add(letter.encode() + b"\0" + length + content + b"Z\0" + length)
 
 
-class Prints:
-    """Hears of a trail and prints it, into one file or one for each of the trail's. Between records are prompts and
+class Prints(Output):
+    """What Logdump prints of a trail, in one file or one for each of the trail's. Between records are prompts and
     what somebody wrote beside them. The text is bytes; characters beyond ASCII are UTF-8."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        options: GoldenGateOptions = capture.options
-        self._capture, self._options, self._shown = capture, options, options.shown
-        self._output = Output(capture)
+        super().__init__(capture)
+        options: GoldenGateOptions = self.options
+        self._shown = options.shown
         self._rng = Random(f"{capture.seed} goldengate prints")
         self._is_new, self._is_old = options.style == "21c", options.style == "11g"
         self._zone = ZoneInfo(options.zone)
-        self._table = _RAW if self._is_old else _PLAIN
+        self._printed = _RAW if self._is_old else _PLAIN
         self._end = "\r\n" if options.line_end == "crlf" else "\n"
         self._prompt = 1
         self._after_text = False  # a definition precedes: a note would be read as a part of it
         self.versions: dict[str, Version] = {}
-        self.records = 0
 
     def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
         """A new file of the trail."""
-        per_trail, has_prompts = self._options.capture_files == "trail", bool(self._options.prompts)
-        lines: list[str] = []
-        if self._output.number < 0 or per_trail:
-            suffix = self._capture.part.suffix
-            self._output.start(f"logdump-{sequence:09d}.txt" if per_trail else f"logdump{suffix}.txt")
-            lines = list(_BANNER) if has_prompts else []
+        has_prompts = bool(self.options.prompts)
+        lines = list(_BANNER) if self.start_for(sequence, "logdump", "txt") and has_prompts else []
         lines += [f"Logdump {self._next()} >open {path}"] if has_prompts else []
         self._put([*lines, f"Current LogTrail is {path} "])
         if "fileheader" in self._shown:
             lines = [f"{self.time(at)} {'FileHeader':<20} Len {len(header):5d} RBA 0", "Name: *FileHeader*"]
-            self._hex(header, lines)
-            self._put(self._finished(lines))
+            self._put(self._finished([*lines, *self._hex(header)]))
             self.records += 1
 
     def record(self, one: Record) -> Place:
         """Prints a record."""
-        if self._options.prompts and self._rng.random() < self._options.prompts:
+        if self.options.prompts and self._rng.random() < self.options.prompts:
             self._between(one)
         self._after_text = one.text is not None
         self.records += 1
-        return self._put(self._lines(one))
+        return self._put(self._finished(self._lines(one)))
 
     def defined(self, layout: Layout, key: str, text: str, place: Place) -> None:
         """A definition was printed."""
-        if self._options.is_defined and key not in self.versions:
-            lines = [line.strip() for line in text.split("\n")]
-            text = "\n".join(" ".join(line.split()) if self._options.collapsed else line for line in lines)
-            columns = column_rows(layout.names)
-            for row, column in zip(columns, layout.columns, strict=True):
-                row |= {"type": TYPES[column.datatype], "length": column.numbers(0)[1], "scale": column.scale}
-                row |= {"key_position": 1 if column.is_key else None, "nullable": column.source.nullable}
-            schema, name = layout.table.schema, layout.table.name
-            made = Version(key, schema, name, columns, "record", text, _LINEAGE, first={place.file_index: place})
-            self.versions[key] = self._capture.truth.version(made)
-
-    def close(self) -> None:
-        """Completes the files."""
-        self._output.close()
+        if not self.options.is_defined or key in self.versions:
+            return
+        lines = [line.strip() for line in text.split("\n")]
+        text = "\n".join(" ".join(line.split()) if self.options.collapsed else line for line in lines)
+        columns = column_rows(
+            {
+                "name": name, "type": TYPES[column.datatype], "length": column.numbers(0)[1], "scale": column.scale,
+                "key_position": 1 if column.is_key else None, "nullable": column.source.nullable,
+            }
+            for name, column in zip(layout.names, layout.columns, strict=True)
+        )  # fmt: skip
+        schema, name, first = layout.table.schema, layout.table.name, {place.file_index: place}
+        made = Version(key, schema, name, columns, "record", text, _LINEAGE, first=first)
+        self.versions[key] = self.truth.version(made)
 
     def _next(self) -> int:
         self._prompt += 1
@@ -202,7 +208,7 @@ class Prints:
         """A prompt, alone or before the record on its line, or a note."""
         chance = self._rng.random()
         if chance < 0.25 and "headertoken" not in self._shown:
-            self._output.add(f"Logdump {self._next()} >".encode())
+            self.add(f"Logdump {self._next()} >".encode())
         elif chance < 0.45 and not self._after_text:
             self._put([self._rng.choice(_NOTES), *([""] if chance < 0.35 else [])])
         elif chance < 0.55:
@@ -211,12 +217,12 @@ class Prints:
             self._put([self._rng.choice((f"Logdump {self._next()} >n", f"Logdump {self._next()}>next", "Logdump> n"))])
 
     def _put(self, lines: list[str]) -> Place:
-        return self._output.add((self._end.join(lines) + self._end).encode("latin-1"))
+        return self.add((self._end.join(lines) + self._end).encode("latin-1"))
 
     # --- lines --------------------------------------------------------------------------------------------------------
 
     def time(self, at: int) -> str:
-        """A time (microseconds since 1970 UTC) as the viewer's zone has it."""
+        """The time as the viewer's zone has it."""
         moment = (EPOCH + timedelta(microseconds=at)).astimezone(self._zone)
         text = moment.strftime("%Y/%m/%d %H:%M:%S").rjust(19, "0")
         return f"{text}.{moment.microsecond // 1000:03d}.{moment.microsecond % 1000:03d}"
@@ -224,45 +230,58 @@ class Prints:
     def _lines(self, one: Record) -> list[str]:
         """The lines of a record."""
         lines: list[str] = []
-        if "headertoken" in self._shown:
+        shown, order = self._shown, self.options.order
+        if "headertoken" in shown:
             for letter, length in one.lengths.items():
                 lines.append(self._area_line(letter, _LETTERED[letter], int(letter == "G"), length))
-                if letter == "H" and "headerdetail" in self._shown:
-                    self._hex(header_bytes(one, self._options.order), lines)
+                if letter == "H" and "headerdetail" in shown:
+                    lines += self._hex(header_bytes(one, order))
             lines.append(self._area_line("Z", "Record Trailer", 1, one.lengths["G"]))
-        lines.append(_RULE)
         time = self.time(one.at)
-        if "ghdr" in self._shown:
-            lines += self._header(one, time)
+        lines += [_RULE, *(self._header(one, time) if "ghdr" in shown else [])]
         if one.text is not None:
-            lines.append(f"{time} {one.name:<20} Len {len(one.body)} RBA {one.rba}")
-            lines += one.text.split("\n") if "metadata" in self._shown else []
-        else:
-            lines.append(f"{time} {one.name:<20} Len {len(one.body):5d} RBA {one.rba}")
-            self._image(one, lines)
-            self._hex(one.body, lines)
-            if "detail" in self._shown:
-                self._body(one, lines)
-            self._tokens(one, lines)
-        return self._finished(lines)
+            text = one.text.split("\n") if "metadata" in shown else []
+            return [*lines, f"{time} {one.name:<20} Len {len(one.body)} RBA {one.rba}", *text]
+        lines += [
+            f"{time} {one.name:<20} Len {len(one.body):5d} RBA {one.rba}",
+            *self._image(one),
+            *self._hex(one.body),
+        ]
+        if "detail" in shown:
+            lines += self._body(one)
+        is_detailed = "tokendetail" in shown
+        if one.tokens and "ggstoken" in shown:
+            lines += ("", "GGS tokens:", *([] if is_detailed else self._hex(token_bytes(one.tokens, order))))
+            for token in one.tokens if is_detailed else ():
+                lines += (self._token_line(token), *self._hex(token.value))
+        if one.user_tokens and "usertoken" in shown:
+            printed = [f"{name:<21}: {value}" for name, value in one.user_tokens]
+            lines += ("", "User tokens:", *(printed if is_detailed else self._hex(user_bytes(one.user_tokens))))
+        return lines
 
     def _finished(self, lines: list[str]) -> list[str]:
         lines.append("")
-        return [_BLANKS.sub(" ", line).strip() for line in lines] if self._options.collapsed else lines
+        return [_BLANKS.sub(" ", line).strip() for line in lines] if self.options.collapsed else lines
 
-    def _hex(self, data: bytes, lines: list[str]) -> None:
-        pane = f" {self._options.pane} "
+    def _hex(self, data: bytes) -> list[str]:
+        pane, lines = f" {self.options.pane} ", []
         for at in range(0, len(data), _LINE):
-            piece = data[at : at + _LINE]
-            lines.append(f" {piece.hex(' ', -2):<49}{pane}{piece.translate(self._table).decode('latin-1')}")
+            line = data[at : at + _LINE]
+            lines.append(f" {line.hex(' ', -2):<49}{pane}{line.translate(self._printed).decode('latin-1')}")
+        return lines
 
     def _area_line(self, letter: str, name: str, info: int, length: int) -> str:
         if self._is_new:
             return f"TokenID x{ord(letter):02x} '{letter}' {name:<16} Info x{info:02x}  Length {length:4d}"
         return f"TokenID {letter}, Info 0, Length {length:4d}"
 
+    def _token_line(self, token: Token) -> str:
+        if self._is_new:
+            return self._area_line(chr(token.id), token.name, token.info, len(token.value))
+        return f"TokenID {chr(token.id)} (x{token.id:02x}), Info {token.info}, Length {len(token.value):3d}"
+
     def _header(self, one: Record, time: str) -> list[str]:
-        go_on = "Y  (x01)" if one.continued else "N  (x00)"
+        continued = "Y  (x01)" if one.continued else "N  (x00)"
         size, count = len(one.body), one.count & 0xFF
         audit = f"AuditRBA   :{one.audit_rba:11d}       AuditPos   : {one.audit_pos}"
         if one.indexes is not None:
@@ -275,63 +294,36 @@ class Prints:
             f"TransInd   :     .  (x{one.trans_ind:02x})     FormatType :     R  (x52)",
             "SyskeyLen  :     0  (x00)     Incomplete :     .  (x00)",
             audit,
-            f"Continued  :     {go_on}     RecCount   :{count:6d}  (x{count:02x})",
+            f"Continued  :     {continued}     RecCount   :{count:6d}  (x{count:02x})",
             "",
         ]
 
-    def _image(self, one: Record, lines: list[str]) -> None:
-        name = "Name:" if one.layout is None else f"Name: {one.layout.full_name}"
-        lines.append(name + (f"  (TDR Index: {one.index})" if one.layout is not None and not self._is_old else ""))
+    def _image(self, one: Record) -> list[str]:
+        name = "Name:" if one.layout is None else f"Name: {one.layout.table.full_name}"
+        name += f"  (TDR Index: {one.index})" if one.layout is not None and not self._is_old else ""
         which = "Before" if one.image == "B" else "After "
         partition = str(one.partition) if self._is_old else f"x{one.partition:02x}"
-        lines.append(f"{which} Image:{'':45}Partition {partition}   G  {'bmes'[one.trans_ind]}")
+        return [name, f"{which} Image:{'':45}Partition {partition}   G  {'bmes'[one.trans_ind]}"]
 
-    def _body(self, one: Record, lines: list[str]) -> None:
+    def _body(self, one: Record) -> list[str]:
         in_halves = bool(one.parts) and one.parts[0].kind in ("keyed", "before")
-        for part in one.parts:
-            kind, number, start, stop, other = part
-            if kind == "fragment":
-                lines.append(f"Column {number}, LOB fragment {other} of {one.count}")
-                continue
-            if kind not in ("column", "key"):
-                self._half(part, lines)
-                continue
-            # the length that a column says it has, of which a segment may hold less
-            length = int.from_bytes(one.body[start - 2 : start], self._options.order)
-            if self._is_new and not in_halves:
-                lines.append(f"Column {number} (0x{number:04x}), Length {length} (0x{length:04x}).")
-            else:
-                label = "KeyCol" if kind == "key" else "Column"
-                lines.append(f"{label} {number:5d} (x{number:04x}), Len {length:5d} (x{length:04x})")
-            if "data" in self._shown:
-                self._hex(one.body[start:stop], lines)
-
-    def _half(self, part: BodyPart, lines: list[str]) -> None:
-        if part.kind == "after":
-            lines += ("", f"After Image           Len {part.number:5d} (x{part.number:08x})")
-            return
-        lines.append(f"Before Image          Len {part.number:5d} (x{part.number:08x})")
-        what = "KeyLen" if part.kind == "keyed" else "BeforeColumnLen"
-        lines.append(f"{what} {part.other:5d} (x{part.other:08x})")
-
-    def _tokens(self, one: Record, lines: list[str]) -> None:
-        if one.tokens and "ggstoken" in self._shown:
-            lines += ("", "GGS tokens:")
-            if "tokendetail" in self._shown:
-                for token in one.tokens:
-                    lines.append(self._token_line(token))
-                    self._hex(token.value, lines)
-            else:
-                self._hex(token_bytes(one.tokens, self._options.order), lines)
-        if one.user_tokens and "usertoken" in self._shown:
-            lines += ("", "User tokens:")
-            if "tokendetail" in self._shown:
-                lines += [f"{name:<21}: {value}" for name, value in one.user_tokens]
-            else:
-                self._hex(user_bytes(one.user_tokens), lines)
-
-    def _token_line(self, token: Token) -> str:
-        code, letter, size = token.id, chr(token.id), len(token.value)
-        if self._is_new:
-            return f"TokenID x{code:02x} '{letter}' {token.name:<16} Info x{token.info:02x}  Length {size:4d}"
-        return f"TokenID {letter} (x{code:02x}), Info {token.info}, Length {size:3d}"
+        lines: list[str] = []
+        for kind, number, start, stop, other in one.parts:
+            # the length of a column, of which a segment may hold less
+            length = int.from_bytes(one.body[start - 2 : start], self.options.order)
+            match kind:
+                case "fragment":
+                    lines.append(f"Column {number}, LOB fragment {other} of {one.count}")
+                case "after":
+                    lines += ("", f"After Image           Len {number:5d} (x{number:08x})")
+                case "keyed" | "before":
+                    lines.append(f"Before Image          Len {number:5d} (x{number:08x})")
+                    lines.append(f"{'KeyLen' if kind == 'keyed' else 'BeforeColumnLen'} {other:5d} (x{other:08x})")
+                case _ if self._is_new and not in_halves:
+                    lines.append(f"Column {number} (0x{number:04x}), Length {length} (0x{length:04x}).")
+                case _:
+                    label = "KeyCol" if kind == "key" else "Column"
+                    lines.append(f"{label} {number:5d} (x{number:04x}), Len {length:5d} (x{length:04x})")
+            if kind in ("column", "key") and "data" in self._shown:
+                lines += self._hex(one.body[start:stop])
+        return lines

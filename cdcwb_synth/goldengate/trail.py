@@ -3,9 +3,10 @@ changes of rows, and file after file, each with its header and the definitions t
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.goldengate.columns import Cell, Layout, Order, sql_type
@@ -16,26 +17,9 @@ from cdcwb_synth.values import Column, microseconds
 from cdcwb_synth.workload import Change
 
 __all__ = [
-    "ABEND",
-    "RESTART",
-    "BodyPart",
-    "Image",
-    "Listener",
-    "Record",
-    "Step",
-    "Token",
-    "Trail",
-    "change_step",
-    "commit_token",
-    "header_bytes",
-    "restart",
-    "row_token",
-    "statement",
-    "statement_items",
-    "statement_record",
-    "token_bytes",
-    "transaction_token",
-    "user_bytes",
+    "ABEND", "RESTART", "BodyPart", "Image", "Record", "Step", "Token", "Trail", "change_step", "commit_token",
+    "header_bytes", "restart", "row_token", "statement", "statement_items", "statement_record", "token_bytes",
+    "transaction_token", "user_bytes",
 ]  # fmt: skip
 
 _JULIAN_EPOCH: Final = 210_866_760_000_000_000  # 1970-01-01 in microseconds of the Julian calendar
@@ -80,7 +64,9 @@ class BodyPart(NamedTuple):
 @dataclass(slots=True)
 class Record:
     """A record: ``layout`` None has no table. ``io`` is its type, ``image`` ``A`` or ``B``, ``at`` its time in
-    microseconds since 1970 UTC. ``text``: what is printed of a Metadata record, whose indexes are ``indexes``.
+    microseconds since 1970 UTC; ``continued`` and ``count`` are those of split records. ``trans_ind``: first 0, middle
+    1, last 2 or only 3 in its transaction. A Metadata record has the ``text`` that is printed of it, its ``indexes``
+    and the bytes of its ``header`` (0: as its table makes it).
 
     When it is in the trail it has the number of the file, the relative byte address, the index of its table's
     definition there (0: none), the name of the table version in force, the lengths of G, H, D, T and U, and its place
@@ -97,13 +83,13 @@ class Record:
     undo: bool = False
     continued: bool = False
     count: int = 1
-    trans_ind: int = 3  # in its transaction: first 0, middle 1, last 2, only 3
+    trans_ind: int = 3
     node: int = 255
     audit_rba: int = 0
     audit_pos: int = 0
     text: str | None = None
     indexes: tuple[int, int] | None = None
-    header: int = 0  # bytes of its header, 0: as its table makes it
+    header: int = 0
     sequence: int = 0
     rba: int = 0
     index: int = 0
@@ -135,20 +121,14 @@ def user_bytes(tokens: list[tuple[str, str]]) -> bytes:
 
 def header_bytes(one: Record, order: Order) -> bytes:
     """The bytes of a record's header as Logdump prints them: the name or index at the end is blanked."""
-    rba = one.audit_rba.to_bytes(4, order)
-    if one.indexes is not None:
-        rba = one.indexes[0].to_bytes(2, order) + one.indexes[1].to_bytes(2, order)
-    fixed = (
-        bytes((0x45, one.partition, one.undo, ord(one.image)))
-        + len(one.body).to_bytes(2, order)
-        + bytes((one.io, one.node))
-        + (one.at + _JULIAN_EPOCH).to_bytes(8, order)
-        + one.audit_pos.to_bytes(4, order)
-        + bytes(4)
-        + rba
-        + bytes((one.trans_ind, 0x52, 0, 0, one.continued, one.count & 0xFF))
-    )
-    return fixed.ljust(one.lengths["H"], b"\0")
+    end = "<" if order == "little" else ">"
+    audit = struct.pack(f"{end}I", one.audit_rba) if one.indexes is None else struct.pack(f"{end}2H", *one.indexes)
+    first = struct.pack(
+        f"{end}4BH2BQI4x", 0x45, one.partition, one.undo, ord(one.image), len(one.body), one.io, one.node,
+        one.at + _JULIAN_EPOCH, one.audit_pos,
+    )  # fmt: skip
+    last = bytes((one.trans_ind, 0x52, 0, 0, one.continued, one.count & 0xFF))
+    return (first + audit + last).ljust(one.lengths["H"], b"\0")
 
 
 # --- changes (§4, §5.6) -----------------------------------------------------------------------------------------------
@@ -191,14 +171,17 @@ class _Body:
 
     def columns(self, row: list[Cell], places: list[int], names: tuple[str, ...], kind: str = "column") -> Image:
         """Adds columns; returns them."""
-        start, pieces = len(self.data), []
+        start = len(self.data)
         for at in places:
-            pieces.append(row[at].entry)
             stop = start + len(row[at].entry)
             self.parts.append(BodyPart(kind, at, start + 4, stop))
             start = stop
-        self.data += b"".join(pieces)
+        self.data += b"".join([row[at].entry for at in places])
         return {names[at]: row[at].text for at in places}
+
+    def record(self, io: int, step: Step, at: int, image: str = "A") -> None:
+        """Adds it to the step as a record."""
+        step.records.append(Record(io, step.layout, at, image, self.data, self.parts))
 
 
 def change_step(change: Change, layout: Layout, options: GoldenGateOptions, undo: bool = False) -> Step:
@@ -211,27 +194,33 @@ def change_step(change: Change, layout: Layout, options: GoldenGateOptions, undo
     elif after is not None:
         step.sent = ([], layout.everything)
         step.after = body.columns(after, layout.everything, layout.names)
-        step.records.append(_record(_INSERT, step, at, "A", body))
+        body.record(_INSERT, step, at)
     elif before is not None:
-        lobs = []
         step.sent = (layout.plain if options.deletes == "full" else layout.keys, [])
         step.before = body.columns(before, step.sent[0], layout.names)
-        step.records.append(_record(_DELETE, step, at, "B", body))
+        body.record(_DELETE, step, at, "B")
     else:
-        step.records.append(Record(_TRUNCATE, layout, at))
-    step.head = len(step.records) - 1
-    most = options.long_varchars
-    if most and len(body.data) > most and step.records[-1].io not in (_PKUPDATE, _UNIFIED_PK):
-        _split(step, most, _SEGMENT if options.style == "21c" else 0)
+        body.record(_TRUNCATE, step, at)
+    step.head, most = len(step.records) - 1, options.long_varchars
+    head = step.records[step.head]
+    if most and len(body.data) > most and head.io not in (_PKUPDATE, _UNIFIED_PK):  # a pair's first half stays whole
+        io, data = _SEGMENT if options.style == "21c" else head.io, head.body
+        head.body, head.continued, head.count = data[:most], True, -(-len(data) // most)
+        head.parts = [part._replace(stop=min(part.stop, most)) for part in head.parts if part.start < most]
+        for start in range(most, len(data), most):
+            one = Record(io, layout, at, head.image, data[start : start + most], count=head.count)
+            one.continued = start + most < len(data)
+            step.records.append(one)
     for index in lobs if after is not None else ():
-        _append_lob(step, index, (after or [])[index].lob)
+        data = (after or [])[index].lob or b""
+        count = -(-len(data) // _FRAGMENT)
+        for number in range(1, count + 1):
+            part = [BodyPart("fragment", index, other=number)]
+            fragment = data[(number - 1) * _FRAGMENT : number * _FRAGMENT]
+            step.records.append(Record(_LOB, layout, at, "A", fragment, part, continued=number < count, count=count))
     for record in step.records:
         record.undo = undo
     return step
-
-
-def _record(io: int, step: Step, at: int, image: str, body: _Body) -> Record:
-    return Record(io, step.layout, at, image, body.data, body.parts)
 
 
 def _update(
@@ -239,14 +228,12 @@ def _update(
 ) -> tuple[_Body, list[int]]:
     """Adds the records of an update; returns the body of the last one, and the large objects that follow it. A change
     of the key has a record type of its own, and of large objects only the new value is recorded."""
-    layout = step.layout
+    layout, body = step.layout, _Body()
     changed = [i for i in layout.everything if old[i] is not new[i] and old[i] != new[i]]
-    keys, is_keyed = layout.keys, any(i in layout.keys for i in changed)
+    keys, is_keyed, is_unified = layout.keys, any(i in layout.keys for i in changed), options.updates == "unified"
     sent = sorted({*keys, *changed})
     kept = [i for i in sent if i not in layout.lobs]
-    body = _Body()
-    if options.updates == "unified" or is_keyed:
-        is_unified = options.updates == "unified"
+    if is_unified or is_keyed:
         kept, width = (kept, options.unified_prefix) if is_unified else (keys, 2)
         length = sum(len(old[i].entry) for i in kept)
         body.data = length.to_bytes(width, options.order)
@@ -254,17 +241,15 @@ def _update(
         step.before = body.columns(old, kept, layout.names, "column" if is_unified else "key")
         start = len(body.data)
         body.parts.append(BodyPart("after", sum(len(new[i].entry) for i in sent), start, start))
-        step.after = body.columns(new, sent, layout.names)
-        io = (_UNIFIED_PK if is_keyed else _UNIFIED) if is_unified else _PKUPDATE
-        step.records.append(_record(io, step, at, "A", body))
-    else:
-        if options.updates == "pairs":
-            first = _Body()
-            step.before = first.columns(old, kept, layout.names)
-            step.records.append(_record(_FIELDCOMP, step, at, "B", first))
-        step.after = body.columns(new, sent, layout.names)
-        step.records.append(_record(_FIELDCOMP, step, at, "A", body))
-    step.before, step.after = step.before or None, step.after or None
+    elif options.updates == "pairs":
+        first = _Body()
+        step.before = first.columns(old, kept, layout.names)
+        first.record(_FIELDCOMP, step, at, "B")
+    step.after = body.columns(new, sent, layout.names) or None
+    body.record(
+        (_UNIFIED_PK if is_keyed else _UNIFIED) if is_unified else _PKUPDATE if is_keyed else _FIELDCOMP, step, at
+    )
+    step.before = step.before or None
     step.sent = ([] if step.before is None else kept, sent)
     shown = changed
     if step.before is None:  # of the key nobody can tell whether it is new
@@ -272,28 +257,6 @@ def _update(
     step.changed = [layout.names[i] for i in shown]
     step.compared = step.before is not None and set(shown) <= set(kept)
     return body, [i for i in changed if i in layout.lobs]
-
-
-def _split(step: Step, most: int, io: int) -> None:
-    """Splits a body that is too long. A pair's first half stays whole."""
-    head = step.records[step.head]
-    pieces = [head.body[at : at + most] for at in range(0, len(head.body), most)]
-    head.body, head.continued, head.count = pieces[0], True, len(pieces)
-    head.parts = [p._replace(stop=min(p.stop, most)) for p in head.parts if p.start < most]
-    for number, piece in enumerate(pieces[1:], 2):
-        more = Record(io or head.io, head.layout, head.at, head.image, piece)
-        more.continued, more.count = number < len(pieces), len(pieces)
-        step.records.append(more)
-
-
-def _append_lob(step: Step, index: int, held: bytes | None) -> None:
-    """Adds the fragments of a large object."""
-    head = step.records[step.head]
-    pieces = [(held or b"")[at : at + _FRAGMENT] for at in range(0, len(held or b""), _FRAGMENT)]
-    for number, piece in enumerate(pieces, 1):
-        one = Record(_LOB, head.layout, head.at, "A", piece, [BodyPart("fragment", index, other=number)])
-        one.continued, one.count = number < len(pieces), len(pieces)
-        step.records.append(one)
 
 
 # --- other records (§5) -----------------------------------------------------------------------------------------------
@@ -362,7 +325,7 @@ def _table_text(layout: Layout) -> str:
         )
         offset += column.width
     head = [
-        f"Table Name: {layout.full_name}", _LEGEND, f"Definition for table {layout.full_name}",
+        f"Table Name: {layout.table.full_name}", _LEGEND, f"Definition for table {layout.table.full_name}",
         f"Record Length: {offset}", f"Columns: {len(columns)}",
     ]  # fmt: skip
     return "\n".join((*head, *rows, "End of definition"))
@@ -427,27 +390,13 @@ def statement_record(version: TableVersion, items: dict[str, str], at: int, csn:
 # --- files (§3.7) -----------------------------------------------------------------------------------------------------
 
 
-class Listener(Protocol):
-    """What hears of a trail's records, in its order."""
-
-    def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
-        """A new file of the trail, with the body of its header."""
-
-    def record(self, one: Record) -> Place:
-        """A record; returns where it is in the capture."""
-
-    def defined(self, layout: Layout, key: str, text: str, place: Place) -> None:
-        """A definition of a table came; ``key`` is what the version is called."""
-
-
 class Trail:
-    """Puts records in their places. ``csn`` gives the number of the next commit, for the headers of files;
-    ``first_file`` is how many files of the trail precede."""
+    """Puts records in their places. ``output`` gets new files, records (and gives where they are in the capture) and
+    definitions; ``csn`` gives the number of the next commit, for the headers of files; ``first_file`` is how many files
+    of the trail precede."""
 
-    def __init__(
-        self, options: GoldenGateOptions, listener: Listener, csn: Callable[[], str], first_file: int = 0
-    ) -> None:
-        self._options, self._listener, self._csn = options, listener, csn
+    def __init__(self, options: GoldenGateOptions, output: Any, csn: Callable[[], str], first_file: int = 0) -> None:
+        self._options, self._output, self._csn = options, output, csn
         self._is_named = options.style == "11g"
         self._sequence = options.first_sequence + first_file - 1
 
@@ -461,12 +410,12 @@ class Trail:
         path = self.path(self._sequence)
         header = _file_header(self._options.style, path, self._sequence, at, self._csn())
         self._rba = len(header) + 8
-        self._indexes: dict[tuple[int, int], int] = {}  # table and version: index in force
+        self._indexes: dict[TableVersion, int] = {}  # in force
         self._keys: dict[int, str] = {}  # index: what the version is called
-        self._newest: dict[int, tuple[int, int]] = {}  # table: version and index
+        self._newest: dict[int, tuple[TableVersion, int]] = {}  # table: version and index
         self._count = 0
         self._defined: dict[int, dict[str, str]] = {}  # index: what the version with each definition is called
-        self._listener.new_file(self._sequence, path, header, at)
+        self._output.new_file(self._sequence, path, header, at)
 
     def put(self, record: Record) -> None:
         """Writes a record, preceded by the definition of its table if it has none yet."""
@@ -478,7 +427,7 @@ class Trail:
         header = one.header or 35
         if one.layout is not None:
             one.partition = _COMPRESSED if self._is_named else _COMPRESSED | _IN_NAME
-            header = 34 + (len(one.layout.full_name) + 1 if self._is_named else 2)
+            header = 34 + (len(one.layout.table.full_name) + 1 if self._is_named else 2)
         areas = {
             "H": header, "D": len(one.body), "T": sum(4 + len(token.value) for token in one.tokens),
             "U": len(user_bytes(one.user_tokens)),
@@ -487,32 +436,35 @@ class Trail:
         one.lengths = {"G": 8 + sum(4 + length for length in areas.values())} | areas
         one.sequence, one.rba, one.version = self._sequence, self._rba, self._keys.get(one.index, "")
         self._rba += one.lengths["G"]
-        one.place = self._listener.record(one)
+        one.place = self._output.record(one)
+
+    def _metadata(self, at: int, size: int, text: str, **more: Any) -> Record:
+        """Writes a Metadata record."""
+        record = Record(170, None, at, body=bytes(size), text=text, audit_pos=7, **more)
+        self._write(record)
+        return record
 
     def _index(self, layout: Layout, at: int) -> int:
         """The index of a table's definition; that of a new version replaces the one before in turn, or is another."""
-        table, number = layout.table.label, layout.version.number
-        known = self._indexes.get((table, number))
-        if known is not None:
-            return known
+        version, label = layout.version, layout.table.label
+        if version in self._indexes:
+            return self._indexes[version]
         if not self._count:
-            self._write(Record(170, None, at, body=bytes(81), node=1, text=_DATABASE, indexes=(1, 0), audit_pos=7))
-        last, index = self._newest.get(table, (0, 0))
-        if index and last < number and number % 2 == 0:
-            del self._indexes[table, last]
+            self._metadata(at, 81, _DATABASE, node=1, indexes=(1, 0))
+        last, index = self._newest.get(label, (version, 0))
+        if index and last.number < version.number and version.number % 2 == 0:
+            del self._indexes[last]
         else:
             self._count += 1
             index = self._count
-        if last < number:
-            self._newest[table] = (number, index)
-        self._indexes[table, number] = index
-        told = index if self._options.has_headers else 0  # nothing else gives the index of a definition
-        known_keys, text = self._defined.setdefault(told, {}), _table_text(layout)
-        first = f"{told}@{self.path(self._sequence).rpartition('/')[2]}"
-        key = known_keys.setdefault(text, f"{first}#{len(known_keys) + 1}" if known_keys else first)
-        self._keys[index] = key
-        size, indexes = 60 + 39 * len(layout.columns), (1, index)
-        record = Record(170, None, at, body=bytes(size), node=2, text=text, indexes=indexes, audit_pos=7, header=48)
-        self._write(record)
-        self._listener.defined(layout, key, text, record.place)
+        if last.number <= version.number:
+            self._newest[label] = (version, index)
+        self._indexes[version] = index
+        shown = index if self._options.has_headers else 0  # nothing else gives the index of a definition
+        keys, text = self._defined.setdefault(shown, {}), _table_text(layout)
+        first = f"{shown}@{self.path(self._sequence).rpartition('/')[2]}"
+        key = self._keys[index] = keys.setdefault(text, f"{first}#{len(keys) + 1}" if keys else first)
+        size = 60 + 39 * len(layout.columns)
+        record = self._metadata(at, size, text, node=2, indexes=(1, index), header=48)
+        self._output.defined(layout, key, text, record.place)
         return index
