@@ -74,30 +74,38 @@ class Cell(NamedTuple):
     plain: str
 
 
-class Described(NamedTuple):
-    """A column: its type of Kafka Connect (``kind``), the semantic type, the parameters, and its cells. A decimal has
-    ``precision`` and ``scale``."""
+class Node(NamedTuple):
+    """A schema of Kafka Connect: its type, the name of a struct or the semantic type, and the fields of a struct. A
+    decimal has ``precision`` and ``scale``."""
 
-    name: str
     kind: str
-    semantic: str | None
-    optional: bool
-    cells: Memo
+    optional: bool = True
+    name: str | None = None
+    fields: Mapping[str, Node] = {}
     precision: int | None = None
     scale: int | None = None
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The parameters of its schema."""
+        """The parameters of a decimal."""
         if self.scale is None:
             return {}
         return {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
+
+
+class Described(NamedTuple):
+    """A column: its name, its schema, and its cells."""
+
+    name: str
+    schema: Node
+    cells: Memo
 
 
 def _described(column: Column) -> Described:
     """The column as a connector describes it."""
     text = text_of(column)
     kind, semantic, precision, scale = "string", None, None, None
+    fields: dict[str, Node] = {}
 
     def number(value: int, shown: str | None = None) -> Cell:
         return Cell(value, value, str(value) if shown is None else shown, str(value))
@@ -124,15 +132,15 @@ def _described(column: Column) -> Described:
             cell = lambda value: raw(unscaled(Decimal(text(value)), scale), text(value))  # noqa: E731
         case Type.DECIMAL:
             kind, semantic, cell = "struct", _VARIABLE, _floating
+            fields = {"scale": Node("int32", optional=False), "value": Node("bytes", optional=False)}
         case Type.DATETIME if column.fields[:3] == ("year", "month", "day") and len(column.fields) > 5:
             fine = column.fields[-1] == "fraction" and column.fraction > 3
             kind, semantic = "int64", "io.debezium.time.MicroTimestamp" if fine else "io.debezium.time.Timestamp"
             cell = lambda value: number(*_timestamp(value, column, fine))  # noqa: E731
         case Type.LOB:
             kind, cell = "bytes", lambda value: raw(value, value.hex())
-    return Described(
-        column.name, kind, semantic, column.nullable, Memo(cell, None, is_exact=cell is _floating), precision, scale
-    )
+    schema = Node(kind, column.nullable, semantic, fields, precision, scale)
+    return Described(column.name, schema, Memo(cell, None, is_exact=cell is _floating))
 
 
 def _float(value: float, text: str) -> Cell:
@@ -163,80 +171,55 @@ _SOURCE: Final = "io.debezium.connector.Source"
 _AVRO: Final = {"int16": "int", "int32": "int", "int64": "long"}
 
 
-def _connect_field(kind: str, name: str, optional: bool = True) -> Fields:
-    return {"type": kind, "optional": optional, "field": name}
+def _plain(fields: Mapping[str, Any], name: str, *, optional: bool = False) -> Node:
+    """The schema of an object of numbers and texts."""
+    kinds = {key: Node("int64" if isinstance(one, int) else "string") for key, one in fields.items()}
+    return Node("struct", optional, name, kinds)
 
 
-def _connect_plain(fields: Mapping[str, Any], name: str) -> Fields:
-    """The schema of an object of numbers and texts, as the JSON converter writes it."""
-    made = [_connect_field("int64" if isinstance(one, int) else "string", key) for key, one in fields.items()]
-    return {"type": "struct", "fields": made, "optional": False, "name": name}
-
-
-def _connect_column(column: Described) -> Fields:
-    schema: Fields = {"type": column.kind}
-    if column.semantic == _VARIABLE:
-        schema["fields"] = [_connect_field("int32", "scale", False), _connect_field("bytes", "value", False)]
-    schema["optional"] = column.optional
-    if column.semantic is not None:
-        schema |= {"name": column.semantic, "version": 1}
-    if column.parameters:
-        schema["parameters"] = column.parameters
-    return schema | {"field": column.name}
-
-
-def _connect_envelope(name: str, columns: list[Described], source: Mapping[str, Any]) -> Fields:
-    """The schema of a change event, as the JSON converter writes it."""
-    fields = [_connect_column(one) for one in columns]
-    row = {"type": "struct", "fields": fields, "optional": True, "name": f"{name}.Value"}
-    block = _connect_plain(_BLOCK, "event.block") | {"optional": True}
-    return {
-        "type": "struct",
-        "fields": [
-            row | {"field": "before"}, row | {"field": "after"}, _connect_plain(source, _SOURCE) | {"field": "source"},
-            _connect_field("string", "op", False), _connect_field("int64", "ts_ms"), block | {"field": "transaction"},
-        ],
-        "optional": False,
-        "name": f"{name}.Envelope",
-    }  # fmt: skip
-
-
-def _avro_plain(fields: Mapping[str, Any], name: str) -> Fields:
-    """The schema of an object of numbers and texts in Avro."""
-    space, _, short = name.rpartition(".")
-    types = {key: ["null", "long" if isinstance(one, int) else "string"] for key, one in fields.items()}
-    return avro_record(short, types, space, **{"connect.name": name})
-
-
-def _avro_column(column: Described, known: set[str]) -> Any:
-    """The type of a column in Avro; ``known`` are the named types that the schema has already."""
-    kind: Any = _AVRO.get(column.kind, column.kind)
-    if column.semantic == _VARIABLE:
-        kind = _VARIABLE
-        if _VARIABLE not in known:
-            known.add(_VARIABLE)
-            space, _, name = _VARIABLE.rpartition(".")
-            kind = avro_record(name, {"scale": "int", "value": "bytes"}, space, **{"connect.name": _VARIABLE})
-    elif column.semantic == _DECIMAL:
-        numbers = {"scale": column.scale, "precision": column.precision, "logicalType": "decimal"}
-        kind = {"type": "bytes", **numbers, "connect.parameters": column.parameters, "connect.name": _DECIMAL}
-    elif column.semantic is not None:
-        kind = {"type": kind, "connect.version": 1, "connect.name": column.semantic}
-    elif column.kind == "int16":
-        kind = {"type": "int", "connect.type": "int16"}
-    return ["null", kind] if column.optional else kind
-
-
-def _avro_envelope(name: str, columns: list[Described], source: Mapping[str, Any]) -> Fields:
-    """The schema of a change event in Avro."""
-    known: set[str] = set()
-    types = {one.name: _avro_column(one, known) for one in columns}
-    row = avro_record("Value", types, **{"connect.name": f"{name}.Value"})
+def _envelope(name: str, columns: list[Described], source: Mapping[str, Any]) -> Node:
+    """The schema of a change event."""
+    row = Node("struct", True, f"{name}.Value", {column.name: column.schema for column in columns})
     fields = {
-        "before": ["null", row], "after": ["null", "Value"], "source": _avro_plain(source, _SOURCE),
-        "op": "string", "ts_ms": ["null", "long"], "transaction": ["null", _avro_plain(_BLOCK, "event.block")],
+        "before": row, "after": row, "source": _plain(source, _SOURCE), "op": Node("string", optional=False),
+        "ts_ms": Node("int64"), "transaction": _plain(_BLOCK, "event.block", optional=True),
     }  # fmt: skip
-    return avro_record("Envelope", fields, name, **{"connect.name": f"{name}.Envelope"})
+    return Node("struct", False, f"{name}.Envelope", fields)
+
+
+def _connect(node: Node, field: str | None = None) -> Fields:
+    """A schema as the JSON converter writes it."""
+    schema: Fields = {"type": node.kind}
+    if node.fields:
+        schema["fields"] = [_connect(one, name) for name, one in node.fields.items()]
+    schema["optional"] = node.optional
+    if node.name is not None:
+        schema["name"] = node.name
+    if node.name is not None and (node.kind != "struct" or node.name == _VARIABLE):
+        schema["version"] = 1
+    if node.parameters:
+        schema["parameters"] = node.parameters
+    return schema if field is None else schema | {"field": field}
+
+
+def _avro(node: Node, known: set[str], space: str = "") -> Any:
+    """A schema in Avro, in the namespace ``space``; ``known`` are the records that have been defined."""
+    schema: Any = _AVRO.get(node.kind, node.kind)
+    if node.fields and node.name is not None:
+        own, _, short = node.name.rpartition(".")
+        schema = short if own == space else node.name
+        if node.name not in known:
+            known.add(node.name)
+            fields = {name: _avro(one, known, own) for name, one in node.fields.items()}
+            schema = avro_record(short, fields, None if own == space else own, **{"connect.name": node.name})
+    elif node.name == _DECIMAL:
+        numbers = {"scale": node.scale, "precision": node.precision, "logicalType": "decimal"}
+        schema = {"type": "bytes", **numbers, "connect.parameters": node.parameters, "connect.name": _DECIMAL}
+    elif node.name is not None:
+        schema = {"type": schema, "connect.version": 1, "connect.name": node.name}
+    elif node.kind == "int16":
+        schema = {"type": "int", "connect.type": "int16"}
+    return ["null", schema] if node.optional else schema
 
 
 def _avro_schema_change(value: Fields, named: str) -> Fields:
@@ -255,7 +238,7 @@ def _avro_schema_change(value: Fields, named: str) -> Fields:
     table = avro_record("Table", {"primaryKeyColumnNames": array("string"), "columns": array(column)})
     change = avro_record("Change", nullable({"type": "", "id": ""}) | {"table": table})
     simple = nullable({name: one for name, one in value.items() if name not in ("source", "tableChanges")})
-    fields = {"source": _avro_plain(value["source"], _SOURCE), **simple, "tableChanges": array(change)}
+    fields = {"source": _avro(_plain(value["source"], _SOURCE), set()), **simple, "tableChanges": array(change)}
     return avro_record("SchemaChange", fields) | {"namespace": named.rpartition(".")[0]}
 
 
@@ -398,8 +381,8 @@ class DebeziumEncoder(Encoder[_Table]):
             {
                 "name": one.name, "key_position": 1 if self._container.has_keys and at == key else None,
                 **({} if self.options.form == "json" else {
-                    "type": one.semantic or one.kind, "nullable": one.optional, "precision": one.precision,
-                    "scale": one.scale,
+                    "type": one.schema.name or one.schema.kind, "nullable": one.schema.optional,
+                    "precision": one.schema.precision, "scale": one.schema.scale,
                 }),
             }
             for at, one in enumerate(columns)
@@ -418,7 +401,8 @@ class DebeziumEncoder(Encoder[_Table]):
         """The content of a schema change, and the columns in it."""
         version = table.version
         columns: list[Fields] = []
-        for position, (column, one) in enumerate(zip(version.columns, table.columns, strict=True), 1):
+        for position, (column, described) in enumerate(zip(version.columns, table.columns, strict=True), 1):
+            one = described.schema
             kind = (column.keyword or column.type.value).upper()
             columns.append(
                 {
@@ -429,12 +413,12 @@ class DebeziumEncoder(Encoder[_Table]):
             )  # fmt: skip
         verb = "CREATE" if version.number == 1 else "ALTER"
         identifier = f'"{version.table.schema}"."{version.table.name}"'
-        described = {"primaryKeyColumnNames": [version.table.key], "columns": columns}
+        definition = {"primaryKeyColumnNames": [version.table.key], "columns": columns}
         return {
             "source": self._log.source(version, time, self._log.entry()), "ts_ms": time // 1000 + 3,
             "databaseName": "store", "schemaName": version.table.schema,
             "ddl": f"{verb} TABLE {table.topic} ({', '.join(version.names)})",
-            "tableChanges": [{"type": verb, "id": identifier, "table": described}],
+            "tableChanges": [{"type": verb, "id": identifier, "table": definition}],
         }, columns  # fmt: skip
 
     def load(self, item: Change) -> None:
@@ -520,20 +504,18 @@ class DebeziumEncoder(Encoder[_Table]):
         if transaction is not None:
             transaction.covers(position, time)
         new = table.image(after, text, lacking)
+        facts: dict[str, Any] = {
+            "record_type": fields["op"], "operation": change.operation, "position": position,
+            "event_no": block and block["total_order"], "changed_at": time,
+            "schema_name": owner.schema, "table_name": owner.name,
+            "present_columns": list(new or ()) if lacking else None,
+            "key": {owner.key: key_cell[text]} if key_cell and self._container.has_keys else None,
+            "before": table.image(before, text, set()), "after": new,
+            "headers": headers | self._container.facts(message),
+        }  # fmt: skip
         self.truth.change(
-            {
-                "record_type": fields["op"], "operation": change.operation, "position": position,
-                "event_no": block and block["total_order"], "changed_at": time,
-                "schema_name": owner.schema, "table_name": owner.name,
-                "present_columns": list(new or ()) if lacking else None,
-                "key": {owner.key: key_cell[text]} if key_cell and self._container.has_keys else None,
-                "before": table.image(before, text, set()), "after": new,
-                "headers": headers | self._container.facts(message),
-            },
-            [place],
-            self._version(table, place) if self.options.form != "json" or row else None,
-            transaction,
-        )  # fmt: skip
+            facts, [place], self._version(table, place) if self.options.form != "json" or row else None, transaction
+        )
         if change.operation is Operation.DELETE:
             self._send(topic, key, None, sent * 1000, table)
 
@@ -572,15 +554,14 @@ class DebeziumEncoder(Encoder[_Table]):
     def _schema(self, value: Fields, named: str, kind: str | _Table | None) -> Any:
         """The schema of messages like this one."""
         if isinstance(kind, _Table):
-            schema = (_avro_envelope if self._is_avro else _connect_envelope)(named, kind.columns, value["source"])
+            node = _envelope(named, kind.columns, value["source"])
         else:
             named = named if kind is None else f"io.debezium.connector.common.{kind}"
-            if kind == "SchemaChange" and self._is_avro:
-                schema = _avro_schema_change(value, named)
-            else:
-                counted = {"event_count": 1} if kind == "Transaction" and self._is_avro else {}
-                schema = (_avro_plain if self._is_avro else _connect_plain)(value | counted, named)
-        return AvroSchema(schema, (", ", ": ")) if self._is_avro else msgspec.json.encode(schema)
+            node = _plain(value | ({"event_count": 1} if kind == "Transaction" and self._is_avro else {}), named)
+        if not self._is_avro:
+            return msgspec.json.encode(_connect(node))
+        schema = _avro_schema_change(value, named) if kind == "SchemaChange" else _avro(node, set())
+        return AvroSchema(schema, (", ", ": "))
 
     def _version(self, table: _Table, place: Place) -> Version:
         """The version of rows of this shape: with a schema what that says, else the names."""

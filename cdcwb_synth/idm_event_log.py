@@ -575,17 +575,13 @@ class EventLogEncoder(Encoder[_Watched]):
             before = {**pairs}
         is_per_field = group[0].kind not in _OF_ROWS and bool(fields)
         places = sorted(row.place for row in group)
-        self.truth.change(
-            {
-                "record_type": last["event_type"], "operation": _OPERATIONS[kind], "position": _position(last),
-                "changed_at": last.time, "changed_columns": list(fields) if is_per_field else None, "key": pairs,
-                "before": before or None, "after": after or None, "headers": dict(last),
-                "change_source": "log" if is_per_field else None,
-            },
-            places,
-            versions[table] if table else None,
-            head=places.index(last.place),
-        )  # fmt: skip
+        facts: dict[str, Any] = {
+            "record_type": last["event_type"], "operation": _OPERATIONS[kind], "position": _position(last),
+            "changed_at": last.time, "changed_columns": list(fields) if is_per_field else None, "key": pairs,
+            "before": before or None, "after": after or None, "headers": dict(last),
+            "change_source": "log" if is_per_field else None,
+        }  # fmt: skip
+        self.truth.change(facts, places, versions[table] if table else None, head=places.index(last.place))
 
 
 # --- rows as changes (§6.2) -------------------------------------------------------------------------------------------

@@ -97,16 +97,12 @@ class _JsonEncoder(Encoder[dict[str, str]]):
             name: value if value is None or isinstance(value, str) else _json(value).decode()
             for name, value in body.items() if name not in ("data", "old", "mysqlType", "sqlType")
         }  # fmt: skip
-        self.truth.change(
-            {
-                "record_type": body["type"], "operation": change.operation, "changed_at": at, "before": before,
-                "after": after, "key": row and {key: row[key]}, "headers": headers,
-                "outcome": None if change.operation is Operation.REFRESH else "committed", **own,
-            },
-            [place],
-            self._version(change.version, types, key if row else None),
-            transaction,
-        )  # fmt: skip
+        facts: dict[str, Any] = {
+            "record_type": body["type"], "operation": change.operation, "changed_at": at, "before": before,
+            "after": after, "key": row and {key: row[key]}, "headers": headers,
+            "outcome": None if change.operation is Operation.REFRESH else "committed", **own,
+        }  # fmt: skip
+        self.truth.change(facts, [place], self._version(change.version, types, key if row else None), transaction)
 
 
 class MaxwellEncoder(_JsonEncoder):

@@ -147,16 +147,12 @@ class SqlServerCtEncoder(Encoder[_Instance]):
             places.append(place)
         time = at if self.options.commit_times else None
         transaction.covers(position, time)
-        self.truth.change(
-            {
-                "record_type": str(rows[-1][0]), "operation": operation, "position": position, "changed_at": time,
-                "change_mask": headers["__$update_mask"], "changed_columns": columns if is_update else None,
-                "change_source": "mask" if is_update else None, "before": before, "after": after, "headers": headers,
-            },
-            places,
-            instance.version,
-            transaction,
-        )  # fmt: skip
+        facts: dict[str, Any] = {
+            "record_type": str(rows[-1][0]), "operation": operation, "position": position, "changed_at": time,
+            "change_mask": headers["__$update_mask"], "changed_columns": columns if is_update else None,
+            "change_source": "mask" if is_update else None, "before": before, "after": after, "headers": headers,
+        }  # fmt: skip
+        self.truth.change(facts, places, instance.version, transaction)
 
     def _put(self, instance: _Instance, heads: dict[str, Any], row: Texts) -> tuple[Place, Texts]:
         """Writes a row; returns its place and its headers as text."""

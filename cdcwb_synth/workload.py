@@ -279,30 +279,31 @@ class Workload:
         acting: _Open | None = None
         while self.done < self.changes:
             self._tick(rng.expovariate(options.rate))
-            while due and due[-1][0] <= self.done:
+            while due and due[-1][0] <= self.done < self.changes:
                 _, what, patience = due.pop()
                 if patience and not self._may(what):
                     due.append((self.done + 1, what, patience - 1))  # all tables are busy: wait for a change or two
                     due.sort(reverse=True)
-                    continue
-                yield from self._special(what)
-                if self.done >= self.changes:
-                    break
+                else:
+                    yield from self._special(what)
             if self.done >= self.changes:
                 break
             if not self._open or (len(self._open) < options.concurrency and rng.random() < 0.3):
                 acting = self._begin()
                 yield Step("begin", acting.facts, self.now)
             elif acting is None or acting.has_ended or rng.random() < 0.4:
-                acting = self._open[int(rng.random() * len(self._open))]
+                acting = self._any(self._open)
             yield self._end(acting) if acting.left <= 0 else self._work(acting)
         for _, what, _ in reversed(due):
             if what in ("idle", "failure"):
                 yield from self._special(what)
         while len(self._open) > options.open_transactions:
-            yield self._end(self._open[int(rng.random() * len(self._open))])
+            yield self._end(self._any(self._open))
         while len(self._open) < options.open_transactions:
             yield Step("begin", self._begin().facts, self.now)
+
+    def _any(self, some: list[Any]) -> Any:
+        return some[int(self._rng.random() * len(some))]
 
     def _tick(self, seconds: float) -> None:
         self.now += timedelta(microseconds=10 * int(seconds * 100_000))
@@ -325,9 +326,10 @@ class Workload:
         return [s for s in self._states if s not in busy]
 
     def _may(self, what: str) -> bool:
-        if what == "truncate":
-            return bool(self._free())
-        return what != "schema" or bool(set(self._free()) & set(self._states[: self.options.tables]))
+        free = set(self._free())
+        if what == "schema":
+            free &= set(self._states[: self.options.tables])
+        return bool(free) or what not in ("schema", "truncate")
 
     def _special(self, what: str) -> Iterator[Event]:
         rng = self._rng
@@ -354,22 +356,20 @@ class Workload:
         yield Step("begin", one.facts, self.now)
         self.done += 1
         yield Change(Operation.TRUNCATE, state.version, None, None, self.now, one.facts)
-        if self._rng.random() < 0.25:
-            self._close(one)
-            yield Step("rollback", one.facts, self.now)
-        else:
+        is_rollback = self._rng.random() < 0.25
+        if not is_rollback:
             for row in state.rows:
                 row.slot = -1
             state.rows.clear()
-            self._close(one)
-            yield Step("commit", one.facts, self.now)
+        self._close(one)
+        yield Step("rollback" if is_rollback else "commit", one.facts, self.now)
 
     def _begin(self) -> _Open:
         rng = self._rng
+        number = self._next_id
         if self._ids:
             number = self._ids.pop(int(rng.random() * len(self._ids)))
         else:
-            number = self._next_id
             self._next_id += 1
         is_captured = self._ordinal >= self._missing_begins
         facts = SourceTransaction(self._ordinal, number, 2001 + int(rng.random() * 12), is_captured)
@@ -418,8 +418,8 @@ class Workload:
 
     def _change(self, one: _Open) -> Change:
         rng, options = self._rng, self.options
-        spot = rng.random() * self._weights[-1]
-        state = self._states[min(bisect_right(self._weights, spot), len(self._states) - 1)]
+        index = bisect_right(self._weights, rng.random() * self._weights[-1])
+        state = self._states[min(index, len(self._states) - 1)]
         kind = rng.random()
         row = self._pick(state, one.facts) if kind < options.update_share + options.delete_share else None
         if row is None:
@@ -427,7 +427,7 @@ class Workload:
             one.touch(state, Operation.INSERT, row)
             state.add(row)
             if len(state.rows) > _LIVE_ROWS:
-                other = state.rows[int(rng.random() * len(state.rows))]
+                other = self._any(state.rows)
                 if other.owner is None:
                     state.remove(other)
             return Change(Operation.INSERT, state.version, None, row.values, self.now, one.facts)
@@ -442,9 +442,8 @@ class Workload:
         return Change(operation, state.version, before, after, self.now, one.facts, is_reversed)
 
     def _pick(self, state: _Table, transaction: SourceTransaction) -> _LiveRow | None:
-        rows, random = state.rows, self._rng.random
-        for _ in range(8 if rows else 0):
-            row = rows[int(random() * len(rows))]
+        for _ in range(8 if state.rows else 0):
+            row: _LiveRow = self._any(state.rows)
             if row.owner is None or row.owner is transaction:
                 return row
         return None

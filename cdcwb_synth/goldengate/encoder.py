@@ -78,16 +78,12 @@ class GoldenGateEncoder(Encoder[Layout]):
             return
         transaction = self._transaction([record], csn, xid, "committed", record)
         headers = self._headers(record) | self._ids([record], csn, xid) | {"statement": sql} | items
-        self.truth.change(
-            {
-                "record_type": record.name, "operation": Operation.DDL, "position": record.position,
-                "last_in_transaction": True, "changed_at": at, "schema_name": item.version.table.schema,
-                "table_name": item.version.table.name, "headers": headers,
-            },
-            [record.place],
-            None,
-            transaction,
-        )  # fmt: skip
+        facts: dict[str, Any] = {
+            "record_type": record.name, "operation": Operation.DDL, "position": record.position,
+            "last_in_transaction": True, "changed_at": at, "schema_name": item.version.table.schema,
+            "table_name": item.version.table.name, "headers": headers,
+        }  # fmt: skip
+        self.truth.change(facts, [record.place], None, transaction)
 
     # --- transactions -------------------------------------------------------------------------------------------------
 

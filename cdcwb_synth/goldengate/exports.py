@@ -177,8 +177,8 @@ class Exports(Output):
                 "changed_at": at, "key": {name: image[name] for name in keys} if keys else None,
                 "before": image if is_delete else before, "after": None if is_delete else image,
                 "headers": {
-                    "table": step.layout.table.full_name, "type": kind, "timestamp": stamp, "TK-XID": xid, "TK-CSN": csn,
-                    "csn": csn, "xid": xid, "TransInd": trans_ind,
+                    "table": step.layout.table.full_name, "type": kind, "timestamp": stamp, "TK-XID": xid,
+                    "TK-CSN": csn, "csn": csn, "xid": xid, "TransInd": trans_ind,
                 },
             }  # fmt: skip
             self._tell(step, places, row, transaction)

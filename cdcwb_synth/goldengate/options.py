@@ -111,17 +111,11 @@ class GoldenGateOptions(Options):
             (0 < self.long_varchars < 16, "long_varchars is 0, or at least 16"),
             (self.undo and not self.is_text, "only records of a trail show that they take another back, so undo is 0"),
             (self.form == "raw" and (self.style != "11g" or self.lobs), of_raw),
-            (
-                not self.trail or self.trail.endswith("/"),
-                "trail is a path that ends with the first letters of a file's name",
-            ),
-            (
-                is_bare and self.is_defined and self.schema_changes,
-                "without headers nobody can tell which definition is in force, so schema_changes is 0",
-            ),
+            (not self.trail or self.trail.endswith("/"),
+             "trail is a path that ends with the first letters of a file's name"),
+            (is_bare and self.is_defined and self.schema_changes,
+             "without headers nobody can tell which definition is in force, so schema_changes is 0"),
             (is_bare and (self.undo or self.lobs or self.long_varchars), of_bare),
-            (
-                is_print and self.lobs and not self.is_defined and "detail" not in self.shown,
-                "without metadata only detail tells which column a large object is of",
-            ),
+            (is_print and self.lobs and not self.is_defined and "detail" not in self.shown,
+             "without metadata only detail tells which column a large object is of"),
         ]  # fmt: skip

@@ -15,17 +15,8 @@ from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Rules, option
-from cdcwb_synth.qlik.columns import (
-    SERVER,
-    TASK,
-    ChangeSequence,
-    Described,
-    Image,
-    Layout,
-    QlikOptions,
-    log_position,
-    transaction_id,
-)  # fmt: skip
+from cdcwb_synth.qlik import columns as qlik
+from cdcwb_synth.qlik.columns import ChangeSequence, Described, Image, Layout, QlikOptions
 from cdcwb_synth.truth import Place, Transaction, Version, column_rows, natural_key
 from cdcwb_synth.values import EPOCH, Column, Type, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
@@ -70,21 +61,15 @@ class ChangeTableOptions(QlikOptions):
         count = self.tables + self.all_types
         return [
             *QlikOptions.rules(self),
-            (
-                not self.dfm and (self.delimiter != "," or self.null_value or self.escape),
-                "without dfm nothing tells delimiter, null_value and escape",
-            ),
-            (
-                len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum(),
-                "delimiter is one character, and neither letter, digit, quote nor line end",
-            ),
-            (
-                len(self.escape) > 1 or self.escape in (self.delimiter, '"') or is_special,
-                "escape and null_value hold no quote, delimiter or line end; escape is one character",
-            ),
+            (not self.dfm and (self.delimiter != "," or self.null_value or self.escape),
+             "without dfm nothing tells delimiter, null_value and escape"),
+            (len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum(),
+             "delimiter is one character, and neither letter, digit, quote nor line end"),
+            (len(self.escape) > 1 or self.escape in (self.delimiter, '"') or is_special,
+             "escape and null_value hold no quote, delimiter or line end; escape is one character"),
             (count > 400, f"{count} tables would be as many open files; at most 400"),
             (not self.suffix, "suffix is not empty"),
-        ]
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,8 +256,8 @@ class _Folder:
         return {
             "dfmVersion": "1.1",
             "taskInfo": {
-                "name": TASK, "sourceEndpoint": "shop-db", "sourceEndpointType": "Informix",
-                "sourceEndpointUser": "replicate", "replicationServer": SERVER,
+                "name": qlik.TASK, "sourceEndpoint": "shop-db", "sourceEndpointType": "Informix",
+                "sourceEndpointUser": "replicate", "replicationServer": qlik.SERVER,
                 "operation": "fullLoad" if self._is_load else "storeChanges",
             },
             "fileInfo": {
@@ -381,7 +366,7 @@ class ChangeTableEncoder(Encoder[_Stored]):
         if not ready:
             return
         committed = microseconds(stamp)
-        made = Transaction(transaction_id(item.ordinal), ended_at=committed, committed_at=committed)
+        made = Transaction(qlik.transaction_id(item.ordinal), ended_at=committed, committed_at=committed)
         transaction, sequence = self.truth.transaction(made), ""
         for change, table, before, after in ready:
             if not sequence or self.rng.random() >= self.options.repeat_sequences:
@@ -405,7 +390,7 @@ class ChangeTableEncoder(Encoder[_Stored]):
         at = None if is_unknown else microseconds(change.at)
         heads = {
             "change_seq": sequence, "change_oper": _LETTERS[operation], "operation": operation,
-            "stream_position": log_position(self._position), "transaction_id": transaction.transaction_id,
+            "stream_position": qlik.log_position(self._position), "transaction_id": transaction.transaction_id,
         }  # fmt: skip
         self._position += 1
         image, places = after or before, []
@@ -415,19 +400,15 @@ class ChangeTableEncoder(Encoder[_Stored]):
         place, texts = self._put(table, heads, columns, at or 0, image, stamp)
         places.append(place)
         transaction.covers(sequence, at)
-        self.truth.change(
-            {
-                "record_type": heads["change_oper"], "operation": change.operation, "position": sequence,
-                "changed_at": at, "change_mask": texts[f"{_PREFIX}change_mask"],
-                "change_source": None if columns is None else "mask",
-                "changed_columns": None if columns is None else layout.marked(columns),
-                "key": self._key(table, image), "before": before and before[1], "after": after and after[1],
-                "headers": texts,
-            },
-            places,
-            table.version,
-            transaction,
-        )  # fmt: skip
+        facts: dict[str, Any] = {
+            "record_type": heads["change_oper"], "operation": change.operation, "position": sequence,
+            "changed_at": at, "change_mask": texts[f"{_PREFIX}change_mask"],
+            "change_source": None if columns is None else "mask",
+            "changed_columns": None if columns is None else layout.marked(columns),
+            "key": self._key(table, image), "before": before and before[1], "after": after and after[1],
+            "headers": texts,
+        }  # fmt: skip
+        self.truth.change(facts, places, table.version, transaction)
 
     def _put(
         self, table: _Stored, heads: dict[str, str], columns: int | None, time: int, image: Image | None,
@@ -460,8 +441,8 @@ class ChangeTableEncoder(Encoder[_Stored]):
         }  # fmt: skip
         text = json.dumps(details, ensure_ascii=False, separators=(",", ":"))
         fields = (
-            SERVER, TASK, owner.schema, owner.name, self._sequence.take(), self._ddl_rows.time(microseconds(at))[1],
-            str(number), kind, text,
+            qlik.SERVER, qlik.TASK, owner.schema, owner.name, self._sequence.take(),
+            self._ddl_rows.time(microseconds(at))[1], str(number), kind, text,
         )  # fmt: skip
         place = self._add(_DDL, self._ddl_rows, self._ddl, [self._ddl_rows.head(field) for field in fields], stamp)
         return place, layout.rows(), text

@@ -14,29 +14,13 @@ from zlib import crc32
 
 import msgspec
 
+from cdcwb_synth import kafka
 from cdcwb_synth.encoder import Encoder, EncoderContext
-from cdcwb_synth.kafka import (
-    BINARY_CONTAINERS,
-    AvroSchema,
-    Container,
-    KafkaFile,
-    Message,
-    Registry,
-    avro_record,
-    iso_milliseconds,
-)  # fmt: skip
+from cdcwb_synth.kafka import AvroSchema, Container, Message, Registry, avro_record, iso_milliseconds
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Rules, option, same
-from cdcwb_synth.qlik.columns import (
-    SERVER,
-    TASK,
-    ChangeSequence,
-    Image,
-    Layout,
-    QlikOptions,
-    log_position,
-    transaction_id,
-)  # fmt: skip
+from cdcwb_synth.qlik import columns as qlik
+from cdcwb_synth.qlik.columns import ChangeSequence, Image, Layout, QlikOptions
 from cdcwb_synth.truth import Place, Transaction, Version, column_rows
 from cdcwb_synth.values import microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
@@ -46,6 +30,7 @@ __all__ = ["KafkaEncoder", "KafkaOptions"]
 _ADDED: Final = "tableName"  # the column that has a table's name where the option naming is column
 _PARTS: Final = ("timestamp", "partition", "offset", "key")  # what precedes values in the console consumer's lines
 _MESSAGE: Final = "com.attunity.queue.msg"
+_SPACE: Final = f"{_MESSAGE}.{qlik.TASK}"
 _TOPIC: Final = "2025-cdc"  # of all tables, where it does not name them
 _LATE: Final = 4  # data messages that come before their metadata, where it is late
 _FIRST_ID: Final = 41  # in a registry
@@ -81,7 +66,7 @@ class KafkaOptions(QlikOptions):
     layout: str = option("partitions", "a file for every partition, or one stream", of=("partitions", "stream"))
     shuffle: int = option(400, "stream: most messages that partitions can be behind each other", 0, 1_000_000)
     container: str = option(
-        "lines", "what holds the messages", of=("lines", "console", "documents", *BINARY_CONTAINERS)
+        "lines", "what holds the messages", of=("lines", "console", "documents", *kafka.BINARY_CONTAINERS)
     )
     encoding: str = option("raw", "values in lines, console and kcat", of=("raw", "base64", "hex"))
     tombstone_share: float = option(0.0, "share of the deletes that a tombstone follows", 0, 1)
@@ -109,34 +94,22 @@ class KafkaOptions(QlikOptions):
         """What values that are each allowed must not be together."""
         is_own = self.container == "avro" and self.form == "avro-envelope"
         files = (self.tables + self.all_types if self.naming == "topic" else 1) * self.partitions
-        binary = ", ".join(BINARY_CONTAINERS)
+        binary = ", ".join(kafka.BINARY_CONTAINERS)
         return [
             *QlikOptions.rules(self),
-            (
-                self.form == "avro-envelope" and self.metadata_mode == "none",
-                "form avro-envelope cannot be read without metadata; metadata is mixed, late or separate",
-            ),
-            (
-                not self.is_enveloped and self.metadata_mode != "none",
-                f"form {self.form} has no metadata messages, so metadata is none",
-            ),
-            (
-                self.is_avro and self.container not in BINARY_CONTAINERS and self.encoding == "raw",
-                f"form {self.form} is binary: container is one of {binary}, or encoding is base64 or hex",
-            ),
-            (
-                self.encoding != "raw" and self.container not in ("lines", "console", "kcat"),
-                f"container {self.container} holds values as they are, so encoding is raw",
-            ),
-            (
-                self.tombstone_share and (self.container in ("documents", "message") or is_own),
-                f"container {self.container} cannot hold tombstones in this form",
-            ),
-            (
-                self.layout == "partitions" and files > 500,
-                f"{files} partitions would be as many open files; at most 500, or layout=stream",
-            ),
-        ]
+            (self.form == "avro-envelope" and self.metadata_mode == "none",
+             "form avro-envelope cannot be read without metadata; metadata is mixed, late or separate"),
+            (not self.is_enveloped and self.metadata_mode != "none",
+             f"form {self.form} has no metadata messages, so metadata is none"),
+            (self.is_avro and self.container not in kafka.BINARY_CONTAINERS and self.encoding == "raw",
+             f"form {self.form} is binary: container is one of {binary}, or encoding is base64 or hex"),
+            (self.encoding != "raw" and self.container not in ("lines", "console", "kcat"),
+             f"container {self.container} holds values as they are, so encoding is raw"),
+            (self.tombstone_share and (self.container in ("documents", "message") or is_own),
+             f"container {self.container} cannot hold tombstones in this form"),
+            (self.layout == "partitions" and files > 500,
+             f"{files} partitions would be as many open files; at most 500, or layout=stream"),
+        ]  # fmt: skip
 
 
 # --- schemas (§2.3, §3.4, §4.1) ---------------------------------------------------------------------------------------
@@ -190,13 +163,13 @@ def _data_schema(layout: Layout, options: KafkaOptions) -> Fields:
             {"name": "headers", "type": {"type": "record", "name": "Headers", "fields": headers, **space}},
         ],
     }  # fmt: skip
-    return schema if options.is_enveloped else schema | {"namespace": f"{_MESSAGE}.{TASK}.{layout.table.full_name}"}
+    return schema if options.is_enveloped else schema | {"namespace": f"{_SPACE}.{layout.table.full_name}"}
 
 
 def _key_schema(layout: Layout, logical: bool) -> Fields:
     """The schema of a table's record keys in a registry."""
     column = layout.columns[layout.key_at]
-    space = f"{_MESSAGE}.{TASK}.{layout.table.full_name}"
+    space = f"{_SPACE}.{layout.table.full_name}"
     schema = avro_record("KeyRecord", {column.name: ["null", column.avro(logical)]}, space)
     schema["fields"][0]["default"] = None
     return schema
@@ -315,7 +288,7 @@ class KafkaEncoder(Encoder[_Table]):
         if not has_metadata:
             return _Table(layout, self._inferred(layout, external), topic, envelope, outer, external, schema)
         lineage = {
-            "server": SERVER, "task": TASK, "schema": owner.schema, "table": owner.name,
+            "server": qlik.SERVER, "task": qlik.TASK, "schema": owner.schema, "table": owner.name,
             "tableVersion": version.number, "timestamp": iso_milliseconds(microseconds(item.at)),
         }  # fmt: skip
         is_separate = options.metadata_mode == "separate"
@@ -470,7 +443,7 @@ class KafkaEncoder(Encoder[_Table]):
 
     def commit(self, item: Committed, done: int) -> None:
         """A transaction's changes, one after another, under the time of its commit; a TRUNCATE has no message."""
-        options, name = self.options, transaction_id(item.ordinal)
+        options, name = self.options, qlik.transaction_id(item.ordinal)
         committed = microseconds(self._sequence.stamp(self._sequence.clock(item.at, done)))
         again, self._again = self._again, []
         changes = [one for one in item.changes if one.operation is not Operation.TRUNCATE]
@@ -497,7 +470,7 @@ class KafkaEncoder(Encoder[_Table]):
         for number, change in enumerate(changes, 1):
             table, fate, at = self.tables[change.version], fates[number - 1], times[number - 1]
             facts = {
-                "position": log_position(self._position), "transaction": name, "number": number,
+                "position": qlik.log_position(self._position), "transaction": name, "number": number,
                 "is_last": number == len(changes),
             }  # fmt: skip
             self._position += 1
@@ -576,7 +549,7 @@ class _Lane:
         self.name = name
         self.offset = 0
         self.waiting: deque[tuple[Message, Any]] = deque()
-        self.file: KafkaFile | None = None
+        self.file: kafka.KafkaFile | None = None
         self.number = -1
 
 
