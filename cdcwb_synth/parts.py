@@ -125,11 +125,9 @@ def _parts_of(options: Any, changes: int, seed: int, part_changes: int) -> Itera
         own: dict[str, Any] = {"start": start.isoformat()} if number else {}
         own |= dict.fromkeys(_FIRST_ONLY if number else (), 0)
         own |= dict.fromkeys(_LAST_ONLY if number < count - 1 else (), 0)
-        share = 1
-        for name in _FILES:
-            if hasattr(options, name):
-                wanted = getattr(options, name)
-                own[name] = share = max(1, wanted * (number + 1) // count - wanted * number // count)
+        wanted = next((getattr(options, name) for name in _FILES if hasattr(options, name)), 1)
+        share = max(1, wanted * (number + 1) // count - wanted * number // count)
+        own |= dict.fromkeys(_FILES, share)
         until = end - timedelta(seconds=1) if count > 1 else None
         own = {name: value for name, value in own.items() if hasattr(options, name)}
         part = Part(seed, number, count, stop - first, first, loaded if number else 0, until, files)
@@ -152,15 +150,15 @@ def write_parts(
     for name in ("capture", "truth/changes.parquet", "truth/transactions.parquet", "parts"):
         (folder / name).mkdir(parents=True)
     make = partial(_make, write, format, changes, seed, options, folder, part_changes)
-    made: list[dict[str, Any]] = run(make, range(count))
-    names = sorted((name for facts in made for name in facts["files"]), key=natural_key)
+    facts: list[dict[str, Any]] = run(make, range(count))
+    names = sorted((name for one in facts for name in one["files"]), key=natural_key)
     index = {name: number for number, name in enumerate(names)}
-    indexes = [[index[name] for name in sorted(facts["files"], key=natural_key)] for facts in made]
+    indexes = [[index[name] for name in sorted(one["files"], key=natural_key)] for one in facts]
     labels = _merge_versions(format, folder, indexes)
     run(partial(_complete, folder), list(zip(range(count), indexes, labels, strict=True)))
     shutil.rmtree(folder / "parts")
-    facts = {name: sum(one[name] for one in made) for name, value in made[0].items() if type(value) is int}
-    return {"parts": count, "part_changes": part_changes, **facts, "files": names}
+    counts = {name: sum(one[name] for one in facts) for name, value in facts[0].items() if type(value) is int}
+    return {"parts": count, "part_changes": part_changes, **counts, "files": names}
 
 
 def _make(
@@ -169,17 +167,17 @@ def _make(
     """Makes a part: its files are moved to those of the others, its truth to a folder of its own. A task that runs a
     second time replaces them by the same bytes."""
     part, own = next(islice(_parts_of(options, changes, seed, part_changes), number, None))
-    place = Path(tempfile.mkdtemp(prefix=f"{number}-", dir=folder / "parts"))
-    facts = write(format, part, own, place)
+    temporary = Path(tempfile.mkdtemp(prefix=f"{number}-", dir=folder / "parts"))
+    facts = write(format, part, own, temporary)
     truth = folder / "parts" / str(number)
     if not truth.exists():
-        (place / "truth").rename(truth)
-    shutil.rmtree(place / "truth", ignore_errors=True)
-    for path in [path for path in place.rglob("*") if path.is_file()]:
-        target = folder / path.relative_to(place)
+        (temporary / "truth").rename(truth)
+    shutil.rmtree(temporary / "truth", ignore_errors=True)
+    for path in [path for path in temporary.rglob("*") if path.is_file()]:
+        target = folder / path.relative_to(temporary)
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
-    shutil.rmtree(place)
+    shutil.rmtree(temporary)
     return facts
 
 
@@ -194,16 +192,16 @@ def _complete(folder: Path, task: tuple[int, list[int], dict[str, str]]) -> None
     source = pq.ParquetFile(own / "changes.parquet")
     with source, pq.ParquetWriter(target, model.CHANGES, compression="zstd") as writer:
         for batch in source.iter_batches(_BATCH):
-            filled = {column: batch[column] for column in batch.schema.names}
-            filled["file_index"] = index.take(batch["file_index"])
-            events = batch["source_events"]
-            flat = events.flatten()
-            columns = [index.take(flat.field("file_index")), flat.field("offset"), flat.field("length")]
-            structs = pa.StructArray.from_arrays(columns, fields=list(model.SOURCE_EVENT))
-            filled["source_events"] = pa.ListArray.from_arrays(events.offsets, structs)
-            named = [labels.get(label, label) for label in batch["table_version"].to_pylist()]
-            filled["table_version"] = pa.array(named, pa.string())
-            arrays = [filled[field.name] for field in model.CHANGES]
+            columns = {column: batch[column] for column in batch.schema.names}
+            events = columns["source_events"]
+            files, *rest = events.flatten().flatten()
+            structs = pa.StructArray.from_arrays([index.take(files), *rest], fields=list(model.SOURCE_EVENT))
+            names = [labels.get(label, label) for label in columns["table_version"].to_pylist()]
+            columns |= {
+                "file_index": index.take(columns["file_index"]), "table_version": pa.array(names, pa.string()),
+                "source_events": pa.ListArray.from_arrays(events.offsets, structs),
+            }  # fmt: skip
+            arrays = [columns[name] for name in model.CHANGES.names]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=model.CHANGES))
 
 
@@ -222,16 +220,16 @@ def _merge_versions(format: str, folder: Path, indexes: Sequence[Sequence[int]])
                 labels[-1][row["table_version"]] = key
             if row["first_event"] is not None:
                 row["first_event"]["file_index"] = index[row["first_event"]["file_index"]]
-            known = merged.setdefault(key, row)
-            if known is not row:
-                for name, order in (("first_position", str), ("first_event", _location)):
-                    found = [one for one in (known[name], row[name]) if one is not None]
-                    known[name] = min(found, key=order, default=None)
-                if known["origin"] == row["origin"] == "inferred":
-                    known["columns"] = _united(format, known["columns"], row["columns"])
+            first = merged.setdefault(key, row)
+            if first is row:
+                continue
+            for name, order in (("first_position", str), ("first_event", _location)):
+                first[name] = min((one for one in (first[name], row[name]) if one is not None), key=order, default=None)
+            if first["origin"] == row["origin"] == "inferred":
+                first["columns"] = _united(format, [*first["columns"], *row["columns"]])
     counts: Counter[str] = Counter()
     numbered = [row for key, row in merged.items() if isinstance(key, tuple)]
-    for row in sorted(numbered, key=lambda one: _location(one["first_event"])):
+    for row in sorted(numbered, key=lambda row: _location(row["first_event"])):
         label = row["table_version"].rpartition("@")[0]
         counts[label] += 1
         row["table_version"] = f"{label}@{counts[label]}"
@@ -244,26 +242,21 @@ def _location(event: dict[str, int]) -> tuple[int, int]:
     return event["file_index"], event["offset"]
 
 
-def _united(format: str, known: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _united(format: str, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The columns that two parts show of a table, in the order in which they appear. A column that is a text in one of
     them is a text. In event logs the columns of keys come first, and names that differ in case are one of them."""
-    found: dict[str, dict[str, Any]] = {}
     is_log = format == "idm-event-log"
-    columns = [*known, *more]
-    if is_log:
-        columns = sorted(columns, key=lambda column: column["key_position"] is None)
-    keys: set[str] = set()
-    for column in columns:
-        name = column["name"]
-        if is_log and column["key_position"] is not None:
-            if name not in found and name.lower() in keys:
-                continue
-            keys.add(name.lower())
-        one = found.setdefault(name, column)
+    united: dict[str, dict[str, Any]] = {}
+    for column in sorted(columns, key=lambda column: is_log and column["key_position"] is None):
+        keys = {name.lower() for name, one in united.items() if one["key_position"] is not None}
+        name, is_key = column["name"], column["key_position"] is not None
+        if is_log and is_key and name not in united and name.lower() in keys:
+            continue
+        one = united.setdefault(name, column)
         if one["type"] != column["type"]:
             one["type"] = "text"
-    for ordinal, one in enumerate(found.values(), 1):
+    for ordinal, one in enumerate(united.values(), 1):
         one["ordinal"] = ordinal
         if is_log and one["key_position"] is not None:
             one["key_position"] = ordinal
-    return list(found.values())
+    return list(united.values())

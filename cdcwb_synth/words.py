@@ -52,11 +52,11 @@ CODES: Final = ("A-100", "A-101", "B-7", "B-77", "C-001", "D.4", "E_5", "F 6", "
 
 def spellable(texts: tuple[str, ...], charset: str) -> list[str]:
     """Those of ``texts`` that the character set ``charset`` (a Python codec name) can write, in their order."""
-    kept = []
+    spelled = []
     for text in texts:
         try:
             text.encode(charset)
         except UnicodeEncodeError:
             continue
-        kept.append(text)
-    return kept
+        spelled.append(text)
+    return spelled
