@@ -1,0 +1,51 @@
+"""Pages about a capture have the same content whether this process answers or Spark does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import cdcwb
+from cdcwb import small
+from cdcwb.analysis import frames
+from cdcwb.views.pages import CapturePage, Drift, Masks, Transactions
+from cdcwb.views.pages.page import Page, Sheet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = Path(__file__).parents[2] / "data"
+PAGES: tuple[type[Page], ...] = (CapturePage, Transactions, Masks, Drift)
+FEW = ("gbase8s", "qlik-change-table")
+CAPTURES = [
+    pytest.param(folder.name, marks=[] if folder.name in FEW else [pytest.mark.slow])
+    for folder in sorted(DATA.iterdir())
+    if folder.is_dir() and "." not in folder.name
+]
+
+
+def content(path: Path) -> dict[str, Any]:
+    """The facts and the tables of all panels of the pages, by page and panel."""
+    found: dict[str, Any] = {}
+    for kind in PAGES:
+        page = kind.of(cdcwb.load(path))
+        for name in page.panels():
+            sheet = getattr(page, name)()
+            assert isinstance(sheet, Sheet)
+            tables = [frame.to_dict("records") for frame in sheet.frames]
+            found[f"{kind.__name__}.{name}"] = {"facts": sheet.facts, "tables": tables}
+    return found
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_a_page_is_the_same_if_spark_answers(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = content(DATA / name)
+    monkeypatch.setattr(small, "AT_MOST", 0)
+    monkeypatch.setattr(frames, "MOST_ROWS", 0)  # not from the tables that Spark stored either
+    capture = cdcwb.load(DATA / name)
+    assert capture.local_rows("changes", ()) is None
+    there = content(DATA / name)
+    for panel, expected in here.items():
+        assert there[panel] == expected, panel
