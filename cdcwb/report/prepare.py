@@ -18,8 +18,8 @@ from cdcwb.spark.session import on_cluster
 
 __all__ = ["keep"]
 
-Given: TypeAlias = tuple[str, str, Mapping[str, Any], Sequence[str]]
-"""A capture: its path, format, reader options, and the files of it that are read (empty: all)."""
+Given: TypeAlias = tuple[str, str, Mapping[str, Any]]
+"""A capture: its path, format and reader options."""
 
 
 def keep(
@@ -36,7 +36,7 @@ def keep(
     root = Path(shared if on_cluster() else folder)
     root.mkdir(parents=True, exist_ok=True)
     places = [Path(tempfile.mkdtemp(prefix="capture-", dir=root)) for _ in captures]
-    loaded = [load(files or path, format, **options) for path, format, options, files in captures]
+    loaded = [load(path, format, **options) for path, format, options in captures]
     opened = _redacted(loaded, hidden, places) if hidden else loaded
     for (path, *_), capture, target in zip(captures, opened, places, strict=True):
         saved = Path(capture.save(target / "saved"))

@@ -26,7 +26,7 @@ from cdcwb.formats.uploads import delivered_to
 from cdcwb.report.facts import flat, headline, monitored, read_facts
 from cdcwb.report.html import Page, Siblings, page
 from cdcwb.small import is_small
-from cdcwb.words import joined, plural, size, visible
+from cdcwb.words import joined, size, visible
 from cdcwb.writing import write_text
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ def target_of(parameters: Mapping[str, Any] | None) -> Opened | None:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The capture that a report is about. ``path`` is absolute, ``name`` what the user called it; the values of the
-    columns ``redact`` are not to be in the report. ``target``: the capture that it is compared with. ``files``: only
-    these of the folder ``path`` (empty: all)."""
+    columns ``redact`` are not to be in the report. ``target``: the capture that it is compared with."""
 
     name: str
     path: str
@@ -166,7 +165,6 @@ class Wanted:
     options: dict[str, Any]
     redact: tuple[str, ...] = ()
     target: Opened | None = None
-    files: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -176,27 +174,24 @@ class Wanted:
         options: Mapping[str, Any] | None,
         redact: Sequence[str] = (),
         target: Opened | None = None,
-        files: Sequence[str] = (),
     ) -> Wanted:
         """The capture of the arguments of a report."""
         location = absolute(path)
-        shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
-        name = shown if target is None else joined([shown, target.path])
-        return cls(name, location, format, without_login(options or {}), tuple(redact), target, tuple(files))
+        name = str(path) if target is None else joined([str(path), target.path])
+        return cls(name, location, format, without_login(options or {}), tuple(redact), target)
 
     @property
-    def captures(self) -> list[tuple[str, str, dict[str, Any], list[str]]]:
-        """Path, format, reader options and files (empty: all) of the capture, and of the target."""
-        captures = [(self.path, self.format, self.options, list(self.files))]
+    def captures(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Path, format and reader options of the capture, and of the target."""
+        captures = [(self.path, self.format, self.options)]
         if self.target is not None:
-            captures.append((self.target.path, self.target.format, json.loads(self.target.options), []))
+            captures.append((self.target.path, self.target.format, json.loads(self.target.options)))
         return captures
 
     @property
     def small(self) -> bool:
         """Whether the capture is small, so that starting and querying Spark takes longer than reading it."""
-        places = [location for path, _, _, files in self.captures for location in files or [path]]
-        return is_small(places)
+        return is_small([path for path, _, _ in self.captures])
 
     @property
     def opened(self) -> Opened:

@@ -19,9 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb.analysis.export import check_above, check_ending
 from cdcwb.capture import check_capture
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import Contents, examine, get_format
-from cdcwb.formats.detect import WRITTEN
-from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
@@ -30,7 +27,6 @@ from cdcwb.report.html import Entry, Siblings, title_of, write_index, write_scri
 from cdcwb.report.opening import check_parameters, check_target
 from cdcwb.report.redact import check_names
 from cdcwb.report.runner import (
-    Opened,
     Report,
     Wanted,
     check_page,
@@ -43,8 +39,6 @@ from cdcwb.report.runner import (
     version,
 )
 from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, parse_thresholds
-from cdcwb.saved import saved_at
-from cdcwb.words import joined
 
 if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
@@ -96,17 +90,15 @@ def run_suite(
     fail_if: Sequence[str] = (),
     names: Sequence[str] = (),
     kernel: Kernel | None = None,
-    files: Sequence[str] = (),
     shared: Path | None = None,
 ) -> Suite:
     """Make every report on the capture ``path`` in the folder ``to``: ``NOTEBOOK.html`` and ``NOTEBOOK.json`` each,
     ``index.html`` and the scripts that the pages share. ``shared``: the folder with the scripts and index of several
-    suites, if this is one of them. If the files of ``path`` have different formats, a suite for each format is made in
-    a subfolder, and the index has links to all reports.
+    suites, if this is one of them.
 
     ``parameters`` go to the notebooks that have them. The values of the columns ``redact`` are in no file. ``fail_if``
     are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: a
-    running one that is reused. ``files``: only these of the folder ``path``. If a notebook fails, the others are still
+    running one that is reused. If a notebook fails, the others are still
     run; its files from an earlier run are removed, since they are out of date. ``to`` may be a URL: all files are
     uploaded to it at the end, and none is removed there.
 
@@ -118,24 +110,10 @@ def run_suite(
         if wrong := check_ending(Path(url_of(str(to))), "reports go into a folder"):
             raise OptionError(wrong[0])
         with delivered_to(to, "index.html") as local:
-            return run_suite(
-                *(path, local, format, options, parameters, say, redact, fail_if, names, kernel, files, shared)
-            )
+            return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, kernel, shared))
     folder = Path(to).expanduser().absolute()
-    second = target_of(parameters)
-    contents = None if files else _mixed(path, format, options or {})
-    each = {} if contents is None else _of_each_format(contents, options or {}, redact, second)
-    wanted = Wanted.of(path, format, options, redact, second, files)
-    chosen, thresholds = check_wanted(
-        *(path, to, format, options, parameters, redact, fail_if, names), captures=list(each.values()) or [wanted]
-    )
-    if contents is not None:
-        suites: dict[str, Suite | str] = {}
-        for name, each_wanted in each.items():
-            suites[name] = _suite_below(
-                name, each_wanted, folder / name, (parameters, say, names, kernel, shared or folder)
-            )
-        return _together(suites, folder, thresholds, chosen, [f.file for f in contents.files if f.format is None])
+    chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
+    wanted = Wanted.of(path, format, options, redact, target_of(parameters))
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
     facts: dict[str, dict[str, Any]] = {}
@@ -186,82 +164,6 @@ def siblings_of(folder: Path, shared: Path, reports: Iterable[Path] = ()) -> Sib
     return Siblings((way / scripts.name).as_posix(), integrity, (way / "index.html").as_posix(), named)
 
 
-def _mixed(path: str | Path, format: str, options: Mapping[str, Any]) -> Contents | None:
-    """The formats of the files at ``path``, if they differ and no format was named; else None."""
-    folder = Path(path).expanduser()
-    if format not in ("", "auto") or not folder.is_dir() or saved_at(folder) is not None:
-        return None
-    try:
-        contents = examine(folder, **options)
-    except CaptureError:
-        return None  # check_wanted raises the error
-    return contents if contents.is_mixed else None
-
-
-def _of_each_format(
-    contents: Contents, options: Mapping[str, Any], redact: Sequence[str], second: Opened | None
-) -> dict[str, Wanted]:
-    """The captures in a folder, by their format. Each takes the reader options that its format has.
-
-    Raises OptionError for an option that none has.
-    """
-    known = {name: set(get_format(name).options) for name in contents.groups if name != WRITTEN}
-    check_option_names(options, {option for some in known.values() for option in some}, joined(list(known)))
-    by_format = {}
-    for name, own in known.items():
-        places = contents.places(name)
-        path, files = (places[0], []) if len(places) == 1 else (contents.base, contents.groups[name])
-        taken = {option: value for option, value in options.items() if option in own}
-        by_format[name] = Wanted.of(path, "auto", taken, redact, second, files)
-    return by_format
-
-
-def _suite_below(name: str, wanted: Wanted, folder: Path, shared: Any) -> Suite | str:
-    """The suite of the files of one format; a sentence if it failed."""
-    parameters, say, names, kernel, root = shared
-
-    def tell_step(text: str) -> None:
-        say(f"{name}: {text}")
-
-    try:
-        return run_suite(
-            *(wanted.path, folder, wanted.format, wanted.options, parameters, tell_step, wanted.redact),
-            names=names,
-            kernel=kernel,
-            files=wanted.files,
-            shared=root,
-        )
-    except CaptureError as error:
-        tell_step(f"not made: {error}")
-        return str(error)
-
-
-def _together(
-    suites: Mapping[str, Suite | str],
-    folder: Path,
-    thresholds: Sequence[Threshold],
-    chosen: Mapping[str, Path],
-    unknown: Sequence[str],
-) -> Suite:
-    """The suites below a folder as one, with an index that leads to all of their reports; ``unknown``: the files that
-    are in none of them."""
-    facts: dict[str, dict[str, Any]] = {}
-    failed: dict[str, str] = {}
-    entries: list[Entry] = []
-    for name, suite in suites.items():
-        if isinstance(suite, str):
-            failed[name] = suite
-            continue
-        facts |= {f"{name}/{stem}": fact for stem, fact in suite.facts.items()}
-        failed |= {f"{name}/{stem}": sentence for stem, sentence in suite.failed.items()}
-        entries += [replace(entry, file=f"{name}/{entry.file}") for entry in suite.entries]
-    suite_of_all = Suite(facts, failed, entries, judge(thresholds, facts, _declared(chosen)))
-    left = dict.fromkeys(unknown, "no format recognises this file")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_index(folder, entries, datetime.now(UTC), version(), suite_of_all.judgement.broken, failed | left)
-    return suite_of_all
-
-
 def check_wanted(
     path: str | Path,
     to: str | Path,
@@ -271,12 +173,11 @@ def check_wanted(
     redact: Sequence[str],
     fail_if: Sequence[str],
     names: Sequence[str] = (),
-    captures: Sequence[Wanted] = (),
     is_page: bool = False,
 ) -> tuple[dict[str, Path], list[Threshold]]:
     """The notebooks and thresholds of a suite, or of the reports ``names``, after all checks that are possible before a
-    process is started: notebooks, target, parameters, conditions, captures and their reader options. ``captures``:
-    those of the files at ``path``, if there are several. ``is_page``: ``to`` is the file of one report, not a folder.
+    process is started: notebooks, target, parameters, conditions, captures and their reader options. ``is_page``:
+    ``to`` is the file of one report, not a folder.
     Raises one OptionError with all errors, or the CaptureError if the only error is a capture that cannot be read.
     """
     wrong: list[str] = []
@@ -314,8 +215,8 @@ def check_wanted(
             if options or format not in ("", "auto"):
                 wrong.append(f"{LESSON} is about a folder of captures; it has no format and no options")
         else:
-            for wanted in captures or [Wanted.of(path, format, options, redact, target_of(merged))]:
-                check_captures(wanted)
+            for one in Wanted.of(path, format, options, redact, target_of(merged)).captures:
+                check_capture(*one)
     except CaptureError as error:
         failure = error
         wrong.append(error.sentence)
@@ -335,12 +236,6 @@ def check_wanted(
 def _declared(chosen: Mapping[str, Path]) -> dict[str, str]:
     """The facts that some notebooks record, with their kinds."""
     return {name: kind for notebook in chosen.values() for name, kind in declared_facts(notebook).items()}
-
-
-def check_captures(wanted: Wanted) -> None:
-    """Raises CaptureError for a capture that cannot be read, or not with these options."""
-    for path, format, options, files in wanted.captures:
-        check_capture(files or path, format, options)
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:

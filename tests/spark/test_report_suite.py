@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +43,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     def keeping(name: str, *hidden: str) -> Path:
         if (name, *hidden) not in made:
             place = str(tmp_path_factory.mktemp("kept"))
-            (saved,) = keep([(str(DATA / name), "auto", OPTIONS.get(name, {}), [])], hidden, place, place)
+            (saved,) = keep([(str(DATA / name), "auto", OPTIONS.get(name, {}))], hidden, place, place)
             made[(name, *hidden)] = Path(saved)
         return made[(name, *hidden)]
 
@@ -82,17 +81,6 @@ def test_what_is_kept_is_the_capture_row_for_row(kept: Kept, name: str) -> None:
         assert sorted(map(repr, rows_of(folder, table))) == sorted(map(repr, read.table(table).to_pylist())), table
     again, live = cdcwb.load(folder), opened(name)
     assert (again.format, again.files, again.facts) == (live.format, live.files, live.facts)
-
-
-def test_of_a_folder_of_different_formats_only_the_files_named_are_kept(tmp_path: Path) -> None:
-    for file in (DATA / "gbase8s" / "stream-1.bin", DATA / "goldengate" / "logdump-000000041.txt"):
-        shutil.copy(file, tmp_path)
-    folder = tmp_path / "kept"
-    folder.mkdir()
-    dump = str(tmp_path / "logdump-000000041.txt")
-    (saved,) = keep([(str(tmp_path), "auto", {}, [dump])], [], str(folder), str(folder))
-    assert [entry["file"] for entry in cdcwb.load(saved).files] == [dump]
-    assert check_parameters(saved).shown == str(tmp_path)
 
 
 def test_a_page_speaks_of_the_files_and_opens_what_was_kept(kept: Kept) -> None:

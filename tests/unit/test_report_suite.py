@@ -66,7 +66,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Made:
     monkeypatch.setattr(suite, "parameters_of", lambda path: parameters.get(path.stem, ["path", "format", "options"]))
     kinds = {"healthy": "truth", "open_transactions": "number", "problems": "number", "changes_by_operation": "counts"}
     monkeypatch.setattr(suite, "declared_facts", lambda _: kinds)
-    monkeypatch.setattr(suite, "check_captures", lambda _: None)
+    monkeypatch.setattr(suite, "check_capture", lambda *_: None)
     monkeypatch.setattr(suite, "keep", faked.keep)
     monkeypatch.setattr(suite, "make_report", faked.make)
     return faked
@@ -107,29 +107,6 @@ def mixed(folder: Path) -> Path:
     return folder
 
 
-def test_files_of_different_formats_have_a_suite_for_each_and_one_index(made: Made, tmp_path: Path) -> None:
-    folder, out = mixed(tmp_path / "in"), tmp_path / "out"
-    options = {"labels": "101=a", "time_zone": "+02:00", "charset": "gbk"}
-    said: list[str] = []
-    found = run_suite(folder, out, options=options, fail_if=["open_transactions > 0"], say=said.append)
-    dumps, stream = made.wanted
-    assert (stream.path, stream.files) == (str(folder / "stream-1.bin"), ())
-    assert stream.options == {"labels": "101=a", "charset": "gbk"}
-    assert (dumps.path, dumps.name) == (str(folder), f"{folder} (2 files)")
-    assert dumps.files == tuple(str(folder / f"logdump-00000004{number}.txt") for number in (1, 2))
-    assert dumps.options == {"time_zone": "+02:00", "charset": "gbk"}
-    index = (out / "index.html").read_text()
-    for name in ("gbase8s", "goldengate"):
-        assert (out / name / "index.html").is_file()
-        for notebook in FACTS:
-            assert (out / name / f"{notebook}.html").is_file()
-            assert f'href="{name}/{notebook}.html"' in index
-    assert "notes.txt" in index
-    assert found.failed == {}
-    assert set(found.facts) == {f"{name}/{notebook}" for name in ("gbase8s", "goldengate") for notebook in FACTS}
-    assert found.judgement.broken == ["open_transactions > 0: it is 1 (goldengate/transactions, gbase8s/transactions)"]
-
-
 def links(page: Path) -> list[str]:
     return re.findall(r'<a href="([^#"]+)"', page.read_text())
 
@@ -142,25 +119,25 @@ def test_pages_of_a_suite_lead_to_each_other_and_to_nothing_else(made: Made, tmp
 
 
 def test_suites_side_by_side_share_one_file_of_scripts(made: Made, tmp_path: Path) -> None:
-    run_suite(mixed(tmp_path / "in"), tmp_path / "out")
+    for name in ("gbase8s", "goldengate"):
+        run_suite(tmp_path, tmp_path / "out" / name, shared=tmp_path / "out")
     assert len(list((tmp_path / "out").rglob("*.js"))) == 1
     page = tmp_path / "out" / "gbase8s" / "transactions.html"
     assert links(page) == ["../index.html", "change_masks.html"]
 
 
 def test_some_notebooks_alone_go_into_a_folder_as_well(made: Made, tmp_path: Path) -> None:
+    assert set(run_suite(tmp_path, tmp_path / "out", names=["transactions"]).facts) == {"transactions"}
+
+
+def test_files_of_different_formats_are_refused_with_how_to_open_each(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
     folder = mixed(tmp_path / "in")
-    assert set(run_suite(folder, tmp_path / "out", "goldengate", names=["transactions"]).facts) == {"transactions"}
-    found = run_suite(folder, tmp_path / "both", names=["transactions"])
-    assert set(found.facts) == {"goldengate/transactions", "gbase8s/transactions"}
-
-
-def test_an_option_that_no_format_of_the_files_has_is_refused(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(
-        OptionError, match=r"unknown option 'time_zome' for goldengate and gbase8s. Did you mean 'time_z"
-    ):
-        run_suite(mixed(tmp_path / "in"), tmp_path / "out", options={"time_zome": "+02:00"})
-    assert made.given == []
+    with pytest.raises(CaptureError, match="the files are of different formats: goldengate") as caught:
+        suite.check_wanted(folder, tmp_path / "out", "auto", None, None, [], [])
+    assert f"cdcwb summary {folder / 'stream-1.bin'}" in str(caught.value)
 
 
 def test_a_format_that_is_named_makes_one_suite_of_all_files(made: Made, tmp_path: Path) -> None:
