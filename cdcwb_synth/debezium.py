@@ -18,7 +18,7 @@ from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.kafka import AvroSchema, Container, Message, Registry, avro_record
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, Rules, option, same
-from cdcwb_synth.truth import Place, Transaction, Version, column_rows
+from cdcwb_synth.truth import Location, Transaction, Version, column_rows
 from cdcwb_synth.values import Column, Memo, Type, microseconds, text_of, unscaled
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
@@ -362,7 +362,7 @@ class DebeziumEncoder(Encoder[_Table]):
         self._registry = Registry(capture.folder / "registry", self.part.number * _SCHEMAS + 1)
         self._schemas: dict[Any, Any] = {}
         self._versions: dict[Any, Version] = {}
-        self._schema_changes: dict[Any, tuple[TableVersion, list[Fields], Place]] = {}
+        self._schema_changes: dict[Any, tuple[TableVersion, list[Fields], Location]] = {}
         self._offsets: dict[str, int] = {}
         self._done = 0
         console = ("timestamp", "key")
@@ -389,12 +389,12 @@ class DebeziumEncoder(Encoder[_Table]):
         )  # fmt: skip
         table = _Table(version, columns, key, shape)
         if self.is_continued(version):
-            self._version(table, Place(0, -1, 0)).has_place = False
+            self._version(table, Location(0, -1, 0)).has_location = False
         elif self.options.connector != "postgresql":
             content, described = self._description(table, time)
-            place, _ = self._send(_PREFIX, {"databaseName": "store"}, content, time + 5000, "SchemaChange")
+            location, _ = self._send(_PREFIX, {"databaseName": "store"}, content, time + 5000, "SchemaChange")
             shown = (table.topic, tuple((o["name"], o["typeName"], o["length"], o["scale"]) for o in described))
-            self._schema_changes.setdefault(shown, (version, described, place))
+            self._schema_changes.setdefault(shown, (version, described, location))
         return table
 
     def _description(self, table: _Table, time: int) -> tuple[Fields, list[Fields]]:
@@ -470,9 +470,9 @@ class DebeziumEncoder(Encoder[_Table]):
             "event_count": counts and sum(counts.values()),
             "data_collections": None if self._is_avro or counts is None else collections,
         }  # fmt: skip
-        place, _ = self._send(f"{_PREFIX}.transaction", {"id": identifier}, content, sent, "Transaction")
+        location, _ = self._send(f"{_PREFIX}.transaction", {"id": identifier}, content, sent, "Transaction")
         transaction.covers(position, time)
-        transaction.bytes += place.length
+        transaction.bytes += location.length
 
     def _change(
         self, change: Change, entry: _Entry, time: int, committed: int, block: Fields | None,
@@ -493,7 +493,7 @@ class DebeziumEncoder(Encoder[_Table]):
         key_cell = None if row is None else row[table.key]
         key = None if key_cell is None else {owner.key: key_cell[which]}
         topic = f"{_PREFIX}.{table.topic}"
-        place, message = self._send(topic, key, {**images, **fields}, sent * 1000, table)
+        location, message = self._send(topic, key, {**images, **fields}, sent * 1000, table)
         headers: dict[str, str | None] = {}
         for name, value in fields.items():
             inner = {f"{name}.{i}": one for i, one in value.items()} if isinstance(value, dict) else {name: value}
@@ -513,9 +513,8 @@ class DebeziumEncoder(Encoder[_Table]):
             "before": table.image(before, text, set()), "after": new,
             "headers": headers | self._container.facts(message),
         }  # fmt: skip
-        self.truth.change(
-            facts, [place], self._version(table, place) if self.options.form != "json" or row else None, transaction
-        )
+        version = self._version(table, location) if self.options.form != "json" or row else None
+        self.truth.change(facts, [location], version, transaction)
         if change.operation is Operation.DELETE:
             self._send(topic, key, None, sent * 1000, table)
 
@@ -529,7 +528,7 @@ class DebeziumEncoder(Encoder[_Table]):
 
     def _send(
         self, topic: str, key: Fields | None, value: Fields | None, time: int, kind: str | _Table
-    ) -> tuple[Place, Message]:
+    ) -> tuple[Location, Message]:
         """Sends a message at a ``time`` (microseconds since 1970)."""
         named = f"{_PREFIX}.{kind if isinstance(kind, str) else kind.topic}"
         name = kind if isinstance(kind, str) else kind.version
@@ -538,7 +537,7 @@ class DebeziumEncoder(Encoder[_Table]):
         offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
         message = Message(topic, self.part.number, offset, time // 1000, key_bytes or None, value_bytes or None)
         self.records += 1
-        return Place(0, *self._file.put(self._container.record(message))), message
+        return Location(0, *self._file.put(self._container.record(message))), message
 
     def _encoded(self, value: Fields, name: Any, named: str, kind: str | _Table | None) -> bytes:
         """A key or value in the form of the converter; schemas are made once by ``name``."""
@@ -563,13 +562,13 @@ class DebeziumEncoder(Encoder[_Table]):
         schema = _avro_schema_change(value, named) if kind == "SchemaChange" else _avro(node, set())
         return AvroSchema(schema, (", ", ": "))
 
-    def _version(self, table: _Table, place: Place) -> Version:
+    def _version(self, table: _Table, location: Location) -> Version:
         """The version of rows of this shape: with a schema what that says, else the names."""
         shape = (table.topic, tuple(tuple(one.values()) for one in table.shape))
         if shape not in self._versions:
             origin = {"json": "inferred", "avro": "registry"}.get(self.options.form, "record")
             owner = table.version.table
-            made = Version(None, owner.schema, owner.name, table.shape, origin, first={0: place})
+            made = Version(None, owner.schema, owner.name, table.shape, origin, first={0: location})
             self._versions[shape] = self.truth.version(made)
         return self._versions[shape]
 
@@ -577,8 +576,8 @@ class DebeziumEncoder(Encoder[_Table]):
         """Completes the file. A schema change goes with the next version of rows that has its columns; one without any
         is a version of its own."""
         self._file.close()
-        waiting = [one for one in self._versions.values() if one.has_place]
-        for version, columns, place in self._schema_changes.values():
+        waiting = [one for one in self._versions.values() if one.has_location]
+        for version, columns, location in self._schema_changes.values():
             owner = version.table
             described = column_rows(
                 {
@@ -593,10 +592,10 @@ class DebeziumEncoder(Encoder[_Table]):
                  and [c["name"] for c in o.columns] == version.names), None,
             )  # fmt: skip
             if match is None:
-                self.truth.version(Version(None, owner.schema, owner.name, described, "DDL", first={0: place}))
+                self.truth.version(Version(None, owner.schema, owner.name, described, "DDL", first={0: location}))
                 continue
             waiting.remove(match)
-            match.seen(place)
+            match.seen(location)
             if match.origin == "inferred":
                 match.origin, match.columns = "DDL", described
                 continue

@@ -24,7 +24,7 @@ from cdcwb_synth.files import ByteFile
 from cdcwb_synth.gbase8s_files import write_files
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, Rules, option, same
-from cdcwb_synth.truth import Image, Place, Transaction, Version, column_rows
+from cdcwb_synth.truth import Image, Location, Transaction, Version, column_rows
 from cdcwb_synth.values import UNITS, Column, Memo, Type, text_of
 from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, SourceTransaction, Step
 
@@ -110,8 +110,8 @@ def spelled(column: Column) -> str:
         case Type.VARCHAR:
             return f"{name}({column.length})" if column.reserve is None else f"{name}({column.length},{column.reserve})"
         case Type.DECIMAL if column.precision is not None:
-            places = "" if column.scale is None else f",{column.scale}"
-            return f"{name}({column.precision}{places})"
+            scale = "" if column.scale is None else f",{column.scale}"
+            return f"{name}({column.precision}{scale})"
         case Type.DATETIME | Type.INTERVAL:
             lead = f"({column.lead})" if column.lead else ""
             end = f"fraction({column.fraction})" if column.end == "fraction" else column.end
@@ -460,8 +460,8 @@ class GBase8sEncoder(Encoder[_Table]):
                 self._waiting.append((row, records, len(halves), records[-1], one.truth))
             while self._waiting and len(self._waiting[0][1]) == self._waiting[0][2]:
                 ready, numbers, _, head, transaction = self._waiting.popleft()
-                places = [Place(0, record, 0) for record in numbers]
-                self.truth.change(ready, places, None, transaction, head=numbers.index(head))
+                locations = [Location(0, record, 0) for record in numbers]
+                self.truth.change(ready, locations, None, transaction, head=numbers.index(head))
 
         put(*first)
         if second and self.rng.random() < self.options.split_updates:
@@ -500,4 +500,4 @@ class GBase8sEncoder(Encoder[_Table]):
         text = table.schema.encode(self.options.charset) + b"\x00"
         record = self._put(200, -1, version.table.label, 0, *table.sizes, payload=text)
         if is_new:
-            table.version.seen(Place(0, record, 0))
+            table.version.seen(Location(0, record, 0))

@@ -207,7 +207,7 @@ _CHANCE: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """``start:stop`` are the stream's bytes that this read got; ``content`` is the whole buffer afterwards, ``used``
+    """``start:stop`` are the stream's bytes that this read got; ``content`` is the complete buffer afterwards, ``used``
     how much of it was ever written; ``name`` is its first record's number; ``ends_file``: the recorder continues in a
     new file."""
 

@@ -24,7 +24,7 @@ from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
 from cdcwb_synth.model import Operation, SynthError
 from cdcwb_synth.options import Options, Rules, option, same
 from cdcwb_synth.sheet import MOST_ROWS, Sheet
-from cdcwb_synth.truth import NOWHERE, Place, Version, column_rows
+from cdcwb_synth.truth import NOWHERE, Location, Version, column_rows
 from cdcwb_synth.values import Column, Type, formatter, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
@@ -98,7 +98,7 @@ class LogRow(dict[str, str | None]):
             perpetrator=None, table_name=table_name, column_name=column_name, old_value=old_value, new_value=new_value,
         )  # fmt: skip
         self.time: int | None = None
-        self.place = NOWHERE
+        self.location = NOWHERE
 
     @property
     def number(self) -> int | None:
@@ -442,10 +442,10 @@ class EventLogEncoder(Encoder[_Watched]):
         held, self._held = self._held, rows
         apart = {row["table_key"] for row in held}.isdisjoint(row["table_key"] for row in rows)
         if held and apart and self.rng.random() < self.options.interleaved_share:
-            places = sorted(self.rng.sample(range(len(held) + len(rows)), len(held)))
+            indexes = sorted(self.rng.sample(range(len(held) + len(rows)), len(held)))
             mixed = list(rows)
-            for place, row in zip(places, held, strict=True):
-                mixed.insert(place, row)
+            for at, row in zip(indexes, held, strict=True):
+                mixed.insert(at, row)
             held, self._held = mixed, []
         self._emit(held)
 
@@ -481,7 +481,7 @@ class EventLogEncoder(Encoder[_Watched]):
             is_numbered = count > 1 or part.count > 1
             self._write_file(_NAME + (f"-{part.first_file + number + 1}" if is_numbered else ""), some)
         versions = self._versions()
-        for group in sorted(_groups(self._rows), key=lambda group: group[-1].place):
+        for group in sorted(_groups(self._rows), key=lambda group: group[-1].location):
             self._change(group, versions)
         if part.count == 1:
             self._write_snapshot()
@@ -520,7 +520,7 @@ class EventLogEncoder(Encoder[_Watched]):
                     record = [(value, _is_number(column, value)) for column, value in row.items()]
                 case _:
                     record = [int(v or "") if is_typed and column in _NUMBERS else v for column, v in row.items()]
-            row.place = Place(number, *sink.put(record))
+            row.location = Location(number, *sink.put(record))
         sink.close()
 
     def _write_snapshot(self) -> None:
@@ -548,7 +548,7 @@ class EventLogEncoder(Encoder[_Watched]):
                 continue
             if table not in versions:
                 schema, _, name = table.rpartition(".")
-                made = Version(f"{table}@1", schema or None, name, [], "inferred", None, {}, has_place=False)
+                made = Version(f"{table}@1", schema or None, name, [], "inferred", None, {}, has_location=False)
                 versions[table], columns[table] = self.truth.version(made), ({}, {})
             versions[table].begins(_position(row))
             for name in parsed(row["table_key"] or "") or ():
@@ -574,14 +574,14 @@ class EventLogEncoder(Encoder[_Watched]):
         if kind == 4 and pairs is not None:
             before = {**pairs}
         is_per_field = group[0].kind not in _OF_ROWS and bool(fields)
-        places = sorted(row.place for row in group)
+        locations = sorted(row.location for row in group)
         facts: dict[str, Any] = {
             "record_type": last["event_type"], "operation": _OPERATIONS[kind], "position": _position(last),
             "changed_at": last.time, "changed_columns": list(fields) if is_per_field else None, "key": pairs,
             "before": before or None, "after": after or None, "headers": dict(last),
             "change_source": "log" if is_per_field else None,
         }  # fmt: skip
-        self.truth.change(facts, places, versions[table] if table else None, head=places.index(last.place))
+        self.truth.change(facts, locations, versions[table] if table else None, head=locations.index(last.location))
 
 
 # --- rows as changes (§6.2) -------------------------------------------------------------------------------------------
@@ -609,7 +609,7 @@ def _groups(rows: Sequence[LogRow]) -> Iterator[Statement]:
         elif row.kind is not None:
             yield [row]
     group: Statement = []
-    for row in sorted(numbered, key=lambda row: (row.number, row.place)):
+    for row in sorted(numbered, key=lambda row: (row.number, row.location)):
         if group and not _continues(group, row):
             yield group
             group = []

@@ -42,7 +42,7 @@ _ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(32)} | {
 
 
 class Message(NamedTuple):
-    """A Kafka record: its place there, its time (milliseconds since 1970), key and value (None: null)."""
+    """A Kafka record: its topic, partition and offset, its time (milliseconds since 1970), key and value."""
 
     topic: str
     partition: int

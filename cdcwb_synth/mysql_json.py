@@ -18,7 +18,7 @@ from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.files import ENDINGS, ByteFile
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.truth import Place, Transaction, Version, column_rows
+from cdcwb_synth.truth import Location, Transaction, Version, column_rows
 from cdcwb_synth.values import Column, Type, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
@@ -61,16 +61,16 @@ class _JsonEncoder(Encoder[dict[str, str]]):
         """Completes the file."""
         self._file.close()
 
-    def _put(self, body: Body, key: Body | None = None) -> Place:
+    def _put(self, body: Body, key: Body | None = None) -> Location:
         self.records += 1
         line = b"" if key is None else _json(key) + b"\t"
-        return Place(0, *self._file.put(line + _json(body) + b"\n"))
+        return Location(0, *self._file.put(line + _json(body) + b"\n"))
 
     def _version(self, version: TableVersion, types: dict[str, str], key: str | None) -> Version:
         """The table, whose columns these are too; a new type replaces an old one."""
         table = version.table
         label = f"{table.full_name}@1"
-        made = Version(label, table.schema, table.name, [], "inferred", has_place=False)
+        made = Version(label, table.schema, table.name, [], "inferred", has_location=False)
         made = self.truth.version(made, label)
         columns = {column["name"]: column for column in made.columns}
         for name, kind in types.items():
@@ -84,7 +84,7 @@ class _JsonEncoder(Encoder[dict[str, str]]):
         return made
 
     def _change(
-        self, change: Change, place: Place, body: Body, types: dict[str, str], transaction: Transaction | None,
+        self, change: Change, location: Location, body: Body, types: dict[str, str], transaction: Transaction | None,
         **own: Any,
     ) -> None:  # fmt: skip
         """Adds a change to the truth; ``own`` are columns of its transaction."""
@@ -102,7 +102,7 @@ class _JsonEncoder(Encoder[dict[str, str]]):
             "after": after, "key": row and {key: row[key]}, "headers": headers,
             "outcome": None if change.operation is Operation.REFRESH else "committed", **own,
         }  # fmt: skip
-        self.truth.change(facts, [place], self._version(change.version, types, key if row else None), transaction)
+        self.truth.change(facts, [location], self._version(change.version, types, key if row else None), transaction)
 
 
 class MaxwellEncoder(_JsonEncoder):
@@ -222,8 +222,8 @@ class CanalEncoder(_JsonEncoder):
         for row in rows:
             ends.append(at := at + 1 + len(_json(row)))
         for change, (begin, end) in zip(changes, pairwise([0, *ends[:-1], length]), strict=True):
-            place = Place(0, start + begin, end - begin)
-            self._change(change, place, body, types, transaction, position=f"{self._number:020}")
+            location = Location(0, start + begin, end - begin)
+            self._change(change, location, body, types, transaction, position=f"{self._number:020}")
 
 
 def _effective(item: Committed) -> list[Change]:

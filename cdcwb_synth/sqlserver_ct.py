@@ -17,7 +17,7 @@ from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, option, same
-from cdcwb_synth.truth import Place, Transaction, Version, column_rows
+from cdcwb_synth.truth import Location, Transaction, Version, column_rows
 from cdcwb_synth.values import EPOCH, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
@@ -91,10 +91,10 @@ class SqlServerCtEncoder(Encoder[_Instance]):
             file = TableFile(self.folder / name, self.options.compression, pa.schema(types))
         kind = None if self._is_text else "string"
         columns = column_rows({"name": name, "type": kind} for name in names)
-        made = Version(None, table.schema, table.name, columns, "inferred", has_place=self._is_text)
+        made = Version(None, table.schema, table.name, columns, "inferred", has_location=self._is_text)
         made = self.truth.version(made, (table.label, *names))
         number = self.truth.file(name)
-        made.seen(Place(number, 0, heading))
+        made.seen(Location(number, 0, heading))
         return _Instance(names, number, file, made)
 
     def _lsn(self) -> str:
@@ -140,11 +140,11 @@ class SqlServerCtEncoder(Encoder[_Instance]):
         rows = [(_CODES[operation], after or before or {})]
         if is_update and before:
             rows.insert(0, (_BEFORE, before))
-        places: list[Place] = []
+        locations: list[Location] = []
         headers: Texts = {}
         for code, row in rows:
-            place, headers = self._put(instance, heads | {"__$operation": str(code)}, row)
-            places.append(place)
+            location, headers = self._put(instance, heads | {"__$operation": str(code)}, row)
+            locations.append(location)
         time = at if self.options.commit_times else None
         transaction.covers(position, time)
         facts: dict[str, Any] = {
@@ -152,18 +152,18 @@ class SqlServerCtEncoder(Encoder[_Instance]):
             "change_mask": headers["__$update_mask"], "changed_columns": columns if is_update else None,
             "change_source": "mask" if is_update else None, "before": before, "after": after, "headers": headers,
         }  # fmt: skip
-        self.truth.change(facts, places, instance.version, transaction)
+        self.truth.change(facts, locations, instance.version, transaction)
 
-    def _put(self, instance: _Instance, heads: dict[str, Any], row: Texts) -> tuple[Place, Texts]:
-        """Writes a row; returns its place and its headers as text."""
+    def _put(self, instance: _Instance, heads: dict[str, Any], row: Texts) -> tuple[Location, Texts]:
+        """Writes a row; returns its location and its headers as text."""
         self.records += 1
         first, last = ({name: heads.get(name) for name in names} for names in self._heads)
         if self._is_text:
             first = {n: f"0x{one.hex().upper()}" if isinstance(one, bytes) else one for n, one in first.items()}
         fields = [*first.values(), *row.values(), *last.values()]
         file: Any = instance.file
-        place = Place(instance.number, *file.put(_line(fields) if self._is_text else fields))
-        return place, {n: one.hex() if isinstance(one, bytes) else one for n, one in (first | last).items()}
+        location = Location(instance.number, *file.put(_line(fields) if self._is_text else fields))
+        return location, {n: one.hex() if isinstance(one, bytes) else one for n, one in (first | last).items()}
 
 
 def _line(fields: Iterable[str | None]) -> bytes:

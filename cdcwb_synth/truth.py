@@ -27,7 +27,7 @@ from cdcwb_synth import model
 from cdcwb_synth.model import Completeness, Operation, Outcome
 
 __all__ = [
-    "NOWHERE", "Image", "Place", "Transaction", "Truth", "Version", "column_rows", "differing", "natural_key",
+    "NOWHERE", "Image", "Location", "Transaction", "Truth", "Version", "column_rows", "differing", "natural_key",
 ]  # fmt: skip
 
 _BATCH: Final = 20_000
@@ -51,7 +51,7 @@ Locate = Callable[[Ints], tuple[Ints, Ints, Ints]]
 """Gives file, offset and length of records by their numbers."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a record is: number of the file, offset and length there, in the capture's unit."""
 
     file_index: int
@@ -59,16 +59,16 @@ class Place(NamedTuple):
     length: int
 
 
-NOWHERE: Final = Place(-1, -1, 0)
+NOWHERE: Final = Location(-1, -1, 0)
 """The place of a record that is not in the capture, or not yet."""
 
 
 @dataclass(slots=True, eq=False)
 class Version:
-    """A table version. ``table_version`` None: its :attr:`label` and a number, in the order of the first places.
+    """A table version. ``table_version`` None: its :attr:`label` and a number, in the order of the first locations.
 
     ``columns`` are rows of model.COLUMN; ``first`` has the first place of every file that has one, of its description
-    or, where it is inferred, of a row. ``has_place``: the description is in the capture. ``is_listed``: it is known
+    or, where it is inferred, of a row. ``has_location``: the description is in the capture. ``is_listed``: it is known
     even if no row is of it.
     """
 
@@ -79,10 +79,10 @@ class Version:
     origin: str
     schema_text: str | None = None
     lineage: Mapping[str, str] | None = None
-    has_place: bool = True
+    has_location: bool = True
     is_listed: bool = True
     first_position: str | None = None
-    first: dict[int, Place] = field(default_factory=dict)
+    first: dict[int, Location] = field(default_factory=dict)
     rows: int = 0
     number: int = -1
 
@@ -91,9 +91,9 @@ class Version:
         """``schema.table``, ``table`` or ``unnamed``."""
         return _label(self.schema_name, self.table_name)
 
-    def seen(self, place: Place) -> None:
-        """Notes a place where it, or a row of it, is."""
-        self.first[place.file_index] = min(self.first.get(place.file_index, place), place)
+    def seen(self, location: Location) -> None:
+        """Notes a location where it, or a row of it, is."""
+        self.first[location.file_index] = min(self.first.get(location.file_index, location), location)
 
     def begins(self, position: str | None) -> None:
         """Notes the position of a row."""
@@ -142,7 +142,7 @@ class Transaction:
 
 
 class Truth:
-    """Collects the truth of a capture of ``format``, whose places count ``unit``; ``folder`` gets its files.
+    """Collects the truth of a capture of ``format``, whose locations count ``unit``; ``folder`` gets its files.
 
     ``files`` are the capture's files in the order of their making; ``count`` is how many changes there are;
     ``undone`` are the numbers of changes that were taken back. ``locate``: offsets so far are the numbers of records,
@@ -179,10 +179,10 @@ class Truth:
         return transaction
 
     def change(
-        self, row: dict[str, Any], places: Sequence[Place], version: Version | None = None,
+        self, row: dict[str, Any], locations: Sequence[Location], version: Version | None = None,
         transaction: Transaction | None = None, *, head: int = -1,
     ) -> None:  # fmt: skip
-        """Adds a change that is at ``places``, of which ``head`` is that of its main record.
+        """Adds a change that is at ``locations``, of which ``head`` is that of its main record.
 
         ``row`` holds the rest by the columns of the model, maps as dictionaries; what it lacks comes from the version
         and the transaction. ``changed_columns`` and ``change_source`` of an update default to a comparison of both
@@ -190,16 +190,16 @@ class Truth:
         """
         if row["operation"] is Operation.UPDATE and "change_source" not in row:
             row |= {"changed_columns": differing(row["before"], row["after"]), "change_source": "images"}
-        row["file_index"], row["offset"], row["length"] = places[head]
-        row["source_events"] = places
+        row["file_index"], row["offset"], row["length"] = locations[head]
+        row["source_events"] = locations
         if version is not None:
             version.rows += 1
             version.begins(row.get("position"))
             if version.origin == "inferred":
-                version.seen(places[head])
+                version.seen(locations[head])
         if transaction is not None:
             transaction.counts[row["operation"]] += 1
-            transaction.bytes += sum(place.length for place in places)
+            transaction.bytes += sum(location.length for location in locations)
             names: Any = (
                 row if version is None else {"schema_name": version.schema_name, "table_name": version.table_name}
             )
@@ -241,19 +241,19 @@ class Truth:
         rows: list[dict[str, Any]] = []
         for first, number in firsts:
             one = versions[number]
-            event = first._asdict() if one.has_place and first is not NOWHERE else None
+            event = first._asdict() if one.has_location and first is not NOWHERE else None
             if one.is_listed or one.rows:
                 rows.append(_attributes(one, model.TABLE_VERSIONS) | {"first_event": event})
         _write_rows(self.folder / "table_versions.parquet", model.TABLE_VERSIONS, rows)
         transactions = (_attributes(one, model.TRANSACTIONS) for one in self.transactions)
         _write_rows(self.folder / "transactions.parquet", model.TRANSACTIONS, transactions)
 
-    def _first(self, version: Version) -> Place | None:
+    def _first(self, version: Version) -> Location | None:
         """The first place of a version in capture order, with the index of its file."""
         return min(
             (
-                Place(*(int(part[0]) for part in self._resolve(*(np.array([part]) for part in place))))
-                for place in version.first.values()
+                Location(*(int(part[0]) for part in self._resolve(*(np.array([part]) for part in location))))
+                for location in version.first.values()
             ),
             default=None,
         )
@@ -262,9 +262,9 @@ class Truth:
         """Places with the indexes of files in natural order."""
         return self.locate(offset) if self.locate is not None else (self._order[file], offset, length)
 
-    def _resolved(self, places: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The columns of places, with the indexes of files in natural order."""
-        resolved = self._resolve(*(places[name].to_numpy().astype(np.int64) for name in Place._fields))
+    def _resolved(self, locations: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The columns of locations, with the indexes of files in natural order."""
+        resolved = self._resolve(*(locations[name].to_numpy().astype(np.int64) for name in Location._fields))
         return {one.name: pa.array(part).cast(one.type) for one, part in zip(model.SOURCE_EVENT, resolved, strict=True)}
 
     def _write_changes(self, late: Mapping[str, Sequence[Any]]) -> None:
@@ -287,7 +287,7 @@ class Truth:
                 filled |= self._resolved(filled)
                 filled["file"] = files.take(filled["file_index"])
                 events = filled["source_events"]
-                structs = self._resolved(dict(zip(Place._fields, events.flatten().flatten(), strict=True)))
+                structs = self._resolved(dict(zip(Location._fields, events.flatten().flatten(), strict=True)))
                 filled["source_events"] = _events(events.offsets, list(structs.values()))
                 for name, (whose, values) in taken.items():
                     number = filled[whose].to_numpy()
@@ -364,7 +364,7 @@ def _maps(values: Sequence[Mapping[str, Any] | None], kind: pa.DataType) -> pa.A
 
 
 def _events(offsets: pa.Array, parts: Sequence[pa.Array]) -> pa.Array:
-    """Lists of places from their columns."""
+    """Lists of locations from their columns."""
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(parts, fields=list(model.SOURCE_EVENT)))
 
 

@@ -83,7 +83,7 @@ class GoldenGateEncoder(Encoder[Layout]):
             "last_in_transaction": True, "changed_at": at, "schema_name": item.version.table.schema,
             "table_name": item.version.table.name, "headers": headers,
         }  # fmt: skip
-        self.truth.change(facts, [record.place], None, transaction)
+        self.truth.change(facts, [record.location], None, transaction)
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class GoldenGateEncoder(Encoder[Layout]):
             commit_position=end.position if is_committed else None, began_at=records[0].at, ended_at=end.at,
             committed_at=end.at if is_committed else None, outcome=outcome, completeness="complete",
         )  # fmt: skip
-        one.bytes = 0 if is_committed else end.place.length
+        one.bytes = 0 if is_committed else end.location.length
         return self.truth.transaction(one)
 
     def _tell(self, steps: Sequence[Step], transaction: Transaction, csn: str, xid: str) -> None:
@@ -231,16 +231,16 @@ class GoldenGateEncoder(Encoder[Layout]):
             }  # fmt: skip
             if transaction.outcome == "committed":
                 row["outcome"] = step.outcome
-            places, version = [record.place for record in step.records], self._version(step.layout, head)
+            locations, version = [record.location for record in step.records], self._version(step.layout, head)
             version.begins(step.records[0].position)
-            self.truth.change(row, places, version, transaction, head=step.head)
+            self.truth.change(row, locations, version, transaction, head=step.head)
 
     def _version(self, layout: Layout, head: Record) -> Version:
         """The version in force at a record; without definitions its columns are those that records have shown."""
         if isinstance(self._output, Prints) and self.options.is_defined:
             return self._output.versions[head.version]
         name = f"{layout.table.full_name}@1"
-        made = Version(name, layout.table.schema, layout.table.name, [], "inferred", lineage={}, has_place=False)
+        made = Version(name, layout.table.schema, layout.table.name, [], "inferred", lineage={}, has_location=False)
         made = self.truth.version(made, name)
         count = 1 + max((part.number for part in head.parts if part.kind in ("column", "key")), default=-1)
         if count > len(made.columns):

@@ -16,7 +16,7 @@ from cdcwb_synth.goldengate.columns import Cell, Described
 from cdcwb_synth.goldengate.logdump import Output
 from cdcwb_synth.goldengate.trail import Image, Step
 from cdcwb_synth.model import Operation
-from cdcwb_synth.truth import Place, Transaction, Version, column_rows, differing
+from cdcwb_synth.truth import Location, Transaction, Version, column_rows, differing
 from cdcwb_synth.values import EPOCH, Type
 
 __all__ = ["Exports"]
@@ -63,7 +63,9 @@ class Exports(Output):
             transaction = Transaction(xid, ended_at=at, committed_at=at, completeness="complete")
             self._elements(steps, self.truth.transaction(transaction), csn, at)
 
-    def _tell(self, step: Step, places: list[Place], row: dict[str, Any], transaction: Transaction | None) -> None:
+    def _tell(
+        self, step: Step, locations: list[Location], row: dict[str, Any], transaction: Transaction | None
+    ) -> None:
         """Adds a change to the truth, with what all exports have in common."""
         layout, keys = step.layout, [step.layout.names[i] for i in step.layout.keys]
         changed = differing(row["before"], row["after"])
@@ -75,7 +77,7 @@ class Exports(Output):
                 f"{layout.table.full_name}@1", layout.table.schema, layout.table.name, [], "inferred", lineage={}
             )
             version = self._versions[layout.table.full_name] = self.truth.version(made)
-            version.has_place = False
+            version.has_location = False
         kinds = self._kinds.setdefault(layout.table.full_name, {})
         numbers = {column.name for column in layout.columns if _is_number(column)}
         for name, text in [item for one in (row["after"], row["before"]) for item in (one or {}).items()]:
@@ -88,8 +90,8 @@ class Exports(Output):
                 found.add("number" if is_number else "text")
         if transaction is not None:
             transaction.covers(row["position"], row["changed_at"])
-        self.records += len(places)
-        self.truth.change(row, places, version, transaction)
+        self.records += len(locations)
+        self.truth.change(row, locations, version, transaction)
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
 
@@ -121,7 +123,7 @@ class Exports(Output):
             data = msgspec.json.format(data, indent=2)
         elif options.container == "bytes_literal":
             data = b"Received message: " + repr(data).encode()
-        place = self.add(data + b"\n")
+        location = self.add(data + b"\n")
         ids = {name: tokens[code] for name, code in (("csn", "L"), ("xid", "6")) if code in tokens}
         image = next((one for one in (after, before) if one and set(keys) <= one.keys()), None)
         row: dict[str, Any] = {
@@ -129,17 +131,17 @@ class Exports(Output):
             "after": after, "key": None if image is None else {name: image[name] for name in keys},
             "headers": fields | {"primary_keys": msgspec.json.encode(keys).decode()} | tokens | ids,
         }  # fmt: skip
-        self._tell(step, [place], row, transaction)
+        self._tell(step, [location], row, transaction)
 
     def _image(self, step: Step, half: int) -> tuple[dict[str, Any] | None, Image | None]:
         """The members of one image of a step, and its values as text."""
-        row, places = step.rows[half], step.sent[half]
-        if row is None or not places:
+        row, sent = step.rows[half], step.sent[half]
+        if row is None or not sent:
             return None, None
         members: dict[str, Any] = {}
         image: Image = {}
         for at, column in enumerate(step.layout.columns):
-            name, is_missing = column.name, at not in places
+            name, is_missing = column.name, at not in sent
             if is_missing and not self.options.is_missing:
                 continue
             text = None if is_missing else _exported(column, row[at])
@@ -159,7 +161,7 @@ class Exports(Output):
             if step.operation is not Operation.TRUNCATE and step.rows[half] is not None and step.sent[half]
         ]  # fmt: skip
         count = len(halves)
-        places: list[Place] = []
+        locations: list[Location] = []
         before: Image | None = None
         for number, (step, half) in enumerate(halves, 1):
             kind, is_delete = step.operation.lower(), step.operation is Operation.DELETE
@@ -167,7 +169,7 @@ class Exports(Output):
             opening = f'<transaction timestamp="{stamp}">\n  ' if number == 1 else ""
             closing = "\n</transaction>\n" if number == count else "\n  "
             text, image, keys = self._element(step, half, is_before, csn, xid)
-            places.append(self.add((opening + text + closing).encode()))
+            locations.append(self.add((opening + text + closing).encode()))
             if is_before:
                 before = image
                 continue
@@ -181,8 +183,8 @@ class Exports(Output):
                     "TK-CSN": csn, "csn": csn, "xid": xid, "TransInd": trans_ind,
                 },
             }  # fmt: skip
-            self._tell(step, places, row, transaction)
-            places, before = [], None
+            self._tell(step, locations, row, transaction)
+            locations, before = [], None
 
     def _element(self, step: Step, half: int, is_before: bool, csn: str, xid: str) -> tuple[str, Image, list[str]]:
         layout, row = step.layout, step.rows[half] or []

@@ -14,7 +14,7 @@ from cdcwb_synth.files import ENDINGS, ByteFile
 from cdcwb_synth.goldengate.columns import TYPES, Layout
 from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.goldengate.trail import Record, Token, header_bytes, token_bytes, user_bytes
-from cdcwb_synth.truth import NOWHERE, Place, Version, column_rows
+from cdcwb_synth.truth import NOWHERE, Location, Version, column_rows
 from cdcwb_synth.values import EPOCH
 
 __all__ = ["Output", "Prints", "RawFiles", "record_headers"]
@@ -72,10 +72,10 @@ class Output:
             return False
         return True
 
-    def add(self, data: bytes) -> Place:
+    def add(self, data: bytes) -> Location:
         """Writes bytes; returns where they are."""
         assert self._file is not None
-        return Place(self.number, *self._file.put(data))
+        return Location(self.number, *self._file.put(data))
 
     def close(self) -> None:
         """Completes the file."""
@@ -89,11 +89,11 @@ class Output:
     def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
         """A new file of the trail, with the body of its header."""
 
-    def record(self, one: Record) -> Place:
+    def record(self, one: Record) -> Location:
         """A record of the trail; returns where it is in the capture."""
         return NOWHERE
 
-    def defined(self, layout: Layout, key: str, text: str, place: Place) -> None:
+    def defined(self, layout: Layout, key: str, text: str, location: Location) -> None:
         """A definition of a table came; ``key`` is what the version is called."""
 
 
@@ -129,7 +129,7 @@ class RawFiles(Output):
         self.start(path.rpartition("/")[2])
         self._area("F", header)
 
-    def record(self, one: Record) -> Place:
+    def record(self, one: Record) -> Location:
         """Writes a record."""
         order = self.options.order
         name = b"" if one.layout is None else one.layout.table.full_name.encode() + b"\0"
@@ -141,7 +141,7 @@ class RawFiles(Output):
         parts = [letter.encode() + b"\0" + len(a).to_bytes(2, order) + a for letter, a in areas.items() if a]
         return self._area("G", b"".join(parts))
 
-    def _area(self, letter: str, content: bytes) -> Place:
+    def _area(self, letter: str, content: bytes) -> Location:
         length = (len(content) + 8).to_bytes(2, self.options.order)
         self.records += 1
         return self.add(letter.encode() + b"\0" + length + content + b"Z\0" + length)
@@ -175,7 +175,7 @@ class Prints(Output):
             self._put(self._finished([*lines, *self._hex(header)]))
             self.records += 1
 
-    def record(self, one: Record) -> Place:
+    def record(self, one: Record) -> Location:
         """Prints a record."""
         if self.options.prompts and self._rng.random() < self.options.prompts:
             self._between(one)
@@ -183,7 +183,7 @@ class Prints(Output):
         self.records += 1
         return self._put(self._finished(self._lines(one)))
 
-    def defined(self, layout: Layout, key: str, text: str, place: Place) -> None:
+    def defined(self, layout: Layout, key: str, text: str, location: Location) -> None:
         """A definition was printed."""
         if not self.options.is_defined or key in self.versions:
             return
@@ -196,7 +196,7 @@ class Prints(Output):
             }
             for name, column in zip(layout.names, layout.columns, strict=True)
         )  # fmt: skip
-        schema, name, first = layout.table.schema, layout.table.name, {place.file_index: place}
+        schema, name, first = layout.table.schema, layout.table.name, {location.file_index: location}
         made = Version(key, schema, name, columns, "record", text, _LINEAGE, first=first)
         self.versions[key] = self.truth.version(made)
 
@@ -216,7 +216,7 @@ class Prints(Output):
         else:
             self._put([self._rng.choice((f"Logdump {self._next()} >n", f"Logdump {self._next()}>next", "Logdump> n"))])
 
-    def _put(self, lines: list[str]) -> Place:
+    def _put(self, lines: list[str]) -> Location:
         return self.add((self._end.join(lines) + self._end).encode("latin-1"))
 
     # --- lines --------------------------------------------------------------------------------------------------------

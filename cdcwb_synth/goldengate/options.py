@@ -14,7 +14,7 @@ SWITCHES: Final = (
     "ghdr", "detail", "data", "ggstoken", "tokendetail", "usertoken", "headertoken", "headerdetail", "fileheader",
     "metadata",
 )  # fmt: skip
-"""What Logdump can be told to print besides the record line."""
+"""What Logdump can print besides the record line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

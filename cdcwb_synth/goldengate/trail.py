@@ -12,7 +12,7 @@ from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.goldengate.columns import Cell, Layout, Order, sql_type
 from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.model import Operation, Outcome
-from cdcwb_synth.truth import NOWHERE, Place
+from cdcwb_synth.truth import NOWHERE, Location
 from cdcwb_synth.values import Column, microseconds
 from cdcwb_synth.workload import Change
 
@@ -69,7 +69,7 @@ class Record:
     and the bytes of its ``header`` (0: as its table makes it).
 
     When it is in the trail it has the number of the file, the relative byte address, the index of its table's
-    definition there (0: none), the name of the table version in force, the lengths of G, H, D, T and U, and its place
+    definition there (0: none), the name of the table version in force, the lengths of G, H, D, T and U, and where it is
     in the capture."""
 
     io: int
@@ -96,7 +96,7 @@ class Record:
     version: str = ""
     partition: int = 0
     lengths: dict[str, int] = field(default_factory=dict)
-    place: Place = NOWHERE
+    location: Location = NOWHERE
 
     @property
     def name(self) -> str:
@@ -381,9 +381,9 @@ def statement_record(version: TableVersion, items: dict[str, str], at: int, csn:
     escaped = {code: "".join("\\" + c if c in "',=()\\" else c for c in value) for code, value in items.items()}
     body = "".join(f",{code}='{value}'," for code, value in escaped.items()).encode()
     table = version.table
-    told = f"{table.schema}\0{table.name}\0{version.number}\0{version.number}\0N"
+    names = f"{table.schema}\0{table.name}\0{version.number}\0{version.number}\0N"
     ends = [transaction_token(xid), commit_token(csn)]
-    between = [Token(0x44, "DDL", 0, told.encode(), told.replace("\0", " ")), Token(0x74, "ORATAG", 1, b"", "")]
+    between = [Token(0x44, "DDL", 0, names.encode(), names.replace("\0", " ")), Token(0x74, "ORATAG", 1, b"", "")]
     return Record(160, None, at, body=body, tokens=[*ends, *between, *reversed(ends)], node=0)
 
 
@@ -436,7 +436,7 @@ class Trail:
         one.lengths = {"G": 8 + sum(4 + length for length in areas.values())} | areas
         one.sequence, one.rba, one.version = self._sequence, self._rba, self._keys.get(one.index, "")
         self._rba += one.lengths["G"]
-        one.place = self._output.record(one)
+        one.location = self._output.record(one)
 
     def _metadata(self, at: int, size: int, text: str, **more: Any) -> Record:
         """Writes a Metadata record."""
@@ -466,5 +466,5 @@ class Trail:
         key = self._keys[index] = keys.setdefault(text, f"{first}#{len(keys) + 1}" if keys else first)
         size = 60 + 39 * len(layout.columns)
         record = self._metadata(at, size, text, node=2, indexes=(1, index), header=48)
-        self._output.defined(layout, key, text, record.place)
+        self._output.defined(layout, key, text, record.location)
         return index

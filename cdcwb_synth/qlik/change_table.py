@@ -17,7 +17,7 @@ from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Rules, option
 from cdcwb_synth.qlik import columns as qlik
 from cdcwb_synth.qlik.columns import ChangeSequence, Described, Image, Layout, QlikOptions
-from cdcwb_synth.truth import Place, Transaction, Version, column_rows, natural_key
+from cdcwb_synth.truth import Location, Transaction, Version, column_rows, natural_key
 from cdcwb_synth.values import EPOCH, Column, Type, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -110,13 +110,13 @@ class _Structure:
 @dataclass(slots=True, eq=False)
 class _Stored:
     """One version of a table: the structures of its change table and of the table itself, and its rows' values in
-    them. ``history``: what the DDL history has of it: place, columns and text."""
+    them. ``history``: what the DDL history has of it: location, columns and text."""
 
     layout: Layout
     version: Version
     changed: _Structure
     loaded: _Structure
-    history: tuple[Place, list[dict[str, Any]], str] | None = None
+    history: tuple[Location, list[dict[str, Any]], str] | None = None
 
 
 class _Rows:
@@ -203,15 +203,15 @@ class _Folder:
         self._structure: _Structure | None = None
         self._times: list[datetime] = []
 
-    def add(self, structure: _Structure, fields: Sequence[Any], at: datetime) -> Place:
-        """Writes a row that is committed ``at`` some time; returns its place. A new file is begun where the columns are
-        others than before, or the last one is full."""
+    def add(self, structure: _Structure, fields: Sequence[Any], at: datetime) -> Location:
+        """Writes a row that is committed ``at`` some time; returns its location. A new file is begun where the columns
+        are others than before, or the last one is full."""
         file = self._file
         if file is None or structure is not self._structure or self._size >= self._options.file_rows:
             file = self._begin(structure, at)
         self._times[1:] = [at]
         self._size += 1
-        return Place(self._number, *file.put(self._rows.row(structure, fields)))
+        return Location(self._number, *file.put(self._rows.row(structure, fields)))
 
     def _begin(self, structure: _Structure, at: datetime) -> ByteFile | TableFile:
         self.close()
@@ -226,7 +226,7 @@ class _Folder:
         self._number = self._truth.file(f"{self._name}/{name}")
         self._file, heading = self._rows.open(self._path / name, structure)
         if structure.version is not None and not self._options.dfm and heading:
-            structure.version.seen(Place(self._number, 0, heading))
+            structure.version.seen(Location(self._number, 0, heading))
         return self._file
 
     def close(self) -> None:
@@ -302,11 +302,11 @@ class ChangeTableEncoder(Encoder[_Stored]):
         for table in self.tables.values():
             version = table.version
             if table.history and not version.rows:
-                place, version.columns, version.schema_text = table.history
-                version.origin, version.has_place, version.is_listed = "DDL", True, True
-                version.first = {place.file_index: place}
+                location, version.columns, version.schema_text = table.history
+                version.origin, version.has_location, version.is_listed = "DDL", True, True
+                version.first = {location.file_index: location}
 
-    def _add(self, name: str, rows: _Rows, structure: _Structure, fields: Sequence[Any], at: datetime) -> Place:
+    def _add(self, name: str, rows: _Rows, structure: _Structure, fields: Sequence[Any], at: datetime) -> Location:
         """Writes a row into the folder of this name."""
         self.records += 1
         if name not in self._folders:
@@ -321,7 +321,7 @@ class ChangeTableEncoder(Encoder[_Stored]):
         names = (owner.schema, owner.name)
         if self.options.dfm:
             label, columns = f"{owner.full_name}@{version.number}", layout.rows(nullable=None)
-            made = Version(label, *names, columns, "side file", has_place=False, is_listed=False)
+            made = Version(label, *names, columns, "side file", has_location=False, is_listed=False)
             truth = self.truth.version(made)
         else:
             made = Version(None, *names, column_rows(layout.names), "inferred", is_listed=False)
@@ -343,11 +343,11 @@ class ChangeTableEncoder(Encoder[_Stored]):
             folder = _Folder(self.capture, table.layout.table.full_name, self._rows, self._sides, is_load=True)
             self._loaded = label, folder
         image = table.layout.image(item.after) or ((), {})
-        place = self._loaded[1].add(table.loaded, image[0], item.at)
+        location = self._loaded[1].add(table.loaded, image[0], item.at)
         self.records += 1
         key = self._key(table, image)
         row = {"record_type": "LOAD", "operation": Operation.REFRESH, "key": key, "after": image[1]}
-        self.truth.change(row, [place], table.version)
+        self.truth.change(row, [location], table.version)
 
     def _key(self, table: _Stored, image: Image | None) -> dict[str, str | None] | None:
         """The key, where a ``.dfm`` names it."""
@@ -393,12 +393,12 @@ class ChangeTableEncoder(Encoder[_Stored]):
             "stream_position": qlik.log_position(self._position), "transaction_id": transaction.transaction_id,
         }  # fmt: skip
         self._position += 1
-        image, places = after or before, []
+        image, locations = after or before, []
         if before is not None and after is not None:
             first = heads | {"change_oper": "B", "operation": "BEFOREIMAGE"}
-            places.append(self._put(table, first, None, at or 0, before, stamp)[0])
-        place, texts = self._put(table, heads, columns, at or 0, image, stamp)
-        places.append(place)
+            locations.append(self._put(table, first, None, at or 0, before, stamp)[0])
+        location, texts = self._put(table, heads, columns, at or 0, image, stamp)
+        locations.append(location)
         transaction.covers(sequence, at)
         facts: dict[str, Any] = {
             "record_type": heads["change_oper"], "operation": change.operation, "position": sequence,
@@ -408,29 +408,29 @@ class ChangeTableEncoder(Encoder[_Stored]):
             "key": self._key(table, image), "before": before and before[1], "after": after and after[1],
             "headers": texts,
         }  # fmt: skip
-        self.truth.change(facts, places, table.version, transaction)
+        self.truth.change(facts, locations, table.version, transaction)
 
     def _put(
         self, table: _Stored, heads: dict[str, str], columns: int | None, time: int, image: Image | None,
         stamp: datetime,
-    ) -> tuple[Place, dict[str, str | None]]:  # fmt: skip
-        """Writes one row; returns its place and its headers as text."""
+    ) -> tuple[Location, dict[str, str | None]]:  # fmt: skip
+        """Writes one row; returns its location and its headers as text."""
         fields: dict[str, tuple[Any, str | None]] = {n: (self._rows.head(text), text) for n, text in heads.items()}
         fields["change_mask"] = self._rows.mask(None if columns is None else columns << len(_HEADERS))
         fields["timestamp"] = self._rows.time(time)
         row = [fields[name][0] for name in _HEADERS]
         row += [None] * len(table.layout.columns) if image is None else image[0]
         name = table.layout.table.full_name + self.options.suffix
-        place = self._add(name, self._rows, table.changed, row, stamp)
-        return place, {_PREFIX + name: fields[name][1] for name in _HEADERS}
+        location = self._add(name, self._rows, table.changed, row, stamp)
+        return location, {_PREFIX + name: fields[name][1] for name in _HEADERS}
 
     # --- the DDL history (§6.1) ---------------------------------------------------------------------------------------
 
     def _describe(
         self, table: _Stored, old: _Stored | None, kind: str, at: datetime
-    ) -> tuple[Place, list[dict[str, Any]], str] | None:
+    ) -> tuple[Location, list[dict[str, Any]], str] | None:
         """Writes a row about a table (``old``: with the columns that it had before) into the control table; returns its
-        place, the columns and the details as text."""
+        location, the columns and the details as text."""
         if not self.options.ddl_history:
             return None
         layout, stamp = table.layout, self._sequence.stamp(at)
@@ -444,8 +444,8 @@ class ChangeTableEncoder(Encoder[_Stored]):
             qlik.SERVER, qlik.TASK, owner.schema, owner.name, self._sequence.take(),
             self._ddl_rows.time(microseconds(at))[1], str(number), kind, text,
         )  # fmt: skip
-        place = self._add(_DDL, self._ddl_rows, self._ddl, [self._ddl_rows.head(field) for field in fields], stamp)
-        return place, layout.rows(), text
+        location = self._add(_DDL, self._ddl_rows, self._ddl, [self._ddl_rows.head(field) for field in fields], stamp)
+        return location, layout.rows(), text
 
 
 def _altered(layout: Layout, old: Layout | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Rules, option, same
 from cdcwb_synth.qlik import columns as qlik
 from cdcwb_synth.qlik.columns import ChangeSequence, Image, Layout, QlikOptions
-from cdcwb_synth.truth import Place, Transaction, Version, column_rows
+from cdcwb_synth.truth import Location, Transaction, Version, column_rows
 from cdcwb_synth.values import microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -294,7 +294,7 @@ class KafkaEncoder(Encoder[_Table]):
         is_separate = options.metadata_mode == "separate"
         described = Version(
             identifier, owner.schema, owner.name, layout.rows(), "side file" if is_separate else "record",
-            schema.text, {name: str(value) for name, value in lineage.items()}, has_place=not is_separate,
+            schema.text, {name: str(value) for name, value in lineage.items()}, has_location=not is_separate,
         )  # fmt: skip
         columns = {c.name: {"ordinal": i, **c.properties} for i, c in enumerate(layout.columns, 1)}
         message = {
@@ -323,7 +323,7 @@ class KafkaEncoder(Encoder[_Table]):
             rows.append({"name": field["name"], "type": kind, "nullable": True, **numbers})
         made = Version(
             number, layout.table.schema, layout.table.name, column_rows(rows), "registry", schema.text,
-            {"table named by": "namespace"}, has_place=False, is_listed=False,
+            {"table named by": "namespace"}, has_location=False, is_listed=False,
         )  # fmt: skip
         return self.truth.version(made, schema.text)
 
@@ -365,15 +365,15 @@ class KafkaEncoder(Encoder[_Table]):
         for message in again:
             self._send(*message)
 
-    def _written(self, message: Message, note: Any, place: Place) -> None:
+    def _written(self, message: Message, note: Any, location: Location) -> None:
         """Completes the truth of a message, when it is written to a file."""
         self.records += 1
         if isinstance(note, tuple):
             row, version, transaction = note
             headers = row["headers"] | self._container.facts(message)
-            self.truth.change(row | {"headers": headers}, [place], version, transaction)
+            self.truth.change(row | {"headers": headers}, [location], version, transaction)
         elif note is not None:
-            note.seen(place)
+            note.seen(location)
 
     def _message_key(self, table: _Table, image: Image) -> bytes:
         """The record key of a row: its table's name, or its primary key (as text, or in Avro in a registry)."""
@@ -558,12 +558,12 @@ class _Topics:
     files of their own partitions are apart; in one stream a reader gets runs of one partition after another, so that
     messages of different partitions overtake each other.
 
-    ``written`` gets every message with its note and place (None: the truth has nothing of them). Each part of a capture
-    has partitions of its own."""
+    ``written`` gets every message with its note and location (None: the truth has nothing of them). Each part of a
+    capture has partitions of its own."""
 
     def __init__(
         self, container: Container, capture: EncoderContext, folder: str,
-        written: Callable[[Message, Any, Place], None] | None,
+        written: Callable[[Message, Any, Location], None] | None,
     ) -> None:  # fmt: skip
         self._options, self._folder, self._container = capture.options, capture.folder / folder, container
         self._truth, self._written = capture.truth, written
@@ -611,9 +611,9 @@ class _Topics:
             name = f"{target.name}.{self._container.ending}"
             target.number = self._truth.file(name) if self._written is not None else -1
             target.file = self._container.open(self._folder / name)
-        place = Place(target.number, *target.file.put(self._container.record(message)))
+        location = Location(target.number, *target.file.put(self._container.record(message)))
         if self._written is not None:
-            self._written(message, note, place)
+            self._written(message, note, location)
         if is_single:
             target.file.close()
 
