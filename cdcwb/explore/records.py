@@ -22,6 +22,7 @@ from cdcwb.filters import ALIASES
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.options import nearest
+from cdcwb.index.changes import TooManyChangesError
 from cdcwb.index.columns import Numbers, Texts, Times
 from cdcwb.index.places import Index
 from cdcwb.index.source import Source
@@ -95,10 +96,13 @@ class Records:
         return Record(row, self._event_of_index(row), None, Field("record", 0, 0, b"", None, reason), reason)
 
     def half(self, record: Record) -> Record | None:
-        """The other half of an update in two records."""
+        """The other half of an update in two records; None also if there are too many changes for an index of them."""
         if record.event["kind"] not in (Kind.BEFORE, Kind.AFTER):
             return None
-        rows, others = self._source.changes.halves
+        try:
+            rows, others = self._source.changes.halves
+        except TooManyChangesError:
+            return None
         at = int(np.searchsorted(rows, record.row))
         return self.read(int(others[at])) if at < len(rows) and rows[at] == record.row else None
 

@@ -18,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, coded, of_columns
 from cdcwb.index.places import Index
 from cdcwb.index.store import Entry
 from cdcwb.model import CHANGES, Completeness, Kind, Outcome
-from cdcwb.spark.stored import read_rows
+from cdcwb.spark.stored import group_sizes, read_rows
 from cdcwb.time_axis import TimeAxis, axis_of
 from cdcwb.words import count
 
@@ -233,7 +232,7 @@ def build_changes(parts: Sequence[Path], transactions: pa.Table, places: Index) 
     """Writes the index of the changes in Parquet files (rows of :data:`cdcwb.model.CHANGES`, all columns or those that
     are used here, in any order) to the store of ``places``. ``transactions`` are rows of
     :data:`cdcwb.model.TRANSACTIONS`. Raises TooManyChangesError above :data:`MOST_CHANGES`."""
-    total = sum(pq.read_metadata(path).num_rows for path in parts)
+    total = sum(sum(group_sizes(path)) for path in parts)
     if total > MOST_CHANGES:
         raise TooManyChangesError(
             f"{count(total)} changes are too many for views, which show up to {count(MOST_CHANGES)}: narrow by time "

@@ -42,9 +42,7 @@ def answers(path: Path) -> list[object]:
     shown: list[object] = [explorer.index.records, explorer.page(700, 3), explorer.detail()["values"]]
     for line in FILTERS:
         explorer.apply(line)
-        if explorer.search is not None:
-            explorer.search.wait(60)
-            explorer.refresh()
+        explorer.advance()
         shown.append((line, explorer.shown, explorer.page(0, 2)))
     return shown
 

@@ -52,9 +52,7 @@ def use(path: Path) -> None:
         'time > "2020-01-01"',
     ):
         explorer.apply(line)
-        if explorer.search is not None:
-            explorer.search.wait(60)
-            explorer.refresh()
+        explorer.advance()
         explorer.page(0, 10)
     explorer.apply("")
     explorer.problem(1)

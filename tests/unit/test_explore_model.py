@@ -13,7 +13,9 @@ import pytest
 from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.filters import FilterError, quoted
+from cdcwb.index.changes import TooManyChangesError
 from cdcwb.index.selection import Selection
+from cdcwb.index.source import Source
 from tests.explore_captures import DATA, explorer_of, saved
 
 FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "debezium")
@@ -325,3 +327,17 @@ def test_a_long_value_is_shown_in_part_and_whole_when_asked(tmp_path: Path) -> N
     assert explorer.complete_value(number) == text
     with pytest.raises(OptionError, match="there is no value here"):
         explorer.complete_value(0)
+
+
+def test_a_half_of_an_update_is_shown_alone_if_the_changes_are_too_many(
+    made: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explorer = Explorer.open(made["gbase8s"])
+    explorer.apply('kind == "before" and table == "shop.orders"')
+
+    def too_many(_source: Source) -> Any:
+        raise TooManyChangesError("too many changes")
+
+    monkeypatch.setattr(Source, "changes", property(too_many))
+    values = explorer.detail()["values"]
+    assert {(one["has_before"], one["has_after"]) for one in values} == {(True, False)}
