@@ -101,13 +101,13 @@ def spark_from_json(case: Case, capture: Path) -> Work:
 
 def spark_from_avro(case: Case, capture: Path) -> Work:
     """from_avro, once for each version of a table."""
+    import pyspark
     from pyspark.sql import functions as F
     from pyspark.sql.avro.functions import from_avro
 
-    from cdcwb.live.frames import connector
     from cdcwb.spark.session import get_spark
 
-    spark = get_spark("benchmark", packages=(connector().replace("spark-sql-kafka-0-10", "spark-avro"),))
+    spark = get_spark("benchmark", packages=[f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"])
     confluent, frames = bool(_registry(capture)), []
     for topic, files in _topics(capture).items():
         rows = spark.read.parquet(*files).select("value")

@@ -23,12 +23,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyspark
+
 import cdcwb
 import cdcwb_synth as synth
 from benchmarks import avro
 from benchmarks.measure import ratio
-from cdcwb.live.frames import connector, messages
-from cdcwb.live.kafka import Topics, connected, partitions, ranges
 from cdcwb.spark.session import get_spark
 from tests.live.broker import Broker
 
@@ -63,7 +63,9 @@ def main() -> int:
     given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--check", action="store_true", help="exit with code 4 if a rate is not reached")
     options = given.parse_args()
-    packages = [connector(), connector().replace("spark-sql-kafka-0-10", "spark-avro")]
+    packages = [
+        f"org.apache.spark:{name}_2.13:{pyspark.__version__}" for name in ("spark-sql-kafka-0-10", "spark-avro")
+    ]
     spark = get_spark("benchmark", packages=packages)
     reached = True
     with tempfile.TemporaryDirectory(prefix="cdcwb-live-", ignore_cleanup_errors=True) as place:
@@ -80,7 +82,7 @@ def main() -> int:
 def _measure(spark: SparkSession, broker: Broker, folder: Path, form: str, changes: int, rounds: int) -> bool:
     """One form. Returns whether the rate was reached."""
     topic, count = _wide(broker, folder, changes // 2) if "30" in form else _made(broker, folder, form, changes)
-    jobs = _jobs(spark, f"kafka://{broker.address}/", form, topic, folder)
+    jobs = _jobs(spark, broker.address, form, topic, folder)
     taken: dict[str, list[float]] = {name: [] for name in jobs}
     for number in range(rounds + 2):  # the first two warm the JVM and Python's workers up
         for name, job in jobs.items():
@@ -130,17 +132,21 @@ def _jobs(spark: SparkSession, server: str, form: str, topic: str, folder: Path)
     """cdcwb, Spark's own function, and no decoding. Raises SystemExit where the first two do not give the same rows."""
     prefix, _, table = topic.partition(".")
     registry = {"registry": str(folder / "registry")} if (folder / "registry").is_dir() else {}
-    capture = cdcwb.load(f"{server}^{prefix}\\..*", "qlik-kafka", spark=spark, **registry)
+    capture = cdcwb.load(_messages(spark, server, "subscribePattern", rf"{prefix}\..*"), "qlik-kafka", **registry)
     rows = capture.table(table).select("operation", "position", "transaction_id", "before", "after")
-    topics = Topics.parse(f"{server}{topic}")
-    with connected(topics, {}) as client:
-        plain = messages(spark, topics, ranges(client, partitions(client)[1], "earliest", "latest"), {}).select("value")
+    plain = _messages(spark, server, "subscribe", topic).select("value")
     name = "from_json" if form == "json-envelope" else "from_avro"
     peer = _peer(plain, form, folder, rows.schema["after"].dataType)
     mine, other = (one.select(*map(_total, ("operation", "before", "after"))).first() for one in (rows, peer))
     if mine != other:
         raise SystemExit(f"{form}: cdcwb and {name} do not give the same rows: {mine}, {other}")
     return {"cdcwb": _to_nothing(rows), name: _to_nothing(peer), "no decoding": _to_nothing(plain)}
+
+
+def _messages(spark: SparkSession, server: str, option: str, topics: str) -> DataFrame:
+    """The messages of topics through Spark's connector."""
+    options = {"kafka.bootstrap.servers": server, option: topics, "includeHeaders": "true"}
+    return spark.read.format("kafka").options(**options).load()
 
 
 def _peer(plain: DataFrame, form: str, folder: Path, image: Any) -> DataFrame:

@@ -31,8 +31,8 @@ from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, T
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_moment, event_columns, nearest
 from cdcwb.formats.source import folders_of, is_file, is_remote
-from cdcwb.live.jdbc import Address, TableName, is_jdbc
-from cdcwb.live.kafka import Point, Range, Topics, is_kafka
+from cdcwb.live.addresses import Topics, as_point, is_jdbc, is_kafka, kafka_settings
+from cdcwb.live.jdbc import Table
 from cdcwb.planned import Origin, Planned, plain
 from cdcwb.saved import (
     read_description,
@@ -59,7 +59,6 @@ __all__ = [
     "load",
     "open_checked",
     "open_small",
-    "planner",
     "register",
     "small_of",
 ]
@@ -95,9 +94,10 @@ def load(
     (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session
     to use; None: the running one, or a new local one. Of topics, ``start`` and ``end`` are where to begin and where to
     end (``earliest``, ``latest``, an offset, a time, or a dictionary of offsets by topic and partition), resolved to
-    offsets now; ``client_config`` is a file with the client's configuration (see docs/live.md). Of a database,
-    ``dbtable`` is the table (``schema.table``), ``start`` and ``end`` are ids, and ``id_column`` is the record_id of an
-    event log whose columns have other names; the range of ids is resolved now. A DataFrame is a capture of rows:
+    offsets now, and ``client_config`` is a file with the client's configuration (see docs/live.md); the messages are
+    copied to files in the user's cache, which the next call continues. Of a database, ``dbtable`` is the table
+    (``schema.table``), ``start`` and ``end`` are ids, and ``id_column`` is the record_id of an event log whose columns
+    have other names; the range of ids is resolved now. A DataFrame is a capture of rows:
     ``name`` is its name, and ``order_by`` (columns, separated by commas) the order of the rows, if they have one.
 
     Files and options are checked first. A first pass over the files runs before this returns, for small captures in
@@ -143,28 +143,10 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicReading:
-    """How topics are read: the offsets of each partition, the client's configuration, and the requested format and
-    options."""
-
-    topics: Topics
-    ranges: list[Range]
-    points: tuple[Point, Point]
-    settings: dict[str, str] = field(repr=False)
-    given: str
-    options: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class DatabaseReading:
-    """How a table of a database is read: the first id and the end of the range (None: no limit), the column of ids if
-    it is given, user and password, and the requested format and options."""
+    """How a table of a database is read: the table, and the requested format and options."""
 
-    address: Address
-    table: TableName
-    points: tuple[str | None, str | None]
-    id_column: str | None
-    settings: dict[str, str] = field(repr=False)
+    table: Table
     given: str
     options: dict[str, Any]
 
@@ -172,30 +154,24 @@ class DatabaseReading:
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Checked:
     """A checked capture: the files to read (or None), the saved capture to which they are appended (or None) with its
-    description; or topics; or a table of a database."""
+    description; or a table of a database."""
 
     reading: Reading | None
     saved: Path | None = None
     about: dict[str, Any] = field(default_factory=dict)
-    topics: TopicReading | None = None
     database: DatabaseReading | None = None
 
     @property
     def format_name(self) -> str:
-        """The name of its format; of topics and tables of databases the requested one, which may be auto."""
+        """The name of its format; of tables of databases the requested one, which may be auto."""
         if self.reading is not None:
             return self.reading.format.name
-        unread = self.topics or self.database
-        return str(self.about["format"]) if unread is None else unread.given
+        return str(self.about["format"]) if self.database is None else self.database.given
 
     @property
     def packages(self) -> list[str]:
         """The packages that a Spark session needs to read it, as Maven coordinates."""
-        from cdcwb.live.frames import connector
-
-        if self.database is not None:
-            return self.database.address.packages(self.database.settings)
-        return [] if self.topics is None else [connector()]
+        return [] if self.database is None else self.database.table.packages
 
 
 def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Checked:
@@ -207,13 +183,16 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
     known_options = without_login({name: value for name, value in (options or {}).items() if value is not None})
     places = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     if len(places) == 1 and is_kafka(places[0]):
-        return Checked(None, topics=_check_topics(str(places[0]), format, known_options))
+        return Checked(_check_topics(str(places[0]), format, known_options))
     if any(map(is_kafka, places)):
         raise OptionError("topics are opened without other paths; one URL can name several topics")
     if len(places) == 1 and is_jdbc(places[0]):
-        return Checked(None, database=_check_database(str(places[0]), format, known_options))
+        table = Table.take(str(places[0]), known_options)
+        if format != "auto":
+            check_options(row_format(format), known_options)
+        return Checked(None, database=DatabaseReading(table, format, known_options))
     if any(map(is_jdbc, places)):
-        raise OptionError("a table of a database is opened without other paths; `cdcwb capture` copies several tables")
+        raise OptionError("a table of a database is opened without other paths")
     saved, new_files = saved_among(path)
     if saved is None:
         return Checked(_check_files(list_files(path), format, known_options))
@@ -230,8 +209,6 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
 def open_checked(checked: Checked, spark: SparkSession | None = None) -> Capture:
     """Opens the capture that :func:`check_capture` checked. ``spark``: the session to use; None: the running one, or a
     new one as soon as one is needed."""
-    if checked.topics is not None:
-        return _open_topics(checked.topics, spark or _session(checked.packages))
     if checked.database is not None:
         return _open_database(checked.database, spark or _session(checked.packages))
     live = None if checked.reading is None else _open_files(checked.reading, spark)
@@ -243,58 +220,25 @@ def open_checked(checked: Checked, spark: SparkSession | None = None) -> Capture
     return Capture(Continued(live, Saved(spark, checked.saved, checked.about)))
 
 
-def _check_topics(url: str, format: str, options: dict[str, Any]) -> TopicReading:
-    from cdcwb.live.kafka import as_point, connected, kafka_settings, partitions, ranges
+def _check_topics(url: str, format: str, options: dict[str, Any]) -> Reading:
+    """The files of the messages of topics, in the user's cache."""
+    from cdcwb.live.topics import cached
 
-    topics = Topics.parse(url)
-    settings = kafka_settings(options.pop("client_config", None))
+    topics, settings = Topics.parse(url), kafka_settings(options.pop("client_config", None))
     points = as_point(options.pop("start", "earliest"), "start"), as_point(options.pop("end", "latest"), "end")
     if format != "auto":
         check_options(row_format(format), options)
-    with connected(topics, settings) as client:
-        _, found_partitions = partitions(client)
-        return TopicReading(topics, ranges(client, found_partitions, *points), points, settings, format, options)
-
-
-def _open_topics(reading: TopicReading, session: SparkSession) -> Capture:
-    """Opens a capture of topics."""
-    from cdcwb.live.frames import detected_offsets, messages
-
-    frame = messages(session, reading.topics, reading.ranges, reading.settings)
-    offsets = detected_offsets(reading.ranges, *reading.points)
-    capture = _open_rows(frame, reading.given, {**reading.options, "name": reading.topics.url}, offsets)
-    capture.topics = reading
-    return capture
-
-
-def _check_database(url: str, format: str, options: dict[str, Any]) -> DatabaseReading:
-    from cdcwb.live.jdbc import as_id, jdbc_settings
-
-    address = Address.parse(url)
-    settings = jdbc_settings(options.pop("client_config", None))
-    name = options.pop("dbtable", None)
-    if name is None:
-        raise OptionError("expected the option dbtable, a table such as schema.table", path=address.url)
-    table, column = TableName.parse(str(name)), options.pop("id_column", None)
-    start, end = (options.pop(point, None) for point in ("start", "end"))
-    points = (
-        None if start in (None, "earliest") else as_id(str(start), "start"),
-        None if end in (None, "latest") else as_id(str(end), "end"),
-    )
-    address.driver(settings)
-    if format != "auto":
-        check_options(row_format(format), options)
-    return DatabaseReading(address, table, points, column, settings, format, options)
+    folder = cached(topics, *points, settings)
+    if not any(folder.glob("*/*.parquet")):
+        raise CaptureError("there is no message in this range", path=topics.url)
+    return _check_files(list_files(str(folder)), format, options)
 
 
 def _open_database(reading: DatabaseReading, session: SparkSession) -> Capture:
     """Opens a capture of a database table, up to its present last id."""
-    from cdcwb.live.database import Table, database_errors
-
-    table = Table(session, reading.address, reading.table, reading.settings, reading.id_column)
-    options = {**reading.options, "name": reading.table.label}
-    with database_errors(reading.address, reading.settings):
-        frame, detected = table.frozen(*reading.points)
+    frame, detected = reading.table.rows(session)
+    options = {**reading.options, "name": reading.table.name.label}
+    with reading.table.errors():
         return _open_rows(frame, reading.given, options, [detected])
 
 
@@ -324,20 +268,6 @@ def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Read
     if recognition.refusal is not None:
         raise recognition.refusal
     return Reading(files, stamps, format, fmt, recognition, options, common)
-
-
-def planner(format: str, options: Mapping[str, Any]) -> Callable[[Sequence[str], Run], Planned]:
-    """A function that plans the files of a growing capture, all of them in each call. The format is detected in the
-    first call, and again if one of the files of that call is missing. Raises CaptureError as :func:`load` does."""
-    first: Reading | None = None
-
-    def planned(files: Sequence[str], run: Run) -> Planned:
-        nonlocal first
-        if first is None or not set(first.files) <= set(files):
-            first = _check_files(list(files), format, dict(options))
-        return Planned(*_planned(replace(first, files=list(files), stamps=stamps_of(files)), run))
-
-    return planned
 
 
 def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
@@ -538,7 +468,6 @@ class Capture:
     def __init__(self, tables: Live | Saved, filters: tuple[Filters, ...] = ()) -> None:
         self._tables = tables
         self._filters = filters  # applied in order
-        self.topics: TopicReading | None = None  # None: not a capture of topics
         self.place: str | None = None  # the path that it was opened from, if that is one
 
     # --- properties ---------------------------------------------------------------------------------------------------

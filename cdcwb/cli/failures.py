@@ -33,7 +33,7 @@ def of_source(failure: Exception) -> Exception:
     """The error of a database driver in Spark as a CaptureError; any other error unchanged."""
     if "pyspark" not in sys.modules or isinstance(failure, CaptureError):
         return failure
-    from cdcwb.live.database import failure as of_database
+    from cdcwb.live.jdbc import failure as of_database
 
     return of_database(failure) or failure
 

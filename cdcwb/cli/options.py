@@ -13,7 +13,6 @@ import click
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote
-from cdcwb.live import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,38 +177,8 @@ def as_json(command: Command) -> Command:
 
 
 def to_folder(text: str) -> Callable[[Command], Command]:
-    """``--to DIR``: the folder that is written; ``text`` is its help, as in the following."""
+    """``--to DIR``: the folder that is written; ``text`` is its help."""
     return click.option("--to", "target", metavar="DIR", type=Target("a folder"), required=True, help=text)
-
-
-def from_point(more: str = "") -> Callable[[Command], Command]:
-    """``--from POINT``: the first message to read; ``more``: further forms of a point."""
-    return click.option(
-        "--from",
-        "start",
-        metavar="POINT",
-        default="earliest",
-        show_default=True,
-        help=f"earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON{more}.",
-    )
-
-
-def client_config(text: str) -> Callable[[Command], Command]:
-    """``--client-config FILE``: the configuration of the client, with its login."""
-    return click.option("--client-config", "config", metavar="FILE", type=click.Path(), help=text)
-
-
-def waiting(text: str) -> Callable[[Command], Command]:
-    """``--wait SECONDS``: the time after which a silent source counts as down."""
-    return click.option(
-        "--wait",
-        "patience",
-        metavar="SECONDS",
-        type=click.FloatRange(min=0.1),
-        default=PATIENCE,
-        show_default=True,
-        help=text,
-    )
 
 
 def overwriting(what: str) -> Callable[[Command], Command]:

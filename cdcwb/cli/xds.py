@@ -95,7 +95,7 @@ def xds(
     """Write the changes of a capture as XDS documents; for an event log, those that the Publisher would send."""
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.xds import check_documents_target, write_published
-    from cdcwb.live.jdbc import is_jdbc
+    from cdcwb.live.addresses import is_jdbc
 
     check_documents_target(target, [], overwrite)  # all of this before Spark starts
     if decisions is not None:
@@ -191,7 +191,7 @@ def _snapshot_files(form: str, paths: Sequence[str]) -> Pairs:
 
 def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
     """The snapshot of the tables, read with the character set and NULL text of the log."""
-    from cdcwb.live.jdbc import is_jdbc
+    from cdcwb.live.addresses import is_jdbc
     from cdcwb.xds import Snapshot
 
     if not snapshots:
@@ -213,8 +213,8 @@ def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
 
 def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
     """Snapshots of database tables: each table's name, in log and database, with the URL."""
-    from cdcwb.live.jdbc import Address, TableName, jdbc_settings
-    from cdcwb.live.tables import read_snapshot
+    from cdcwb.live.addresses import Address, TableName, jdbc_settings
+    from cdcwb.live.jdbc import read_snapshot
     from cdcwb.spark.session import get_spark
 
     settings = jdbc_settings()

@@ -105,7 +105,7 @@ def list_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
 def _local(path: str | os.PathLike[str]) -> Path:
     name = os.fspath(path)
     if name.lower().startswith("jdbc:"):  # which may have a password
-        sentence = "expected files; `cdcwb capture URL --table SCHEMA.TABLE --to DIR` copies tables to files"
+        sentence = "expected files; summary, export and save open a table of a database with -o dbtable=SCHEMA.TABLE"
         raise CaptureError(sentence, path=":".join([*name.split(":")[:2], "…"]))
     url = _URL.match(name)
     if url and url[1].lower() == "file":

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EVERY", "FILE_BYTES", "OVERLAP", "PATIENCE"]
+__all__ = ["FILE_BYTES", "PATIENCE"]
 
 FILE_BYTES: Final = 64 << 20
 """Bytes of keys and values after which the next file of a partition begins."""
 
 PATIENCE: Final = 60.0
 """Seconds without a message after which the cluster counts as down."""
-
-EVERY: Final = 5.0
-"""Seconds between polls of a followed topic."""
-
-OVERLAP: Final = 10_000
-"""Rows at the end of a captured table that the next run reads again."""

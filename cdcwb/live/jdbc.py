@@ -1,306 +1,308 @@
-"""JDBC URLs of databases, their drivers and settings, names of tables, and ranges of ids as SQL conditions.
-
-No JVM is started; :mod:`cdcwb.live.database` reads through Spark.
-"""
+"""Tables of a database as Spark DataFrames, through Spark's JDBC source, read in ranges of ids."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.errors import CaptureError, OptionError
-from cdcwb.live.kafka import read_properties
+from cdcwb.errors import CaptureError, MissingDependencyError, OptionError, SourceDownError
+from cdcwb.formats.dissector import detected_row
+from cdcwb.live.addresses import Address, TableName, hidden, jdbc_settings
 from cdcwb.words import joined
 
-__all__ = [
-    "CONFIG",
-    "Address",
-    "Id",
-    "TableKind",
-    "TableName",
-    "find_id",
-    "hidden",
-    "is_jdbc",
-    "jdbc_settings",
-    "ranges",
-]
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
 
-CONFIG: Final = "CDCWB_JDBC_CONFIG"
-"""The environment variable that names the file with user, password and properties of the driver."""
-_VARIABLES: Final = {
-    "CDCWB_JDBC_USER": "user",
-    "CDCWB_JDBC_PASSWORD": "password",
-    "CDCWB_JDBC_DRIVER": "driver",
-    "CDCWB_JDBC_PACKAGES": "packages",
-}
-_OWN: Final = ("driver", "packages")
-"""Settings that are not properties of a connection: the driver's class, and its Maven coordinates."""
+    from cdcwb.xds import Snapshot
 
-_SCHEME: Final = "jdbc:"
-_SECRET: Final = re.compile(r"pass(word|wd|phrase)?$|pwd|passwd|password|secret|token|credential", re.IGNORECASE)
-_SECRET_IN_URL: Final = re.compile(
-    r"[?&;:,(]\s*[\w.]*(?:password|passwd|passphrase|pwd|secret|token|credential)[\w.]*\s*=", re.IGNORECASE
-)
-_LOGIN_IN_URL: Final = re.compile(r"//[^/?;]*@|^jdbc:oracle:\w+:[^@/]+(?:/[^@]*)?@", re.IGNORECASE)
-_PLAIN: Final = re.compile(r"[^\W\d][\w$#]*")
+__all__ = ["Table", "failure", "find_id", "id_ranges", "read_snapshot"]
 
-
-# --- databases --------------------------------------------------------------------------------------------------------
+_FETCHED: Final = "10000"  # rows that a driver fetches at a time
+_PARTITION: Final = 50_000  # rows of a Spark partition
+_PARTITIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
-    """The settings for the databases of one vendor.
+class Table:
+    """A change table, a control table or an event log of a database. ``id_column`` is the record_id of an event log
+    whose columns have other names; ``start`` (included) and ``end`` (excluded) are ids, or None."""
 
-    ``driver``: the class; ``package``: Maven coordinates of a driver that cdcwb fetches (None: the user names it).
-    ``quote``: the quote of names. ``as_text``: the type to which the server casts times and unbounded numbers, so that
-    the JVM's time zone and Spark's precision do not change them. ``first``: the first statement of a session.
-    """
-
-    driver: str
-    package: str | None = None
-    quote: str = '"'
-    as_text: str = ""
-    first: str = ""
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-
-_MYSQL: Final[Mapping[str, Any]] = {
-    "quote": "`",
-    "as_text": "CHAR",
-    "first": "SET time_zone = '+00:00'",
-    # prepared on the server: values are binary; a FLOAT as text would have six digits
-    "properties": {"tinyInt1isBit": "false", "yearIsDateType": "false", "useServerPrepStmts": "true"},
-}
-_VENDORS: Final[Mapping[str, Vendor]] = {
-    "postgresql": Vendor(
-        "org.postgresql.Driver", "org.postgresql:postgresql:42.7.8", as_text="text", first="SET TIME ZONE 'UTC'"
-    ),
-    "mariadb": Vendor("org.mariadb.jdbc.Driver", "org.mariadb.jdbc:mariadb-java-client:3.5.6", **_MYSQL),
-    "mysql": Vendor("com.mysql.cj.jdbc.Driver", **_MYSQL),
-    "oracle": Vendor("oracle.jdbc.OracleDriver"),
-    "sqlserver": Vendor("com.microsoft.sqlserver.jdbc.SQLServerDriver"),
-    "informix-sqli": Vendor("com.informix.jdbc.IfxDriver"),
-    "db2": Vendor("com.ibm.db2.jcc.DB2Driver"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A database: its JDBC URL, which has no password."""
-
-    url: str
+    address: Address
+    name: TableName
+    settings: Mapping[str, str] = field(repr=False)
+    id_column: str | None = None
+    start: str | None = None
+    end: str | None = None
 
     @classmethod
-    def parse(cls, url: str) -> Address:
-        """Parses a URL. Raises OptionError for a URL with a password (without quoting it), or not of JDBC."""
-        if _LOGIN_IN_URL.search(url) or _SECRET_IN_URL.search(url):
-            raise OptionError(
-                "a JDBC URL must not contain a login, a password or a token, because URLs are stored and shown; give "
-                f"user and password in a file that {CONFIG} names, or as CDCWB_JDBC_USER and CDCWB_JDBC_PASSWORD"
-            )
-        if not re.match(r"jdbc:[\w-]+:.", url, re.IGNORECASE):
-            raise OptionError(f"expected a JDBC URL such as jdbc:postgresql://HOST:PORT/DATABASE, found {url!r}")
-        return cls(_SCHEME + url[len(_SCHEME) :])
+    def take(cls, url: str, options: dict[str, Any]) -> Table:
+        """The table that options name, which are removed: ``dbtable``, ``start``, ``end``, ``id_column`` and
+        ``client_config``. Raises OptionError."""
+        address = Address.parse(url)
+        settings = jdbc_settings(options.pop("client_config", None))
+        name = options.pop("dbtable", None)
+        if name is None:
+            raise OptionError("expected the option dbtable, a table such as schema.table", path=address.url)
+        address.driver(settings)
+        points = {}
+        for point, all_ids in (("start", "earliest"), ("end", "latest")):
+            text = str(options.pop(point, None) or all_ids).strip()
+            if text != all_ids and not (text.isascii() and text.isdecimal()):
+                raise OptionError(
+                    f"{point}: expected an id or the first digits of a change_seq for a database, found {text!r}"
+                )
+            points[point] = None if text == all_ids else text
+        return cls(address, TableName.parse(str(name)), settings, options.pop("id_column", None), **points)
 
     @property
-    def scheme(self) -> str:
-        """``postgresql``, ``oracle`` …"""
-        return self.url.split(":")[1].lower()
+    def packages(self) -> list[str]:
+        """The Maven coordinates of the driver."""
+        return self.address.packages(self.settings)
+
+    def rows(self, spark: SparkSession) -> tuple[DataFrame, dict[str, Any]]:
+        """Its rows in the order of their ids, up to the present last id, and the row of ``detected`` with this range.
+        Every use reads the same range; rows without an id are not read."""
+        with self.errors():
+            fields = self._fields(spark)
+            column = find_id(self.name.label, fields.names, self.id_column)
+            if column is None:
+                row = detected_row("ids", "none", "a control table has no id and is read from its beginning", False)
+                return _in_order(self._read(spark, fields, None).coalesce(1), None), row
+            is_text = fields[column].dataType.simpleString() == "string"
+            name = self.address.quoted(column)
+            points = ((">=", self.start), ("<", self.end))
+            limits = [f"{name} {sign} {_literal(point, is_text)}" for sign, point in points if point is not None]
+            where = f" WHERE {' AND '.join(limits)}" if limits else ""
+            query = f"(SELECT COUNT({name}) AS n, MIN({name}) AS lo, MAX({name}) AS hi FROM {self._sql}{where}) q"
+            texts = ", ".join(f"`{column_name}` STRING" for column_name in self._jdbc(spark, query).schema.names)
+            number, low, high = self._jdbc(spark, query, customSchema=texts).collect()[0]
+            predicates, value = ["1 = 0"], "none"
+            if low is not None:
+                low, high = (re.sub(r"^(-?\d+)\.0+$", r"\1", str(limit)) for limit in (low, high))
+                parts = min(_PARTITIONS, -(-int(number) // _PARTITION))
+                predicates, value = id_ranges(name, low, high, is_text, parts), f"{low} to {high}"
+            evidence = f"column {column} of {self.name.label} at {self.address.url}, when the capture was opened"
+            row = detected_row("ids", value, evidence, bool(limits))
+            return _in_order(self._read(spark, fields, column, predicates), column), row
+
+    def present(self, spark: SparkSession) -> Any:
+        """All its rows, in no order, as an Arrow table."""
+        with self.errors():
+            return self._read(spark, self._fields(spark), None).toArrow()
 
     @property
-    def vendor(self) -> Vendor:
-        """The settings of its vendor; empty for an unknown one."""
-        return _VENDORS.get(self.scheme, Vendor(""))
+    def _sql(self) -> str:
+        return self.name.sql(self.address)
 
-    @property
-    def spark_url(self) -> str:
-        """The URL for Spark, whose dialect for MariaDB is that of MySQL."""
-        if self.scheme != "mariadb":
-            return self.url
-        rest = self.url.split(":", 2)[2]
-        return f"jdbc:mysql:{rest}{'&' if '?' in rest else '?'}permitMysqlScheme=true"
+    def _fields(self, spark: SparkSession) -> StructType:
+        """The columns as Spark sees them."""
+        return self._jdbc(spark, f"(SELECT * FROM {self._sql} WHERE 1 = 0) q").schema
 
-    def driver(self, settings: Mapping[str, str]) -> str:
-        """The class of its driver. Raises OptionError if none is known."""
-        driver = settings.get("driver") or self.vendor.driver
-        if not driver:
-            raise OptionError(
-                f"no driver is known for jdbc:{self.scheme}: give driver=CLASS and packages=GROUP:ARTIFACT:VERSION in "
-                f"a file that {CONFIG} names"
-            )
-        return driver
+    def _read(
+        self, spark: SparkSession, fields: StructType, id_column: str | None, predicates: Sequence[str] | None = None
+    ) -> DataFrame:
+        """The rows, with a Spark partition for each of the conditions.
 
-    def packages(self, settings: Mapping[str, str]) -> list[str]:
-        """The Maven coordinates of its driver."""
-        named = [package.strip() for package in settings.get("packages", "").split(",") if package.strip()]
-        return named or [package for package in (self.vendor.package,) if package and not settings.get("driver")]
+        Times and unbounded numbers have exactly the values of the database: the server casts them to text if its type
+        for that is known, and times are converted back. Ids are not cast, so that conditions on them use an index.
+        """
+        as_text = self.address.vendor.as_text
+        exact = [one.name for one in fields if _is_unbounded(one) or one.dataType.simpleString().startswith("time")]
+        cast = [name for name in exact if as_text and name != id_column]
+        source = self._sql
+        if cast:
+            names = {name: self.address.quoted(name) for name in fields.names}
+            columns = [f"CAST({q} AS {as_text}) AS {q}" if name in cast else q for name, q in names.items()]
+            source = f"(SELECT {', '.join(columns)} FROM {self._sql}) q"
+        unbounded = [] if as_text else [f"{_escaped(one.name)} STRING" for one in fields if _is_unbounded(one)]
+        options = {"customSchema": ", ".join(unbounded)} if unbounded else {}
+        frame = self._jdbc(spark, source, predicates, **options)
+        return frame.select(*[_column(one, one.name in cast, one.name == id_column) for one in fields])
 
-    def quoted(self, name: str) -> str:
-        """A column's name in SQL."""
-        quote = self.vendor.quote
-        return f"{quote}{name.replace(quote, quote * 2)}{quote}"
+    def _jdbc(
+        self, spark: SparkSession, source: str, predicates: Sequence[str] | None = None, **options: str
+    ) -> DataFrame:
+        vendor = self.address.vendor
+        properties = {
+            **vendor.properties,
+            **{name: value for name, value in self.settings.items() if name not in ("driver", "packages")},
+            "driver": self.address.driver(self.settings),
+            "fetchsize": _FETCHED,
+            "preferTimestampNTZ": "true",
+            **({"sessionInitStatement": vendor.first} if vendor.first else {}),
+            **options,
+        }
+        if predicates is None:
+            return spark.read.jdbc(self.address.spark_url, source, properties=properties)
+        return spark.read.jdbc(self.address.spark_url, source, predicates=list(predicates), properties=properties)
 
-
-def is_jdbc(path: Any) -> bool:
-    """Whether a path is the URL of a database."""
-    return isinstance(path, str) and path.lower().startswith(_SCHEME)
-
-
-def jdbc_settings(
-    file: str | os.PathLike[str] | None = None, environ: Mapping[str, str] = os.environ
-) -> dict[str, str]:
-    """User, password, ``driver``, ``packages`` and the driver's own properties: from a file of ``name=value`` lines
-    (by default the file that :data:`CONFIG` names), overridden by the environment. Without a user and a
-    password the driver's own configuration is used (``.pgpass``, a wallet …). Raises OptionError for a file that cannot
-    be read."""
-    path = file or environ.get(CONFIG)
-    settings = {} if path is None else read_properties(Path(path))
-    return settings | {name: environ[variable] for variable, name in _VARIABLES.items() if variable in environ}
-
-
-def hidden(text: str, settings: Mapping[str, str]) -> str:
-    """A text with the secrets of a configuration replaced by ``…``."""
-    for name, value in settings.items():
-        if value and _SECRET.search(name):
-            text = text.replace(value, "…")
-    return text
-
-
-def connection(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings that are properties of a connection."""
-    return {name: value for name, value in settings.items() if name not in _OWN}
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raises errors of the database as CaptureError."""
+        try:
+            yield
+        except CaptureError:
+            raise
+        except Exception as reason:  # py4j's error, or Spark's
+            error = failure(reason, self.address, self.settings)
+            if error is None:
+                raise
+            raise error from None
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+def read_snapshot(
+    url: str, tables: Sequence[str], *, spark: SparkSession, settings: Mapping[str, str] | None = None
+) -> Snapshot:
+    """The present rows of tables (``schema.table``) as the snapshot that query-back asks
+    (:func:`cdcwb.analysis.xds.publish_log`). They have to fit into memory. Raises CaptureError."""
+    from cdcwb.xds import Snapshot
+
+    address, login = Address.parse(url), jdbc_settings() if settings is None else dict(settings)
+    found = [Table(address, TableName.parse(text), login) for text in tables]
+    return Snapshot.of({table.name.label: table.present(spark) for table in found})
 
 
-@dataclass(frozen=True, slots=True)
-class TableName:
-    """The name of a table in SQL: parts in double quotes are exact, others have the case that the database gives."""
-
-    parts: tuple[str, ...]
-    exact: tuple[bool, ...]
-
-    @classmethod
-    def parse(cls, text: str) -> TableName:
-        """Parses ``schema.table``, ``table`` or ``"Schema"."Table"``. Raises OptionError."""
-        parts, exact, at = [], [], 0
-        for match in re.finditer(r'(?:"((?:[^"]|"")+)"|([^."]+))(\.|$)', text):
-            if match.start() != at or (match[2] is not None and not _PLAIN.fullmatch(match[2])):
-                break
-            parts.append(match[2] if match[1] is None else match[1].replace('""', '"'))
-            exact.append(match[1] is not None)
-            at = match.end()
-        if (
-            at != len(text)
-            or not parts
-            or text.endswith(".")
-            or parts[0][0] in "._"
-            or any("/" in part for part in parts)
-        ):
-            raise OptionError(
-                f"expected a table such as schema.table, found {text!r}; put a name that is not a plain word in double "
-                "quotes"
-            )
-        return cls(tuple(parts), tuple(exact))
-
-    @property
-    def label(self) -> str:
-        """``schema.table``, without quotes."""
-        return ".".join(self.parts)
-
-    def sql(self, address: Address) -> str:
-        """The name in a statement."""
-        parts = zip(self.parts, self.exact, strict=True)
-        return ".".join(address.quoted(part) if exact else part for part, exact in parts)
+# --- ids --------------------------------------------------------------------------------------------------------------
 
 
-class TableKind:
-    """The kind of a table, which decides how new rows are recognised."""
-
-    EVENTS: Final = "events"
-    """An event log: rows are identified by record_id."""
-    CHANGES: Final = "changes"
-    """A change table: rows are equal if all their values are."""
-    CONTROL: Final = "control"
-    """A control table: it has no id, and is read from its beginning each time."""
-    PARENT: Final = "parent"
-    """A table to which an event log refers; its present rows answer query-back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Id:
-    """The kind of a table, and the column that orders its rows (None: none)."""
-
-    kind: str
-    column: str | None
-
-
-def find_id(table: TableName, columns: Sequence[str], chosen: str | None = None) -> Id:
-    """The id of a table by the names of its columns: ``record_id``, or ``change_seq`` with the prefix of header
-    columns; ``chosen`` names that of an event log whose columns have other names. Raises OptionError."""
+def find_id(table: str, columns: Sequence[str], chosen: str | None = None) -> str | None:
+    """The column that orders the rows of a table: ``chosen``, or ``change_seq`` with the prefix of header columns, or
+    ``record_id``; None for a control table. Raises OptionError."""
     from cdcwb.formats.qlik_change_table.layout import CONTROL_PREFIX, find_prefix
 
+    by_name = {name.casefold(): name for name in columns}
     if chosen is not None:
-        for name in columns:
-            if name == chosen or name.casefold() == chosen.casefold():
-                return Id(TableKind.EVENTS, name)
-        raise OptionError(f"{table.label} has no column {chosen!r}; there are {joined(columns)}")
-    if table.parts[-1].casefold().startswith(CONTROL_PREFIX):
-        return Id(TableKind.CONTROL, None)
+        if chosen.casefold() not in by_name:
+            raise OptionError(f"{table} has no column {chosen!r}; there are {joined(columns)}")
+        return chosen if chosen in columns else by_name[chosen.casefold()]
+    if table.rpartition(".")[2].casefold().startswith(CONTROL_PREFIX):
+        return None
     prefix = find_prefix(columns)
-    for name in columns:
-        if prefix is not None and name.casefold() == f"{prefix.text}change_seq".casefold():
-            return Id(TableKind.CHANGES, name)
-    for name in columns:
-        if name.casefold() == "record_id":
-            return Id(TableKind.EVENTS, name)
+    for name in ([] if prefix is None else [f"{prefix.text}change_seq"]) + ["record_id"]:
+        if name.casefold() in by_name:
+            return by_name[name.casefold()]
     raise OptionError(
-        f"{table.label} is not a change table, a control table or an event log: expected a column header__change_seq "
-        f"or record_id, found {joined(list(columns)[:20])}; name that of an event log with --id-column or id_column="
+        f"{table} is not a change table, a control table or an event log: expected a column header__change_seq or "
+        f"record_id, found {joined(list(columns)[:20])}; name that of an event log with id_column="
     )
 
 
-# --- ranges of ids ----------------------------------------------------------------------------------------------------
-
-
-def as_id(text: str, name: str) -> str:
-    """Checks that an id has only digits. Raises OptionError."""
-    text = text.strip()
-    if not (text.isascii() and text.isdecimal()):
-        raise OptionError(f"{name}: expected an id or the first digits of a change_seq for a database, found {text!r}")
-    return text
-
-
-def literal(value: Any, is_text: bool) -> str:
+def _literal(value: str, is_text: bool) -> str:
     """An id in a condition. Raises CaptureError for a number with decimal places."""
     if is_text:
-        return "'" + str(value).replace("'", "''") + "'"
-    match = re.fullmatch(r"(-?\d+)(?:\.0*)?", str(value))
-    if match is None:
+        return "'" + value.replace("'", "''") + "'"
+    if not re.fullmatch(r"-?\d+", value):
         raise CaptureError(f"expected ids that are whole numbers, found {value!r}")
-    return match[1]
+    return value
 
 
-def ranges(column: str, low: str, high: str, is_text: bool, parts: int) -> list[str]:
+def id_ranges(column: str, low: str, high: str, is_text: bool, parts: int) -> list[str]:
     """Conditions that divide the ids from ``low`` to ``high`` into up to ``parts`` ranges of equal width, in order.
 
     Text ids are compared as texts; they are divided only if both limits are digits of the same length.
     """
-    integers = all(re.fullmatch(r"-?\d+", limit) for limit in (low, high))
-    if not integers or (is_text and len(low) != len(high)):
-        return [f"{column} >= {literal(low, is_text)} AND {column} <= {literal(high, is_text)}"]
-    first, last = int(low), int(high)
-    parts = max(1, min(parts, last - first + 1))
-    edges = [first + (last + 1 - first) * number // parts for number in range(parts + 1)]
-    texts = [str(edge).zfill(len(low)) if is_text else str(edge) for edge in edges]
-    conditions = []
-    for number in range(parts):
-        end = f"< {literal(texts[number + 1], is_text)}" if number < parts - 1 else f"<= {literal(high, is_text)}"
-        conditions.append(f"{column} >= {literal(texts[number], is_text)} AND {column} {end}")
-    return conditions
+    edges = [low]
+    if all(re.fullmatch(r"-?\d+", limit) for limit in (low, high)) and (not is_text or len(low) == len(high)):
+        first, width = int(low), int(high) + 1 - int(low)
+        parts = max(1, min(parts, width))
+        edges = [str(first + width * number // parts).zfill(len(low) if is_text else 0) for number in range(parts)]
+    lows = [_literal(edge, is_text) for edge in edges]
+    ends = [*(f"< {edge}" for edge in lows[1:]), f"<= {_literal(high, is_text)}"]
+    return [f"{column} >= {edge} AND {column} {end}" for edge, end in zip(lows, ends, strict=True)]
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _escaped(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _is_unbounded(column: StructField) -> bool:
+    """Whether a column has numbers without a limit of digits, or with more digits than Spark's decimals."""
+    return column.dataType.simpleString().startswith("decimal(38,")
+
+
+def _column(column: StructField, is_cast: bool, is_id: bool) -> Column:
+    """A column with its type: timestamps that were cast to text become timestamps (a time of day stays text), numeric
+    ids whole numbers. The infinite times of PostgreSQL become the first and the last timestamp, the zero dates of MySQL
+    and MariaDB become NULL, as in their drivers."""
+    from pyspark.sql import functions as F
+
+    value = F.col(_escaped(column.name))
+    is_time = column.dataType.simpleString().startswith("timestamp") and not column.metadata.get("logical_time_type")
+    if is_cast and is_time:
+        text = (
+            F.when(value == "infinity", F.lit("9999-12-31 23:59:59.999999"))
+            .when(value == "-infinity", F.lit("0001-01-01 00:00:00"))
+            .when(~value.startswith("0000-00-00"), value)
+        )
+        return text.cast(column.dataType).alias(column.name)
+    if is_id and _is_unbounded(column):
+        return value.cast("decimal(38,0)").alias(column.name)
+    return value
+
+
+def _in_order(frame: DataFrame, id_column: str | None) -> DataFrame:
+    """Rows of partitions whose ids rise, in the order of the ids; of one change_seq the before image precedes the after
+    image, and the rest is ordered by all columns."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    names = [one.name for one in frame.schema if not isinstance(one.dataType, ArrayType | MapType | StructType)]
+    first = [] if id_column is None else [id_column]
+    operation = [name for name in names if name.casefold().endswith("change_oper")]
+    return frame.sortWithinPartitions(*map(_escaped, dict.fromkeys([*first, *operation, *names])))
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+_MISSING: Final = re.compile(r"ClassNotFoundException|No suitable driver")
+_REFUSED: Final = re.compile(
+    r"authentication failed|no password was provided|Access denied|Login failed|login denied|ORA-01017|role .* does "
+    r"not exist|pg_hba\.conf|Incorrect password",
+    re.IGNORECASE,
+)
+_DOWN: Final = re.compile(
+    r"java\.net\.\w+Exception|java\.io\.EOFException|SQL(?:NonTransient|Transient)?ConnectionException|"
+    r"SQLRecoverableException|connection.{0,60}(?:refused|reset|closed|timed out|failed)|connection attempt failed|"
+    r"communications link failure|could not connect|socket (?:fail|error)|terminating connection|starting up|"
+    r"shutting down|recovery mode|server shutdown|i/o error|network adapter|too many (?:clients|connections)",
+    re.IGNORECASE,
+)
+_THROWN: Final = re.compile(r"(?:^|[:\s])(?P<kind>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)): (?=(?P<text>[^\n]+))")
+_OF_JDBC: Final = re.compile(r"execution\.datasources\.jdbc|FAILED_JDBC")
+_OF_SPARK: Final = ("org.apache.spark.", "py4j.")
+
+
+def failure(
+    reason: BaseException, address: Address | None = None, settings: Mapping[str, str] | None = None
+) -> CaptureError | None:
+    """The error of a database driver as one sentence: SourceDownError if the database does not answer,
+    MissingDependencyError without a driver. None for an error that is not from a driver or, without an ``address``, not
+    from Spark's JDBC source."""
+    # newer versions of Spark omit the driver's message from their own; it is in the JVM's stack trace
+    trace = getattr(reason, "_stackTrace", None) or getattr(reason, "_stacktrace", None) or ""
+    settings = jdbc_settings() if settings is None else settings
+    text = hidden(f"{reason}\n{trace}", settings)
+    if address is None and not _OF_JDBC.search(text):
+        return None
+    path = None if address is None else address.url
+    if _MISSING.search(text) and address is not None:
+        sentence = f"this Spark session has no class {address.driver(settings)}: start it with the driver's package in "
+        advice = tuple(f"spark.jars.packages={package}" for package in address.packages(settings)[:1])
+        return MissingDependencyError(f"{sentence}spark.jars.packages", path=path, advice=advice)
+    if unknown := re.search(r"\[UNRECOGNIZED_SQL_TYPE\] ([^.\n]+)", text):
+        return CaptureError(f"Spark cannot read a column ({unknown[1]}); name a view that casts it to text", path=path)
+    thrown = next((match for match in _THROWN.finditer(text) if not match["kind"].startswith(_OF_SPARK)), None)
+    if thrown is None:
+        return None
+    message = re.split(r"\. (?=[A-Z])", re.sub(r"^(?:ERROR|FATAL): ", "", thrown["text"]).strip())[0].rstrip(".")
+    if not _REFUSED.search(text) and _DOWN.search(text):
+        return SourceDownError(f"the database does not answer ({message})", path=path)
+    if "java.sql" in text or "SQL" in thrown["kind"] or "jdbc" in thrown["kind"].lower():
+        return CaptureError(f"the database refuses ({message})", path=path)
+    return None

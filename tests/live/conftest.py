@@ -27,6 +27,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     one.stop()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Topics are copied to a cache of the tests."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("CDCWB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[Database]:
     """A running database server of each kind."""
@@ -52,14 +60,16 @@ def database(server: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that cdcwb starts for topics and databases."""
-    from cdcwb.live.frames import connector
-    from cdcwb.live.jdbc import Address
+    import pyspark
+
+    from cdcwb.live.addresses import Address
     from cdcwb.spark.session import get_spark
 
     drivers = [one for name in SERVERS for one in Address.parse(f"jdbc:{name}://host/db").packages({})]
+    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
     with (jars() / ".resolving").open("w") as held:  # Ivy's cache is not made for two processes at a time
         fcntl.flock(held, fcntl.LOCK_EX)
-        session = get_spark("cdcwb-tests", packages=[connector(), *drivers])
+        session = get_spark("cdcwb-tests", packages=[connector, *drivers])
     session.conf.set("spark.sql.shuffle.partitions", "4")
     session.conf.set("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than running over so little
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

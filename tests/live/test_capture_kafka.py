@@ -19,8 +19,8 @@ import pytest
 import cdcwb
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, SourceDownError
-from cdcwb.live.kafka import Topics
-from cdcwb.live.recorder import record
+from cdcwb.live.addresses import Topics
+from cdcwb.live.topics import record
 from tests.live.broker import Broker
 from tests.live.topics import FORMS, SLOWLY, assert_equals_truth, assert_says_that_it_is_down, make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,14 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError
-from cdcwb.live.kafka import Topics
-from cdcwb.live.recorder import record
+from cdcwb.live.addresses import Topics
+from cdcwb.live.topics import record
 from tests.live.broker import Broker
 from tests.live.topics import FORMS, assert_equals_truth, make
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from cdcwb.capture import Capture
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -75,15 +78,53 @@ def test_a_capture_keeps_the_offsets_that_it_was_loaded_with(broker: Broker, tmp
     grow(4)
     assert ids(capture) == list(range(2, 8))
     assert capture.events.count() == 6
-    ranges = {row.scope: row.value for row in capture.detected.where("setting = 'offsets'").collect()}
-    assert ranges == {"growing-0": "1 to 3", "growing-1": "1 to 3"}
     assert ids(cdcwb.load(url)) == list(range(12))
     assert ids(cdcwb.load(url, start=start + timedelta(minutes=3), end="2026-03-01T00:09")) == list(range(3, 9))
     assert ids(cdcwb.load(url, end={"growing": {0: 2, 1: 0}})) == [0, 2]
-    with pytest.raises(CaptureError, match="no message in this range, so the format cannot be detected: name it"):
-        cdcwb.load(url, start="latest")
-    empty = cdcwb.load(url, "qlik-kafka", start="latest")
-    assert (empty.events.count(), empty.changes.count()) == (0, 0)
+    with pytest.raises(CaptureError, match="there is no message in this range"):
+        cdcwb.load(url, "qlik-kafka", start="latest")
+
+
+def test_only_new_messages_are_read_into_the_cache(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    monkeypatch.setenv("CDCWB_CACHE", str(tmp_path / "cache"))
+    made = make(broker, tmp_path / "made", "cached.", 200, partitions=1, tables=1, all_types=False)
+    capture = cdcwb.load(made.url)
+    (folder,) = (tmp_path / "cache" / "topics").iterdir()
+    assert folder.parent.stat().st_mode & 0o77 == 0
+    files = {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
+    assert capture.events.count() == made.messages
+    topic = str(capture.events.first().headers["kafka.topic"])
+    broker.send([{"topic": topic, "partition": 0, "value": b"{}"}])
+    assert cdcwb.load(made.url).events.count() == made.messages + 1
+    now = {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
+    assert len(now) == len(files) + 1
+    assert now | files == now, "what was there is not read again"
+    # a topic whose messages do not continue those of the cache is read anew
+    broker.send([{"topic": topic, "partition": 0, "value": b"{}"} for _ in range(2)])
+    end = max(row.offset for row in cdcwb.load(made.url).events.where("file like '%-0/%'").collect())
+    broker.send([{"topic": topic, "partition": 0, "value": b"{}"} for _ in range(3)])
+    admin = AdminClient(broker.client)
+    (deleted,) = admin.delete_records([TopicPartition(topic, 0, end + 3)]).values()
+    deleted.result(30)
+    left = cdcwb.load(made.url, "qlik-kafka").events.where(f"headers['kafka.topic'] = '{topic}'")
+    assert left.count() == 1
+    old = folder.with_name("old")
+    old.mkdir()
+    os.utime(old, (0, 0))
+    cdcwb.load(made.url, "qlik-kafka")
+    assert [one.name for one in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_dataframe_of_sparks_connector_is_a_capture(broker: Broker, tmp_path: Path, spark: SparkSession) -> None:
+    made = make(broker, tmp_path / "made", "spark.", 200, partitions=2, tables=1, all_types=False)
+    options = {"kafka.bootstrap.servers": broker.address, "subscribePattern": r"spark\..*", "includeHeaders": "true"}
+    frame = spark.read.format("kafka").options(**options).load()
+    assert told(cdcwb.load(frame)) == told(cdcwb.load(made.url))
 
 
 def test_topics_of_other_formats(broker: Broker, tmp_path: Path) -> None:

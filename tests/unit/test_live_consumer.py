@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from cdcwb.errors import CaptureError, SourceDownError
-from cdcwb.live import consumer as module
-from cdcwb.live.consumer import MESSAGES, as_batch, fetch
-from cdcwb.live.kafka import Client, Range, Topics
+from cdcwb.live import kafka as module
+from cdcwb.live.addresses import Topics
+from cdcwb.live.kafka import MESSAGES, Client, Range, as_batch
 
 
 class Message:
@@ -71,9 +71,9 @@ class Consumer:
 
 
 def fetched(consumer: Consumer, *ranges: Range, patience: float = 0.0) -> Iterator[tuple[list[int], list[Any]]]:
-    client = Client(Topics.parse("kafka://a:9092/t"), {}, 1.0)
+    client = Client(Topics.parse("kafka://a:9092/t"), {}, patience)
     client.consumer = consumer  # type: ignore[assignment]
-    for some, complete in fetch(client, ranges, patience):
+    for some, complete in client.fetch(ranges):
         yield [message.offset() for message in some], complete
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdcwb.capture import check_capture
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, MissingDependencyError, OptionError, SourceDownError
-from cdcwb.live.database import failure
-from cdcwb.live.jdbc import CONFIG, Address, Id, TableName, connection, find_id, hidden, jdbc_settings, ranges
-from cdcwb.live.tables import _groups, _nth_highest, parse_overlap
+from cdcwb.live.addresses import JDBC_CONFIG, Address, TableName, hidden, jdbc_settings
+from cdcwb.live.jdbc import failure, find_id, id_ranges
 
 WORD = "planted-secret"
 HEADERS = ["header__change_seq", "header__change_oper", "id"]
@@ -61,25 +57,24 @@ def test_a_url_with_a_secret_is_refused_and_not_quoted(
     with pytest.raises(OptionError, match="must not contain a login, a password or a token") as refused:
         Address.parse(url)
     assert WORD not in str(refused.value)
-    assert main(["capture", url, "--table", "t", "--to", str(tmp_path / "to")]) == 2
+    assert main(["capture", url, "--to", str(tmp_path / "to")]) == 2
     assert main(["summary", url]) == 2
     assert main(["identify", url]) == 2
     told = capsys.readouterr()
     assert WORD not in told.out + told.err
-    assert "`cdcwb capture URL --table SCHEMA.TABLE --to DIR` copies tables to files" in told.err
+    assert "summary, export and save open a table of a database with -o dbtable=SCHEMA.TABLE" in told.err
 
 
 def test_user_and_password_are_in_a_file_or_the_environment_which_wins(tmp_path: Path) -> None:
     path = tmp_path / "database.properties"
     path.write_text(f"user = reader\npassword={WORD}=%(x)s;#1\ncurrentSchema=Shop\npackages=a:b:1\n")
-    given = jdbc_settings(None, {CONFIG: str(path), "CDCWB_JDBC_USER": "other", "PATH": "x"})
+    given = jdbc_settings(None, {JDBC_CONFIG: str(path), "CDCWB_JDBC_USER": "other", "PATH": "x"})
     assert given == {
         "user": "other",
         "password": f"{WORD}=%(x)s;#1",
         "currentSchema": "Shop",
         "packages": "a:b:1",
     }
-    assert connection(given).keys() == {"user", "password", "currentSchema"}
     assert hidden(f"bad {WORD}!", {"password": WORD, "user": "bad"}) == "bad …!"
     path.write_text(f"password {WORD}\n")
     with pytest.raises(OptionError, match="expected lines of name=value") as refused:
@@ -92,7 +87,7 @@ def test_what_is_opened_hides_the_password(monkeypatch: pytest.MonkeyPatch) -> N
     checked = check_capture("jdbc:postgresql://db/cdc", options={"dbtable": "shop.orders__ct", "start": 7})
     assert WORD not in repr(checked)
     assert checked.database is not None
-    assert checked.database.points == ("7", None)
+    assert (checked.database.table.start, checked.database.table.end) == ("7", None)
     assert checked.packages == ["org.postgresql:postgresql:42.7.8"]
     with pytest.raises(OptionError, match="expected the option dbtable"):
         check_capture("jdbc:postgresql://db/cdc")
@@ -102,76 +97,45 @@ def test_what_is_opened_hides_the_password(monkeypatch: pytest.MonkeyPatch) -> N
         check_capture("jdbc:postgresql://db/cdc", options={"dbtable": "t", "start": "2026-01-01"})
 
 
-def test_options_of_the_other_kind_of_source_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    to = ["--to", str(tmp_path / "to")]
-    assert main(["capture", "kafka://host/topic", "--table", "t", *to]) == 2
-    assert main(["capture", "jdbc:postgresql://db/cdc", "--table", "t", "--file-size", "7", *to]) == 2
-    told = capsys.readouterr().err
-    assert "--table is for tables of a database (jdbc:…); leave it out" in told
-    assert "--file-size is for topics (kafka://…); leave it out" in told
-
-
 def test_names_of_tables() -> None:
     postgresql, mariadb = Address.parse("jdbc:postgresql://db/x"), Address.parse("jdbc:mariadb://db/x")
     plain, exact = TableName.parse("shop.orders__ct"), TableName.parse('shop."Order ""a"".b"')
     assert (plain.label, plain.sql(postgresql)) == ("shop.orders__ct", "shop.orders__ct")
     assert (exact.label, exact.sql(postgresql)) == ('shop.Order "a".b', 'shop."Order ""a"".b"')
     assert exact.sql(mariadb) == 'shop.`Order "a".b`'
-    for text in ("", "a.", ".a", "a b", "a;drop", '"a', "(select 1) q", '"../x"', '"a/b"'):
+    for text in ("", "a.", ".a", "a b", "a;drop", '"a', "(select 1) q", "a..b"):
         with pytest.raises(OptionError, match=r"expected a table such as schema\.table"):
             TableName.parse(text)
 
 
 def test_the_id_of_a_table() -> None:
-    table = TableName.parse("shop.t")
-    assert find_id(table, HEADERS) == Id("changes", "header__change_seq")
-    assert find_id(table, ["HEADER__CHANGE_SEQ", "A"]) == Id("changes", "HEADER__CHANGE_SEQ")
-    assert find_id(table, ["RECORD_ID", "TABLE_KEY"]) == Id("events", "RECORD_ID")
-    assert find_id(table, ["NUMBER", "KEY"], "number") == Id("events", "NUMBER")
-    assert find_id(TableName.parse("control.attrep_history"), ["a"]) == Id("control", None)
+    assert find_id("shop.t", HEADERS) == "header__change_seq"
+    assert find_id("shop.t", ["HEADER__CHANGE_SEQ", "A"]) == "HEADER__CHANGE_SEQ"
+    assert find_id("shop.t", ["RECORD_ID", "TABLE_KEY"]) == "RECORD_ID"
+    assert find_id("shop.t", ["NUMBER", "KEY"], "number") == "NUMBER"
+    assert find_id("control.attrep_history", ["a"]) is None
     with pytest.raises(OptionError, match="expected a column header__change_seq or record_id, found a and b"):
-        find_id(table, ["a", "b"])
+        find_id("shop.t", ["a", "b"])
+    with pytest.raises(OptionError, match=r"shop\.t has no column 'c'; there are a and b"):
+        find_id("shop.t", ["a", "b"], "c")
 
 
 def test_ranges_of_ids() -> None:
-    assert ranges("q", "1", "10", False, 3) == ["q >= 1 AND q < 4", "q >= 4 AND q < 7", "q >= 7 AND q <= 10"]
-    assert ranges("q", "5", "5", False, 9) == ["q >= 5 AND q <= 5"]
-    assert ranges("q", "-3", "3", False, 2) == ["q >= -3 AND q < 0", "q >= 0 AND q <= 3"]
-    assert ranges("q", "0098", "0101", True, 2) == ["q >= '0098' AND q < '0100'", "q >= '0100' AND q <= '0101'"]
-    assert ranges("q", "9", "10", True, 2) == ["q >= '9' AND q <= '10'"], "texts are compared as texts"
-    assert ranges("q", "a'b", "z", True, 4) == ["q >= 'a''b' AND q <= 'z'"]
+    assert id_ranges("q", "1", "10", False, 3) == ["q >= 1 AND q < 4", "q >= 4 AND q < 7", "q >= 7 AND q <= 10"]
+    assert id_ranges("q", "5", "5", False, 9) == ["q >= 5 AND q <= 5"]
+    assert id_ranges("q", "-3", "3", False, 2) == ["q >= -3 AND q < 0", "q >= 0 AND q <= 3"]
+    assert id_ranges("q", "0098", "0101", True, 2) == ["q >= '0098' AND q < '0100'", "q >= '0100' AND q <= '0101'"]
+    assert id_ranges("q", "9", "10", True, 2) == ["q >= '9' AND q <= '10'"], "texts are compared as texts"
+    assert id_ranges("q", "a'b", "z", True, 4) == ["q >= 'a''b' AND q <= 'z'"]
 
 
 def test_every_id_is_in_one_range() -> None:
     for low, high, parts in ((0, 99, 7), (5, 6, 4), (10**34, 10**34 + 1000, 13)):
-        found = ranges("q", str(low), str(high), False, parts)
+        found = id_ranges("q", str(low), str(high), False, parts)
         edges = [(int(one.split()[2]), int(one.split()[6]), one.split()[5]) for one in found]
         assert edges[0][0] == low
         assert edges[-1][1:] == (high, "<=")
         assert all(one[1] == other[0] and one[2] == "<" for one, other in pairwise(edges))
-
-
-def test_the_overlap() -> None:
-    assert parse_overlap("500") == 500
-    assert [parse_overlap(text) for text in ("90s", "10min", "2h", "1 d")] == [
-        timedelta(seconds=90), timedelta(minutes=10), timedelta(hours=2), timedelta(days=1),
-    ]  # fmt: skip
-    for text in ("", "x", "-1", "2w", "1.5h"):
-        with pytest.raises(OptionError, match="--overlap: expected a number of rows or a duration"):
-            parse_overlap(text)
-
-
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.decimal128(20)])
-def test_the_end_of_what_is_captured(tmp_path: Path, kind: pa.DataType) -> None:
-    numbers = [*range(1000, 1100), *range(1200, 1300), *range(1100, 1200), 1050]  # late ones are in later files
-    for index in range(0, len(numbers), 50):
-        table = pa.table({"id": pa.array(numbers[index : index + 50], pa.int64()).cast(kind)})
-        pq.write_table(table, tmp_path / f"{index:04}.parquet", row_group_size=20)
-    groups = _groups(sorted(tmp_path.iterdir()), "id")
-    ordered = sorted(numbers, reverse=True)
-    for number in (1, 2, 99, 100, 101, 250, 251, 252, 301):
-        assert str(_nth_highest(groups, "id", number)) == str(ordered[number - 1])
-    assert str(_nth_highest(groups, "id", 10**6)) == "1000"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What can be told of topics without a cluster: URLs, points, the configuration of both clients; and files of a
+"""What can be told of topics without a cluster: URLs, points, the configuration of the client; and files of a
 partition, whose places are offsets."""
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from cdcwb.formats import inspect
 from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.kafka_rows import PARTITION
 from cdcwb.formats.containers.message_files import locate, read
-from cdcwb.live.frames import java_settings
-from cdcwb.live.kafka import CONFIG, Topics, as_point, hidden, kafka_settings, parse_point
+from cdcwb.live.addresses import KAFKA_CONFIG, Topics, as_point, hidden, kafka_settings, parse_point
 
 WORD = "planted-word"
 
@@ -92,7 +91,7 @@ def test_points() -> None:
 def test_the_configuration_is_a_file_and_the_environment_which_wins(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("# a comment\nbootstrap.servers=elsewhere:1\nsasl.username = reader\nsasl.password=p=%(x)s;#1\n")
-    given = {CONFIG: str(path), "CDCWB_KAFKA_SASL_USERNAME": "other", "PATH": "x"}
+    given = {KAFKA_CONFIG: str(path), "CDCWB_KAFKA_SASL_USERNAME": "other", "PATH": "x"}
     assert kafka_settings(None, given) == {"sasl.username": "other", "sasl.password": "p=%(x)s;#1"}
     with pytest.raises(OptionError, match=r"sasl\.jaas\.config is a property of the Java client; give sasl\.username"):
         kafka_settings(None, {"CDCWB_KAFKA_SASL_JAAS_CONFIG": WORD})
@@ -101,42 +100,6 @@ def test_the_configuration_is_a_file_and_the_environment_which_wins(tmp_path: Pa
         kafka_settings(path, {})
     assert WORD not in str(refused.value)
     assert hidden(f"bad {WORD} at x", {"sasl.password": WORD, "client.id": "x"}) == "bad … at x"
-
-
-def test_the_java_client_is_configured_alike(tmp_path: Path) -> None:
-    for name in ("certificate", "key"):
-        (tmp_path / f"{name}.pem").write_text(f"-----BEGIN {name}-----")
-    found = java_settings(
-        {
-            "security.protocol": "sasl_ssl",
-            "sasl.mechanisms": "scram-sha-512",
-            "sasl.username": "reader",
-            "sasl.password": 'a"b\\c',
-            "ssl.ca.location": "/ca.pem",
-            "ssl.certificate.location": str(tmp_path / "certificate.pem"),
-            "ssl.key.location": str(tmp_path / "key.pem"),
-            "ssl.endpoint.identification.algorithm": "none",
-            "queued.min.messages": "7",
-            "isolation.level": "read_uncommitted",
-            "kafka.request.timeout.ms": "9000",
-        }
-    )
-    login = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-    assert found == {
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "SCRAM-SHA-512",
-        "kafka.sasl.jaas.config": rf'{login} username="reader" password="a\"b\\c";',
-        "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": "/ca.pem",
-        "kafka.ssl.keystore.type": "PEM",
-        "kafka.ssl.keystore.certificate.chain": "-----BEGIN certificate-----",
-        "kafka.ssl.keystore.key": "-----BEGIN key-----",
-        "kafka.ssl.endpoint.identification.algorithm": "",
-        "kafka.isolation.level": "read_uncommitted",
-        "kafka.request.timeout.ms": "9000",
-    }
-    with pytest.raises(OptionError, match="expected one of PLAIN"):
-        java_settings({"sasl.mechanism": "GSSAPI", "sasl.username": "x"})
 
 
 def partition(folder: Path, offsets: list[int]) -> Path:
