@@ -149,6 +149,7 @@ TYPES = {
 WRITTEN = """
 import sys
 import pyarrow.parquet as pq
+from cdcwb.live.jdbc import Table
 from cdcwb.spark.session import get_spark
 
 table = Table.take(sys.argv[1], {"dbtable": "typed"})
