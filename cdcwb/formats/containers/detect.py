@@ -380,7 +380,7 @@ _SEPARATORS: Final = tuple(
 _RUN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]+")
 _SIGN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]\{")
 _TRIED: Final = 64  # lines that are looked at for each separator
-_ATTEMPTS: Final = 16  # separators of a line that a value may follow
+_ATTEMPTS: Final = 8  # separators of a line that a value may follow
 
 
 class Detected(NamedTuple):
@@ -434,9 +434,9 @@ def _is_whole(text: bytes, layout: Layout) -> bool:
 def _consoles(texts: Sequence[bytes], options: Options) -> tuple[Layout, str]:
     """The layout of lines of properties, key and value: of all that are possible, the first that fits most of them."""
     sample = texts[:: 1 + len(texts) // _TRIED]
-    fields: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    around: tuple[str, ...] = ()
     separator, most = options.separator or b"\t", sum(_value_at(text, None) == 0 for text in sample)
-    best: tuple[str, ...] = ()
     for one in _separators(sample) if options.separator is None else (options.separator,):
         if most == len(sample):
             break
@@ -449,15 +449,14 @@ def _consoles(texts: Sequence[bytes], options: Options) -> tuple[Layout, str]:
         ends = [_value_at(rest, one) for rest in rests]
         if (fits := sum(end is not None for end in ends)) > most:
             leads = [rest[: end - len(one)] for rest, end in zip(rests, ends, strict=True) if end]
-            fields, separator, most = (
-                (*tokens, *(_before(leads, one) if 2 * len(leads) > fits else ()), *tail),
-                one,
-                fits,
-            )
-            best = tokens
-    rests = _rests(texts, separator, best) if fields else list(texts)
+            before = _before(leads, one) if 2 * len(leads) > fits else ()
+            separator, most, named, around = one, fits, tokens, (*before, *tail)
+    if options.separator is not None and not named and not around and 2 * most <= len(sample):
+        around = ("key",)  # as the option has it
+    fields = (*named, *around)
+    rests = _rests(texts, separator, named) if fields else list(texts)
     values = [rest.rpartition(separator)[0] for rest in rests] if console.TAIL in fields else rests
-    is_keyed = fields[len(best) :] not in ((), (console.TAIL,))
+    is_keyed = around not in ((), (console.TAIL,))
     ends = [_value_at(value, separator if is_keyed else None) for value in values]
     encoding, why = _encoding([value[end:] for value, end in zip(values, ends, strict=True) if end is not None])
     evidence = f"{len(rests):,} of {len(texts):,} lines hold "
@@ -504,14 +503,26 @@ def _value_at(text: bytes, separator: bytes | None) -> int | None:
     """Where the value of a line begins: at its start, or after a separator; None if neither is a value."""
     if _is_value(text.lstrip()):
         return 0
-    at = -1 if separator is None else text.find(separator)
+    if separator is None:
+        return None
+    at = text.find(separator, _document_end(text))
     for _ in range(_ATTEMPTS):
-        if separator is None or at < 0:
+        if at < 0:
             break
         if _is_value(text[at + len(separator) :]):
             return at + len(separator)
         at = text.find(separator, at + 1)
     return None
+
+
+def _document_end(text: bytes) -> int:
+    """Where the JSON object or array ends that the text begins with; 0 without one."""
+    if text[:1] not in (b"{", b"["):
+        return 0
+    try:
+        return json.JSONDecoder().raw_decode(text.decode("latin-1"))[1]
+    except (ValueError, RecursionError):
+        return 0
 
 
 def _is_value(text: bytes) -> bool:
