@@ -208,11 +208,10 @@ def _columns(bits: Bools, null: Bools, numbers: npt.NDArray[np.int32], offsets: 
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The numbers of masks that fit only one byte order, the number of examined masks, and an example of each."""
+    """The numbers of masks that fit only one byte order, and an example of each."""
 
     little: int = 0
     big: int = 0
-    masks: int = 0
     little_example: str = ""
     big_example: str = ""
 
@@ -220,7 +219,6 @@ class Votes:
         return Votes(
             self.little + other.little,
             self.big + other.big,
-            self.masks + other.masks,
             self.little_example or other.little_example,
             self.big_example or other.big_example,
         )
@@ -236,63 +234,35 @@ class Votes:
         return self.little_example if self.order == "little" else self.big_example if self.order == "big" else ""
 
 
-def vote(
-    masks: pa.BinaryArray, width: int, *, header: int = 0, expected: Bools | None = None, compared: Bools | None = None
-) -> Votes:
-    """Evidence about the byte order of masks of ``width`` columns, of which the first ``header`` are header columns. A
-    mask counts if it has no bits outside of ``[header, width)`` in one order only; or else if its bits equal
-    ``expected`` (rows by ``width``) in one order only. ``compared``: a mask of rows with expected bits (None: all).
-    Null masks, and those with the same bits in both orders, do not count.
+def vote(masks: pa.BinaryArray, width: int, *, expected: Bools | None = None, compared: Bools | bool = True) -> Votes:
+    """Evidence about the byte order of masks of ``width`` columns. A mask counts if it has no bits beyond them in one
+    order only; or else if its bits equal ``expected`` (rows by ``width``) in one order only. ``compared``: a mask of
+    rows with expected bits (True: all). Null masks, and those with the same bits in both orders, do not count.
     """
-    little, big = (_Reading.of(masks, order, width, header, expected, compared) for order in ("little", "big"))
-    tells = little.inside != big.inside
-    for_little = np.where(tells, little.inside, little.equal & ~big.equal)
-    for_big = np.where(tells, big.inside, big.equal & ~little.equal)
+    (little, above), (big, beyond) = (bits(masks, order, width) for order in ("little", "big"))
+    equal = [np.zeros(len(masks), dtype=np.bool_)] * 2
+    if expected is not None:
+        equal = [(found == expected).all(axis=1) & ~_nulls(masks) & compared for found in (little, big)]
+    tells = above != beyond
+    for_little = np.where(tells, ~above, equal[0] & ~equal[1])
+    for_big = np.where(tells, ~beyond, equal[1] & ~equal[0])
     return Votes(
         int(np.count_nonzero(for_little)),
         int(np.count_nonzero(for_big)),
-        len(masks) - masks.null_count,
-        _example(masks, for_little, little, width),
-        _example(masks, for_big, big, width),
+        _example(masks, for_little, little),
+        _example(masks, for_big, big),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """Masks read in one order: their bits, a flag for masks without bits outside the data columns, and one for masks as
-    expected."""
-
-    bits: Bools
-    inside: Bools
-    equal: Bools
-
-    @classmethod
-    def of(
-        cls,
-        masks: pa.BinaryArray,
-        order: str,
-        width: int,
-        header: int,
-        expected: Bools | None,
-        compared: Bools | None,
-    ) -> _Reading:
-        found, beyond = bits(masks, order, width)
-        equal = np.zeros(len(found), dtype=np.bool_)
-        if expected is not None:
-            equal = (found == expected).all(axis=1) & ~_nulls(masks)
-            equal = equal if compared is None else equal & compared
-        return cls(found, ~beyond & ~found[:, :header].any(axis=1), equal)
-
-
-def _example(masks: pa.BinaryArray, votes: Bools, reading: _Reading, width: int) -> str:
+def _example(masks: pa.BinaryArray, votes: Bools, found: Bools) -> str:
     if not votes.any():
         return ""
     at = int(np.argmax(votes))
     digits = masks[at].as_py().hex().upper()
     short = digits if len(digits) <= 40 else f"{digits[:40]}…"
-    found = np.flatnonzero(reading.bits[at])
-    shown = ", ".join(map(str, found[:12].tolist())) + (", …" if len(found) > 12 else "")
-    return f"{short} of {width} columns is bits {shown}" if len(found) else f"{short} of {width} columns has no bits"
+    what, there = f"{short} of {found.shape[1]} columns", np.flatnonzero(found[at])
+    shown = ", ".join(map(str, there[:12].tolist())) + (", …" if len(there) > 12 else "")
+    return f"{what} is bits {shown}" if len(there) else f"{what} has no bits"
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------
