@@ -1,42 +1,48 @@
 """Compares two captures of the same tables: changes that are missing, extra, different or late.
 
-The changes of each row are matched in commit order (:mod:`cdcwb.analysis.alike`). Changes without a partner get a
-reason (:mod:`cdcwb.analysis.reconcile_reasons`). Changes that are rolled back, undone or open, and full loads, are
-excluded on both sides. All work is done in Spark, partitioned by key; results are small.
+The changes of each row are matched in commit order (:mod:`cdcwb.analysis.value_comparison`). Changes without a partner
+get a reason (:mod:`cdcwb.analysis.reconcile_reasons`). Changes that are rolled back, undone or open, and full loads,
+are excluded on both sides.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match
-from cdcwb.analysis.frames import small, table_name, time_axis
-from cdcwb.analysis.history import value_text
+from cdcwb.analysis.frames import time_axis
+from cdcwb.analysis.history import CHANGED, value_text
+from cdcwb.analysis.images import MAP, Keys, Pairs, are_committed, as_flags, labels, maps_of, times
+from cdcwb.analysis.keys import (
+    FACTS,
+    InferredKey,
+    KnownTable,
+    changes_of,
+    infer_keys,
+    known_tables,
+    without_key,
+)
 from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, losses_of, reason_words, reasons
-from cdcwb.dataset import SparkRows
+from cdcwb.analysis.value_comparison import Change, Matched, Rules, canonical, match
+from cdcwb.dataset import Batches, LocalRows, Rows, SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.index.columns import NO_TIME
+from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.model import Operation
-from cdcwb.spark.known import InferredKey, KeyedBy, Known, committed, keyed_by, known_tables, without_key
-from cdcwb.spark.known import infer_keys as infer
-from cdcwb.time_axis import TimeAxis, time_of
+from cdcwb.time_axis import TimeAxis, micros, time_of
 from cdcwb.words import count, joined
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = [
     "DIFFERENCES",
@@ -53,11 +59,14 @@ __all__ = [
 ]
 
 
+Tables = Mapping[str, KnownTable]
+OwnKeys = dict[str, tuple[str, ...]]
+
 INFER: Final = "let it be inferred from at least 20 inserted rows with --infer-keys (in Python infer_keys=True)"
 """Advice for tables without a known key."""
 
 
-def check_names(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
+def check_names(rules: Rules, source: Tables, target: Tables) -> list[str]:
     """Names in ``rules`` that neither of two captures has: a sentence each."""
     wrong = []
     columns = [_column_names(side) for side in (source, target)]
@@ -83,7 +92,7 @@ def check_names(rules: Rules, source: Mapping[str, Known], target: Mapping[str, 
     return wrong
 
 
-def _column_names(tables: Mapping[str, Known]) -> dict[str, None]:
+def _column_names(tables: Tables) -> dict[str, None]:
     """The columns of all tables, each with and without the name of its table."""
     plain = [name for table in tables.values() for name in table.columns]
     return dict.fromkeys([*plain, *(f"{table.table}.{name}" for table in tables.values() for name in table.columns)])
@@ -95,7 +104,7 @@ def _unknown(rule: str, side: str, what: str, name: str, known: Sequence[str] | 
     return f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, known_names)}{more}"
 
 
-def mismatch_notes(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
+def mismatch_notes(rules: Rules, source: Tables, target: Tables) -> list[str]:
     """What cannot be compared, a sentence each: tables and columns that only one side has, and keys that differ."""
     notes = []
     for name, known in source.items():
@@ -129,11 +138,11 @@ def mismatch_notes(rules: Rules, source: Mapping[str, Known], target: Mapping[st
 
 
 def borrowed(
-    rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]
-) -> tuple[tuple[dict[str, Known], dict[str, Known]], tuple[dict[str, KeyedBy], dict[str, KeyedBy]], list[str]]:
+    rules: Rules, source: Tables, target: Tables
+) -> tuple[tuple[dict[str, KnownTable], dict[str, KnownTable]], tuple[OwnKeys, OwnKeys], list[str]]:
     """Gives a table without a key on one side the key of the other side. Returns both sides, the keys that were
     transferred, and a sentence about each."""
-    sides, keys, notes = (dict(source), dict(target)), (dict[str, KeyedBy](), dict[str, KeyedBy]()), list[str]()
+    sides, keys, notes = (dict(source), dict(target)), (OwnKeys(), OwnKeys()), list[str]()
     for name, known in source.items():
         other = target.get(rules.table(name))
         if other is None or bool(known.keyed) == bool(other.keyed):
@@ -172,9 +181,6 @@ STEPS: Final = (
 _SPANS: Final = 120  # bins of time
 TIME: Final = pa.timestamp("us", tz="UTC")
 PLACE: Final = [("file", pa.string()), ("offset", pa.int64()), ("position", pa.string()), ("at", TIME)]
-_CHANGED: Final = pa.struct(
-    [("column", pa.string()), ("old", pa.string()), ("new", pa.string()), ("old_known", pa.bool_())]
-)
 _COLUMN: Final = pa.struct([("column", pa.string()), ("source", pa.string()), ("target", pa.string())])
 
 DIFFERENCES: Final = pa.schema(
@@ -189,7 +195,7 @@ DIFFERENCES: Final = pa.schema(
         ("delay_us", pa.int64()),  # target's time minus source's time; null if one is unknown
         ("late", pa.bool_()),
         ("columns", pa.list_(_COLUMN)),  # only those that differ
-        ("changed", pa.list_(_CHANGED)),  # what a missing or extra change did: columns with old and new values
+        ("changed", pa.list_(CHANGED)),  # what a missing or extra change did: columns with old and new values
     ]
 )
 """One row for each change of the source or the target. ``at`` is the time of the commit, else that of the change."""
@@ -197,12 +203,12 @@ DIFFERENCES: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Reconciled:
-    """The result of a comparison. ``pairs`` is a DataFrame of :data:`DIFFERENCES`; it is computed again for every
-    method unless it is :meth:`stored`. ``without_key``: changes of either side without a key, which were not compared,
-    by table. ``inferred``: the inferred keys. ``notes``: sentences about what could not be compared. ``first`` and
+    """The result of a comparison. ``pairs`` are rows of :data:`DIFFERENCES`; they are computed again for every question
+    unless it is :meth:`stored`. ``without_key``: changes of either side without a key, which were not compared, by
+    table. ``inferred``: the inferred keys. ``notes``: sentences about what could not be compared. ``first`` and
     ``last``: the times of both captures."""
 
-    pairs: DataFrame
+    pairs: Rows
     without_key: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
     first: datetime | None = None
@@ -210,10 +216,20 @@ class Reconciled:
     inferred: tuple[InferredKey, ...] = ()
 
     def stored(self, folder: str | Path) -> Reconciled:
-        """The same result with ``pairs`` written as Parquet to ``folder``, a folder that is created."""
-        self.pairs.write.mode("overwrite").parquet(str(folder))
-        spark = self.pairs.sparkSession
-        return replace(self, pairs=spark.read.schema(from_arrow_schema(DIFFERENCES)).parquet(str(folder)))
+        """The same result with ``pairs`` written as Parquet to ``folder``, which is replaced."""
+        path = Path(folder)
+        if isinstance(self.pairs, SparkRows):
+            frame = self.pairs.frame
+            frame.write.mode("overwrite").parquet(str(path))
+            read = frame.sparkSession.read.schema(frame.schema).parquet(str(path))
+            return replace(self, pairs=SparkRows(read, DIFFERENCES))
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        file = path / "part-0.parquet"
+        with pq.ParquetWriter(file, DIFFERENCES) as writer:
+            for batch in self.pairs.batches():
+                writer.write_batch(batch)
+        return replace(self, pairs=LocalRows(lambda: pq.ParquetFile(file).iter_batches(), DIFFERENCES))
 
     @property
     def width_us(self) -> int:
@@ -230,23 +246,19 @@ class Reconciled:
         """The time axis of both captures; None without times."""
         if self.first is None or self.last is None:
             return None
-        at = F.unix_micros(F.coalesce("source.at", "target.at")).alias("at")
-        rows = SparkRows(self.pairs.select(at), pa.schema([("at", pa.int64())]))
-        return time_axis(rows, lambda batch: np.asarray(batch["at"].fill_null(NO_TIME)), self.first, self.last)
+        return time_axis(self.pairs, _micros_of, self.first, self.last)
+
+    @cached_property
+    def _counted(self) -> tuple[pa.Table, ...]:
+        """The number of changes by outcome, reason, table, delay bin and time bin; the number of changes that differ
+        in each column, and of those that were compared, by table: one query for all results."""
+        empty = _counts(self._spans, pa.RecordBatch.from_pylist([], DIFFERENCES))
+        return self.pairs.fold(partial(_counts, self._spans), lambda parts: _summed_counts([empty, *parts]))
 
     @cached_property
     def _groups(self) -> list[dict[str, Any]]:
-        """The number of changes by outcome, reason, table, delay bin and time bin: one query for five results."""
-        at = F.coalesce("source.at", "target.at")
-        since, width = self._spans
-        span = F.floor((F.unix_micros(at) - F.lit(since)) / width).cast("long")
-        names = {"delay": _delay_span("delay_us"), "span": span}
-        rows = (
-            self.pairs.withColumns(names)
-            .groupBy("what", "reason", "table", "late", "delay", "span")
-            .agg(F.count("*").alias("n"), F.max("delay_us").alias("slowest_us"))
-        )
-        return [row.asDict() for row in rows.collect()]
+        groups: list[dict[str, Any]] = self._counted[0].to_pylist()
+        return groups
 
     def counts(self) -> dict[str, int]:
         """The number of changes that are ``same``, ``missing``, ``extra``, ``different`` and ``late`` (which are also
@@ -316,34 +328,78 @@ class Reconciled:
         since, width = self._spans
         return [{"began_at": time_of(since + number * width)} | counts for number, counts in sorted(spans.items())]
 
-    def by_column(self) -> pd.DataFrame:
+    def by_column(self) -> list[dict[str, Any]]:
         """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the table
         that have images), ``rate``; only columns with differences, highest rate first."""
-        matched = self.pairs.filter("source IS NOT NULL AND target IS NOT NULL")
-        totals = matched.groupBy("table").agg(F.count_if(F.col("operation") != "DELETE").alias("compared"))
-        rows = (
-            matched.select("table", F.explode("columns").alias("_one"))
-            .groupBy("table", F.col("_one")["column"].alias("column"))
-            .agg(F.count("*").alias("different"))
-            .join(F.broadcast(totals), "table")
-            .withColumn("rate", F.col("different") / F.col("compared"))
-        )
-        wanted = rows.select("table", "column", "different", "compared", "rate")
-        return small(wanted.orderBy(F.desc("rate"), "table", "column"))
+        compared = {row["table"]: row["n"] for row in self._counted[2].to_pylist()}
+        rows = [
+            {
+                "table": row["table"],
+                "column": row["column"],
+                "different": row["n"],
+                "compared": compared.get(row["table"], 0),
+                "rate": row["n"] / compared[row["table"]] if compared.get(row["table"]) else None,
+            }
+            for row in self._counted[1].to_pylist()
+        ]
+        return sorted(rows, key=lambda row: (-(row["rate"] or 0), row["table"], row["column"]))
 
-    def differences(self, limit: int = 200) -> pd.DataFrame:
+    def differences(self, limit: int = 200) -> list[dict[str, Any]]:
         """Changes that are not the same or late, in the order of the source's log; extra changes last."""
-        rows = self.pairs.filter((F.col("what") != "same") | F.col("late"))
-        order = (F.asc_nulls_last("source.position"), "target.position", "table", "key")
-        return small(rows.orderBy(*order).limit(limit))
+        unlike = self.pairs.where(lambda batch: pc.or_(pc.not_equal(batch["what"], "same"), batch["late"]))
+        order = [(name, "ascending") for name in (*_POSITIONS.names, "table", "key")]
+        rows = unlike.map(_with_positions, _ORDERED).first(order, limit)
+        records: list[dict[str, Any]] = rows.select(DIFFERENCES.names).to_pylist()
+        return records
 
 
-def _delay_span(name: str) -> Column:
-    """The number of the delay bin of a delay, from 0."""
-    number = F.lit(0)
-    for edge in (0, 1, *STEPS):
-        number = number + F.when(F.col(name) >= edge, 1).otherwise(0)
-    return F.when(F.col(name).isNotNull(), number)
+_POSITIONS: Final = pa.schema([("_extra", pa.bool_()), ("_source", pa.string()), ("_target", pa.string())])
+_ORDERED: Final = pa.schema([*DIFFERENCES, *_POSITIONS])
+
+
+def _with_positions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    source, target = (pc.struct_field(batch[side], "position") for side in _SIDES)
+    return pa.RecordBatch.from_arrays([*batch.columns, source.is_null(), source, target], schema=_ORDERED)
+
+
+def _micros_of(batch: pa.RecordBatch) -> Ints:
+    """The time of each change in microseconds, that of the source if it has the change."""
+    at = pc.coalesce(*(pc.struct_field(batch[side], "at") for side in _SIDES)).cast(pa.int64())
+    return np.asarray(pc.fill_null(at, NO_TIME))
+
+
+_SUMS: Final = (
+    (["what", "reason", "table", "late", "delay", "span"], [("n", "sum"), ("slowest_us", "max")]),
+    (["table", "column"], [("n", "sum")]),
+    (["table"], [("n", "sum")]),
+)
+
+
+def _counts(spans: tuple[int, int], batch: pa.RecordBatch) -> tuple[pa.Table, ...]:
+    at = _micros_of(batch)
+    span = pa.array((at - spans[0]) // spans[1], mask=at == NO_TIME)
+    bins = np.searchsorted([0, 1, *STEPS], np.asarray(pc.fill_null(batch["delay_us"], 0)), side="right")
+    one = pa.repeat(1, batch.num_rows)
+    columns = {name: batch[name] for name in ("what", "reason", "table", "late")} | {"n": one}
+    columns |= {"delay": pa.array(bins, mask=as_flags(batch["delay_us"].is_null()))}
+    columns |= {"span": span, "slowest_us": batch["delay_us"]}
+    unlike = pc.struct_field(pc.list_flatten(batch["columns"]), "column")
+    tables = batch["table"].take(pc.list_parent_indices(batch["columns"]))
+    matched = pc.and_(batch["source"].is_valid(), batch["target"].is_valid())
+    has_image = pc.not_equal(pc.fill_null(batch["operation"], ""), str(Operation.DELETE))
+    compared = batch["table"].filter(pc.and_(matched, has_image))
+    by_column = pa.table({"table": tables, "column": unlike, "n": pa.repeat(1, len(tables))})
+    by_table = pa.table({"table": compared, "n": pa.repeat(1, len(compared))})
+    return _summed_counts([(pa.table(columns), by_column, by_table)])
+
+
+def _summed_counts(parts: Sequence[tuple[pa.Table, ...]]) -> tuple[pa.Table, ...]:
+    sums = []
+    for (names, totals), tables in zip(_SUMS, zip(*parts, strict=True), strict=True):
+        groups = pa.concat_tables(tables).group_by(names, use_threads=False).aggregate(totals)
+        groups = groups.select([*names, *("_".join(total) for total in totals)])
+        sums.append(groups.rename_columns([*names, *(name for name, _ in totals)]))
+    return tuple(sums)
 
 
 # --- differences on a page ------------------------------------------------------------------------------------------
@@ -390,39 +446,33 @@ def _location(location: Mapping[str, Any] | None) -> str | None:
 
 # --- reconcile --------------------------------------------------------------------------------------------------------
 
-_BUCKET: Final = 20_000  # approximate number of changes that one task matches at a time
 _ROWS: Final = pa.schema(
     [
         *(("side", pa.int8()), ("table", pa.string()), ("key", pa.string()), ("shown", pa.string())),
         *(("operation", pa.string()), ("commit", pa.string()), ("position", pa.string()), ("file_index", pa.int32())),
-        *(("offset", pa.int64()), ("file", pa.string()), ("at", TIME), ("image", pa.string())),
-        ("transaction", pa.string()),
-        *(("changed", pa.list_(pa.string())), ("was", pa.string())),  # of updates: columns, and their old values
+        *(("offset", pa.int64()), ("file", pa.string()), ("at", TIME), ("image", MAP), ("transaction", pa.string())),
+        *(("changed", pa.list_(pa.string())), ("was", MAP)),  # of updates: columns, and their old values
     ]
 )
+_READ: Final = (*FACTS, "file", "transaction_id", "changed_columns")
 _COUNTED: Final = (str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE))
-
-
-class Side(Protocol):
-    """One of two compared captures."""
-
-    @property
-    def changes(self) -> DataFrame: ...
-    @property
-    def spark(self) -> SparkSession: ...
+_BATCH: Final = 10_000
 
 
 def reconcile(
-    source: Side,
-    target: Side,
+    source: Any,
+    target: Any,
     rules: Rules | None = None,
-    known: tuple[Mapping[str, Known], Mapping[str, Known]] | None = None,
-    infer_keys: bool = False,
+    known: tuple[Tables, Tables] | None = None,
+    infer: bool = False,
+    captures: tuple[Any, Any] | None = None,
 ) -> Reconciled:
-    """Compares the changes of two captures by the keys of each; key values may be written differently.
+    """Compares the changes of two captures by the keys of each; key values may be written differently. Both are
+    anything with the rows of a capture (:meth:`cdcwb.Capture.rows`); ``captures`` are the complete ones, if only parts
+    are compared.
 
-    ``infer_keys``: a table without a key on both sides is compared by an inferred one
-    (:func:`cdcwb.spark.known.infer_keys`), which the notes name; otherwise its changes are not compared.
+    ``infer``: a table without a key on both sides is compared by an inferred one
+    (:func:`cdcwb.analysis.keys.infer_keys`), which the notes name; otherwise its changes are not compared.
 
     Tables that only one side has count as missing or extra. If no table is on both sides, the names have to be mapped,
     and OptionError lists them. OptionError is also raised for names in ``rules`` that neither capture has. ``known``:
@@ -434,34 +484,34 @@ def reconcile(
     if wrong:
         raise OptionError("; ".join(wrong))
     back = {rules.table(name): name for name in sides[0]}
-    inferred = _inferred((source, target), sides, rules) if infer_keys else ({}, {})
+    inferred = _inferred((source, target), sides, rules) if infer else ({}, {})
     sides, keys, notes = borrowed(rules, *(_as_keyed(side, own) for side, own in zip(sides, inferred, strict=True)))
     for own, names in zip(inferred, keys, strict=True):
-        names |= {t: (key.column,) for t, key in own.items()}
+        names |= {table: (key.column,) for table, key in own.items()}
         notes += [str(key) for key in own.values()]
-    rows = [_rows(capture, side, rules, back, keys[side]) for side, capture in enumerate((source, target))]
-    both = rows[0].unionByName(rows[1])
-    total = sum(table.changes for side in sides for table in side.values())
-    buckets = max(1, total // _BUCKET)
-    parted = both.withColumn("_bucket", F.pmod(F.hash("table", "key"), F.lit(buckets)))
-
-    spans = (_span(sides[0]), _span(sides[1]))
-    lost = (losses_of(_capture(source)), losses_of(_capture(target), back))
-
-    def work(table: pa.Table) -> pa.Table:
-        return pa.Table.from_pylist(list(_matched(table, rules, spans, lost)), schema=DIFFERENCES)
-
-    pairs = parted.groupBy("_bucket").applyInArrow(work, from_arrow_schema(DIFFERENCES))
-    times = [time for side in sides for t in side.values() for time in (t.first, t.last) if time is not None]
-    without = [_without_key(side, name) for side, name in zip(sides, ("source", "target"), strict=True)]
+    rows = [
+        changes_of(capture, _READ, keys[side]).map(partial(_narrow, side, rules, back), _ROWS)
+        for side, capture in enumerate((source, target))
+    ]
+    whole = captures or (source, target)
+    matching = _Matching(rules, (_span(sides[0]), _span(sides[1])), (losses_of(whole[0]), losses_of(whole[1], back)))
+    order = ("side", "commit", "position", "file_index", "offset")
+    pairs = rows[0].union(rows[1]).by_key(["table", "key"], order, matching, DIFFERENCES)
+    span = [time for side in sides for table in side.values() for time in (table.first, table.last) if time is not None]
+    without = [_without_key(side, name) for side, name in zip(sides, _SIDES, strict=True)]
     notes += mismatch_notes(rules, *sides)
-    keys_inferred = tuple(key for own in inferred for key in own.values())
-    span = min(times, default=None), max(times, default=None)
-    return Reconciled(pairs, without[0] + without[1], notes, *span, keys_inferred)
+    return Reconciled(
+        pairs=pairs,
+        without_key=without[0] + without[1],
+        notes=notes,
+        first=min(span, default=None),
+        last=max(span, default=None),
+        inferred=tuple(key for own in inferred for key in own.values()),
+    )
 
 
 def _inferred(
-    captures: tuple[Side, Side], sides: tuple[Mapping[str, Known], Mapping[str, Known]], rules: Rules
+    captures: tuple[Any, Any], sides: tuple[Tables, Tables], rules: Rules
 ) -> tuple[dict[str, InferredKey], dict[str, InferredKey]]:
     """The inferred keys of tables without a key on both sides: those of the source, and those of the target for tables
     without one there."""
@@ -470,15 +520,15 @@ def _inferred(
     of_source = [
         name for name in without_key(source) if rules.table(name) not in target or rules.table(name) in keyless
     ]
-    inferred = infer(captures[0].changes, of_source)
+    inferred = infer_keys(changes_of(captures[0], FACTS), of_source)
     back = {rules.table(name): name for name in source}
     of_target = [
         name for name in keyless if name not in back or (back[name] in of_source and back[name] not in inferred)
     ]
-    return inferred, infer(captures[1].changes, of_target)
+    return inferred, infer_keys(changes_of(captures[1], FACTS), of_target)
 
 
-def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) -> dict[str, Known]:
+def _as_keyed(tables: Tables, inferred: Mapping[str, InferredKey]) -> dict[str, KnownTable]:
     """The tables with inferred keys."""
     return {
         name: replace(table, keyed=table.changes, keys=((inferred[name].column,),)) if name in inferred else table
@@ -486,31 +536,23 @@ def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) 
     }
 
 
-def _capture(tables: Side) -> Any:
-    """The capture of the changes in a table."""
-    return getattr(tables, "capture", tables)
+def _counted(batch: pa.RecordBatch) -> pa.Array:
+    """Whether each change is compared."""
+    return pc.and_(pc.is_in(batch["operation"], pa.array(_COUNTED)), are_committed(batch))
 
 
-def _counted(capture: Side) -> DataFrame:
-    return capture.changes.filter(F.col("operation").isin(*_COUNTED) & committed())
-
-
-def counted_tables(capture: Side) -> dict[str, Known]:
+def counted_tables(capture: Any) -> dict[str, KnownTable]:
     """The tables of a capture that can be reconciled."""
-    return known_tables(_counted(capture))
+    return known_tables(changes_of(capture, FACTS).where(_counted))
 
 
-def _span(tables: Mapping[str, Known]) -> Span:
-    firsts = [table.first for table in tables.values() if table.first is not None]
-    lasts = [table.last for table in tables.values() if table.last is not None]
-    return _micros(min(firsts, default=None)), _micros(max(lasts, default=None))
+def _span(tables: Tables) -> Span:
+    firsts = [micros(table.first) for table in tables.values() if table.first is not None]
+    lasts = [micros(table.last) for table in tables.values() if table.last is not None]
+    return min(firsts, default=None), max(lasts, default=None)
 
 
-def _micros(time: datetime | None) -> int | None:
-    return None if time is None else round(time.timestamp() * 1_000_000)
-
-
-def _without_key(tables: Mapping[str, Known], side: str) -> list[dict[str, Any]]:
+def _without_key(tables: Tables, side: str) -> list[dict[str, Any]]:
     return [
         {"side": side, "table": table.table, "changes": table.changes - table.keyed}
         for table in tables.values()
@@ -518,45 +560,44 @@ def _without_key(tables: Mapping[str, Known], side: str) -> list[dict[str, Any]]
     ]
 
 
-def _rows(capture: Side, side: int, rules: Rules, back: Mapping[str, str], keys: Mapping[str, KeyedBy]) -> DataFrame:
+def _narrow(side: int, rules: Rules, back: Mapping[str, str], batch: pa.RecordBatch) -> pa.RecordBatch:
     """The changes of one side with keys in canonical form; tables have the source's names."""
-    image = F.when(F.col("operation") != str(Operation.DELETE), F.col("after"))
-    update = F.col("operation") == str(Operation.UPDATE)
-    was = F.map_filter("before", lambda name, _: F.array_contains("changed_columns", name))
-    rows = keyed_by(_counted(capture), keys).filter("key IS NOT NULL")
-    chosen = rows.select(
-        F.lit(side).cast("tinyint").alias("side"),
-        table_name().alias("table"),
-        F.to_json("key", {"ignoreNullFields": "false"}).alias("key"),
-        F.lit("").alias("shown"),
-        "operation",
-        F.coalesce("commit_position", "position").alias("commit"),
-        *("position", "file_index", "offset", "file", F.coalesce("committed_at", "changed_at").alias("at")),
-        F.to_json(image, {"ignoreNullFields": "false"}).alias("image"),
-        F.col("transaction_id").alias("transaction"),
-        F.when(update, F.col("changed_columns")).alias("changed"),
-        F.when(update, F.to_json(was, {"ignoreNullFields": "false"})).alias("was"),
-    )
+    rows = batch.filter(pc.and_(_counted(batch), batch["key"].is_valid()))
+    table = pc.fill_null(labels(rows), "")
+    if side == 1:
+        table = pa.array([back.get(name, name) for name in table.to_pylist()], pa.string())
+    keys = Keys.of(rows)
+    texts = pc.binary_join_element_wise(table, keys.texts(keys.pairs.values), "\0").dictionary_encode()
+    _, firsts = np.unique(np.asarray(texts.indices), return_index=True)
+    first = pa.array(firsts)
+    different = zip(table.take(first).to_pylist(), rows["key"].take(first).to_pylist(), strict=True)
+    named = [_key(name, dict(key), side, rules) for name, key in different]
+    key, shown = (pa.array([pair[number] for pair in named], pa.string()).take(texts.indices) for number in (0, 1))
+    is_update = pc.equal(rows["operation"], str(Operation.UPDATE))
+    is_delete = as_flags(pc.equal(rows["operation"], str(Operation.DELETE)))
+    changed = rows["changed_columns"].take(pa.array(np.arange(rows.num_rows), mask=~as_flags(is_update)))
+    columns = {name: rows[name] for name in ("operation", "position", "file_index", "offset", "file")} | {
+        "side": pa.repeat(side, rows.num_rows),
+        "table": table,
+        "key": key,
+        "shown": shown,
+        "commit": pc.coalesce(rows["commit_position"], rows["position"]),
+        "at": times(rows),
+        "image": rows["after"].take(pa.array(np.arange(rows.num_rows), mask=is_delete)),
+        "transaction": rows["transaction_id"],
+        "changed": changed,
+        "was": _old_values(changed, rows["before"]),
+    }
+    arrays = [columns[field_of.name].cast(field_of.type) for field_of in _ROWS]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ROWS)
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield _with_keys(batch, side, rules, back)
 
-    return chosen.mapInArrow(work, from_arrow_schema(_ROWS))
-
-
-def _with_keys(batch: pa.RecordBatch, side: int, rules: Rules, back: Mapping[str, str]) -> pa.RecordBatch:
-    tables, keys = batch.column("table").to_pylist(), batch.column("key").to_pylist()
-    named = tables if side == 0 else [back.get(table_name, table_name) for table_name in tables]
-    known: dict[tuple[str, str], tuple[str, str]] = {}
-    for table, key in zip(named, keys, strict=True):
-        if (table, key) not in known:
-            known[table, key] = _key(table, json.loads(key), side, rules)
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    columns["table"] = pa.array(named, pa.string())
-    columns["key"] = pa.array([known[pair][0] for pair in zip(named, keys, strict=True)], pa.string())
-    columns["shown"] = pa.array([known[pair][1] for pair in zip(named, keys, strict=True)], pa.string())
-    return pa.RecordBatch.from_arrays([columns[name].cast(_ROWS.field(name).type) for name in _ROWS.names], _ROWS.names)
+def _old_values(changed: pa.ListArray, before: pa.MapArray) -> pa.MapArray:
+    """The values of the changed columns in the images before, as far as captured."""
+    rows, names, images = np.asarray(pc.list_parent_indices(changed)), pc.list_flatten(changed), Pairs(before)
+    at = images.find(rows, names)
+    sizes = np.bincount(rows[at >= 0], minlength=len(changed))
+    return maps_of(sizes, names.filter(pa.array(at >= 0)), images.take(at[at >= 0]))
 
 
 def _key(table: str, key: Mapping[str, str | None], side: int, rules: Rules) -> tuple[str, str]:
@@ -571,28 +612,37 @@ def _key(table: str, key: Mapping[str, str | None], side: int, rules: Rules) -> 
     return json.dumps(parts), ", ".join(f"{name}={value}" for name, value in key.items())
 
 
-# --- in the workers ---------------------------------------------------------------------------------------------------
+# --- rows of one key --------------------------------------------------------------------------------------------------
 
 
-def _matched(
-    table: pa.Table, rules: Rules, spans: tuple[Span, Span], lost: tuple[Losses, Losses]
-) -> Iterator[dict[str, Any]]:
-    groups: dict[tuple[str, str], tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
-    for row in table.to_pylist():
-        groups.setdefault((row["table"], row["key"]), ([], []))[row["side"]].append(row)
-    for (name, _), sides in groups.items():
-        changes = [[_change(row) for row in sorted(side, key=_order)] for side in sides]
-        pairs = match(changes[0], changes[1], name, rules)
-        for pair, reason in zip(pairs, reasons(pairs, name, rules, spans, lost), strict=True):
-            yield _difference(name, pair, reason, rules)
+@dataclass(frozen=True)
+class _Matching:
+    """Matches the changes of each key, which follow one another, the source's first."""
 
+    rules: Rules
+    spans: tuple[Span, Span]
+    losses: tuple[Losses, Losses]
 
-def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["commit"] or "", row["position"] or "", row["file_index"], row["offset"]
+    def __call__(self, batches: Batches) -> Batches:
+        found: list[dict[str, Any]] = []
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for (table, _), of_key in groupby(rows, key=lambda row: (row["table"], row["key"])):
+            found += self._of_key(table, list(of_key))
+            if len(found) >= _BATCH:
+                yield pa.RecordBatch.from_pylist(found, DIFFERENCES)
+                found = []
+        yield pa.RecordBatch.from_pylist(found, DIFFERENCES)
+
+    def _of_key(self, table: str, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        changes = [[_change(row) for row in rows if row["side"] == side] for side in (0, 1)]
+        pairs = match(changes[0], changes[1], table, self.rules)
+        for pair, reason in zip(pairs, reasons(pairs, table, self.rules, self.spans, self.losses), strict=True):
+            yield _difference(table, pair, reason, self.rules)
 
 
 def _change(row: dict[str, Any]) -> Change:
-    return Change(row["operation"], json.loads(row["image"] or "{}"), _micros(row["at"]), row)
+    row["was"] = dict(row["was"] or ())
+    return Change(row["operation"], dict(row["image"] or ()), None if row["at"] is None else micros(row["at"]), row)
 
 
 def _difference(table: str, pair: Matched, reason: Reason | None, rules: Rules) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """The reasons why a change is in only one of two captures, from the other changes of its row and the times of both
-captures. This module does not use Spark directly; Spark's workers run it for the rows of a table."""
+captures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from cdcwb.analysis.alike import Change, Matched, Rules, differing_columns
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.analysis.images import labels, times
+from cdcwb.analysis.value_comparison import Change, Matched, Rules, differing_columns
 from cdcwb.model import Completeness, Kind, Operation
 from cdcwb.words import count, plural
 
@@ -71,51 +77,77 @@ def _has_all(raw: bytes, key: Sequence[str | None]) -> bool:
 
 
 def losses_of(capture: Any, names: Mapping[str, str] | None = None) -> Losses:
-    """The known losses of a capture; empty for tables that are not a capture. ``names`` maps the names of tables that
-    differ."""
-    from pyspark.sql import functions as F
+    """The known losses of a capture. ``names`` maps the names of tables that differ."""
+    gaps = pa.array([str(Completeness.GAPS), str(Completeness.NO_BEGIN)])
+    transactions = capture.rows("transactions", ("transaction_id", "completeness"))
+    incomplete = transactions.where(lambda batch: pc.is_in(batch["completeness"], gaps))
+    ids = incomplete.first([("transaction_id", "ascending")], _MOST_TRANSACTIONS)["transaction_id"].to_pylist()
+    return Losses(tuple(_unreadable(capture, names or {})), frozenset(ids))
 
-    if not all(hasattr(capture, name) for name in ("headers", "events", "transactions")):
-        return NOTHING
-    gaps = F.col("completeness").isin(str(Completeness.GAPS), str(Completeness.NO_BEGIN))
-    ids = capture.transactions.filter(gaps).select("transaction_id").limit(_MOST_TRANSACTIONS).collect()
-    return Losses(tuple(_unreadable(capture, names or {})), frozenset(row["transaction_id"] for row in ids))
+
+Location = tuple[int, int]
+Near = tuple[int, int] | None
+"""The offset and the time of the change that is nearest to a location."""
+
+_LOCATED: Final = ("schema_name", "table_name", "file_index", "offset", "committed_at", "changed_at")
 
 
 def _unreadable(capture: Any, names: Mapping[str, str]) -> list[Unreadable]:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    from cdcwb.analysis.frames import table_name
-
-    malformed = F.col("kind") == str(Kind.MALFORMED)
-    files = [row[0] for row in capture.headers.filter(malformed).select("file_index").distinct().collect()]
-    if not files:
+    kinds = capture.rows("events", ("kind", "file_index"))
+    if not kinds.fold(lambda batch: _malformed(batch).num_rows, lambda parts: sum(parts, 0)):
         return []
-    location = ("file_index", "offset")
-    inside = F.col("file_index").isin(*files)
-    at = F.unix_micros(F.coalesce("committed_at", "changed_at")).alias("at")
-    changes = capture.changes.filter(inside).select(*location, table_name().alias("table"), at)
-    raw = F.substring("raw", 1, _BYTES).alias("raw")
-    bad = capture.events.filter(inside & malformed).select(*location, raw).limit(_MOST)
-    rows = changes.withColumn("raw", F.lit(None).cast("binary")).withColumn("bad", F.lit(False))
-    rows = rows.unionByName(bad.withColumn("bad", F.lit(True)), allowMissingColumns=True)
-    of_file = Window.partitionBy("file_index")
-    ordered = of_file.orderBy("offset")
-    ranges = rows.withColumns(
-        {
-            "tables": F.collect_set("table").over(of_file),
-            "after": F.last("at", ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1)),
-            "before": F.first("at", ignorenulls=True).over(ordered.rowsBetween(1, Window.unboundedFollowing)),
-        }
-    ).filter("bad")
-    return [
-        Unreadable(
-            frozenset(names.get(table, table) for table in row["tables"]),
-            *(row["after"], row["before"], bytes(row["raw"] or b"")),
+    raw = capture.rows("events", ("kind", "file_index", "offset", "raw"))
+    first = raw.map(_malformed, raw.schema).first([("file_index", "ascending"), ("offset", "ascending")], _MOST)
+    locations = list(zip(first["file_index"].to_pylist(), first["offset"].to_pylist(), strict=True))
+    tables, near = capture.rows("changes", _LOCATED).fold(partial(_neighbours, locations), _nearest)
+    ranges = []
+    for location, value in zip(locations, first["raw"].to_pylist(), strict=True):
+        of_file = frozenset(names.get(table, table) for file, table in tables if file == location[0])
+        before, after = near.get(location, (None, None))
+        ranges.append(Unreadable(of_file, before and before[1], after and after[1], value or b""))
+    return ranges
+
+
+def _malformed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    rows = batch.filter(pc.equal(batch["kind"], str(Kind.MALFORMED)))
+    if "raw" not in rows.schema.names:
+        return rows
+    at = rows.schema.get_field_index("raw")
+    return rows.set_column(at, rows.schema.field("raw"), pc.binary_slice(rows["raw"], 0, _BYTES))
+
+
+def _neighbours(
+    locations: Sequence[Location], batch: pa.RecordBatch
+) -> tuple[set[tuple[int, str]], dict[Location, tuple[Near, Near]]]:
+    """The tables of the files of some locations, and for each location the last change before it and the first after it
+    that have a time."""
+    rows = batch.filter(pc.is_in(batch["file_index"], pa.array([file for file, _ in locations], pa.int32())))
+    tables = set(zip(rows["file_index"].to_pylist(), pc.fill_null(labels(rows), "").to_pylist(), strict=True))
+    rows = rows.append_column("at", times(rows).cast(pa.int64()))
+    rows = rows.filter(rows["at"].is_valid()).sort_by([("file_index", "ascending"), ("offset", "ascending")])
+    files, offsets, at = (np.asarray(rows[name]) for name in ("file_index", "offset", "at"))
+    near: dict[Location, tuple[Near, Near]] = {}
+    for file, offset in locations:
+        begin, end = np.searchsorted(files, file), np.searchsorted(files, file, side="right")
+        before = begin + np.searchsorted(offsets[begin:end], offset)
+        after = begin + np.searchsorted(offsets[begin:end], offset, side="right")
+        near[file, offset] = (
+            (int(offsets[before - 1]), int(at[before - 1])) if before > begin else None,
+            (int(offsets[after]), int(at[after])) if after < end else None,
         )
-        for row in ranges.select("tables", "after", "before", "raw").collect()
-    ]
+    return tables, near
+
+
+def _nearest(
+    parts: Sequence[tuple[set[tuple[int, str]], dict[Location, tuple[Near, Near]]]],
+) -> tuple[set[tuple[int, str]], dict[Location, tuple[Near, Near]]]:
+    near: dict[Location, tuple[Near, Near]] = {}
+    for _, found in parts:
+        for location, sides in found.items():
+            before, after = zip(near.get(location, (None, None)), sides, strict=True)
+            known = [[change for change in side if change is not None] for side in (before, after)]
+            near[location] = max(known[0], default=None), min(known[1], default=None)
+    return set().union(*(tables for tables, _ in parts)), near
 
 
 Span = tuple[int | None, int | None]
@@ -186,7 +218,7 @@ def changed_columns(change: Change) -> list[dict[str, Any]]:
     if change.operation == Operation.DELETE:
         return []
     names = change.place.get("changed")
-    was = _was(change) or {}
+    was = change.place.get("was") or {}
     return [
         {"column": name, "old": was.get(name), "new": change.image.get(name), "old_known": name in was}
         for name in (change.image if names is None else names)
@@ -200,7 +232,8 @@ def reasons(
     spans: tuple[Span, Span],
     losses: tuple[Losses, Losses] = (NOTHING, NOTHING),
 ) -> list[Reason | None]:
-    """The reason of each of the changes of one row that :func:`cdcwb.analysis.alike.match` left alone, None for pairs.
+    """The reason of each of the changes of one row that :func:`cdcwb.analysis.value_comparison.match` left alone, None
+    for pairs.
 
     - no-op update: it changes nothing, according to its list of changed columns, else to the values of the row before;
     - duplicate: the same capture has an equal change of the row: at the same position, or the row already had the
@@ -256,7 +289,7 @@ def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
     earlier: dict[str, int] = {}
     row: Mapping[str, str | None] | None = {}  # known values of the row; None: it does not exist
     for at, (number, change) in enumerate(changes):
-        image, was = change.image, _was(change)
+        image, was = change.image, change.place.get("was")
         content = json.dumps([change.operation, image, was], sort_keys=True)
         is_idle, again = False, None
         if change.operation == Operation.DELETE:
@@ -338,9 +371,3 @@ def _by_time(time: int | None, other: Span) -> Reason:
     if time is not None and first is not None and time < first:
         return Reason.BEFORE_START
     return Reason.UNEXPLAINED
-
-
-def _was(change: Change) -> dict[str, str | None] | None:
-    """The old values of the columns that an update changed, as far as captured; None without any."""
-    text = change.place.get("was")
-    return json.loads(text) if text else None

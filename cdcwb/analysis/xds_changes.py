@@ -18,12 +18,12 @@ from cdcwb import model, xds
 from cdcwb.analysis.event_log import table_store_in
 from cdcwb.analysis.event_log_page import LogPage, Records, evenly
 from cdcwb.analysis.frames import TableStore, bounds_of, from_start, part_of, spark_schema, table_name
+from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, known_tables, without_key
+from cdcwb.analysis.keys import infer_keys as infer
 from cdcwb.analysis.xds import A_PART, DOCUMENTS, Summary
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.layout import FORMAT
 from cdcwb.model import Operation
-from cdcwb.spark.known import InferredKey, keyed_by, known_tables, without_key
-from cdcwb.spark.known import infer_keys as infer
 from cdcwb.xds import Settings
 from cdcwb.xds.changes import events_of_changes
 
@@ -140,7 +140,7 @@ def xds_of_changes(
 
     Left out, and counted, are changes that were not committed, those of other operations, and those without a key (see
     the capture's option ``keys``). ``infer_keys``: tables without any key get an inferred one
-    (:func:`cdcwb.spark.known.infer_keys`), from the changes of ``complete`` if ``capture`` is a part of it. Only
+    (:func:`cdcwb.analysis.keys.infer_keys`), from the changes of ``complete`` if ``capture`` is a part of it. Only
     settings of documents apply: batch_size, schema, class_names and types. Raises CaptureError for a capture that was
     loaded without values.
     """
@@ -148,8 +148,11 @@ def xds_of_changes(
 
     if not capture.has_images:
         raise CaptureError("documents are made of values, and the capture was loaded with images=False")
-    inferred = _inferred((complete or capture).changes) if infer_keys else []
-    changes = keyed_by(capture.changes, {key.table: [key.column] for key in inferred})
+    inferred = _inferred(complete or capture) if infer_keys else []
+    changes = capture.changes
+    if inferred:
+        named = {key.table: [key.column] for key in inferred}
+        changes = changes_of(capture, model.CHANGES.names, named).to_frame(capture.spark)
     store = TableStore(capture.spark)
     rendered = store.keep("rendered", _rendered(changes, settings))
     events = rendered.filter(F.col("reason").isNull())
@@ -180,7 +183,8 @@ def xds_of_changes(
     return PublishedChanges(store.keep("numbered", numbered.unionByName(rest)), settings, store, firsts[-1], inferred)
 
 
-def _inferred(changes: DataFrame) -> list[InferredKey]:
+def _inferred(capture: Capture) -> list[InferredKey]:
+    changes = changes_of(capture, FACTS)
     return list(infer(changes, without_key(known_tables(changes))).values())
 
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.analysis.keys import FACTS, InferredKey, infer_keys
+from cdcwb.dataset import LocalRows
 from cdcwb.explore.search import LOCATION, each_batch
 from cdcwb.filters import Comparison, holds, mask_of_texts
 from cdcwb.index.columns import Bools
 from cdcwb.index.places import Index
 from cdcwb.index.source import Source
 from cdcwb.index.store import Entry
-from cdcwb.model import Operation, Outcome
-
-if TYPE_CHECKING:
-    from cdcwb.spark.known import InferredKey
+from cdcwb.model import CHANGES
 
 __all__ = ["ROW", "Rows"]
 
@@ -42,8 +39,8 @@ class Rows:
     """The rows that records change, as a column of filters: ``EMPNO=7839``, or ``a=1+b=2``.
 
     A record that changes a key belongs to the row with the old key and to the row with the new one. If no change of a
-    table has a key, the key is inferred (:func:`cdcwb.spark.known.infer_keys`); ``inferred``: a sentence about that, by
-    table.
+    table has a key, the key is inferred (:func:`cdcwb.analysis.keys.infer_keys`); ``inferred``: a sentence about that,
+    by table.
     """
 
     kind = "text"
@@ -107,27 +104,12 @@ class Rows:
         return pa.Table.from_batches(batches, _KEYED)
 
     def _inferred(self, table: str) -> InferredKey | None:
-        """The inferred key of a table (:func:`cdcwb.spark.known.infer_keys`)."""
-        from cdcwb.spark.known import infer_keys, inferred_from
-
-        batches = self._source.change_batches(_READ, _FEW)
-        if batches is None:
-            return infer_keys(self._source.capture.changes, [table]).get(table)
-        seen: dict[str, set[str] | None] = {}  # values by column; None: not unique
-        rows_of, ordinals = Counter[str](), dict[str, int]()
-        for row in chain.from_iterable(_rows(batch, table) for batch in batches):
-            inserts = row["operation"] in (Operation.INSERT, Operation.REFRESH)
-            if inserts and row["outcome"] in (None, Outcome.COMMITTED):
-                for ordinal, (name, value) in enumerate((row["after"] or {}).items()):
-                    rows_of[name] += 1
-                    ordinals[name] = min(ordinal, ordinals.get(name, ordinal))
-                    values = seen.setdefault(name, set())
-                    if values is not None and value is not None and value not in values:
-                        values.add(value)
-                    else:
-                        seen[name] = None
-        unique = [(ordinals[name], name) for name, values in seen.items() if values is not None]
-        return inferred_from(table, rows_of, unique)
+        """The inferred key of a table (:func:`cdcwb.analysis.keys.infer_keys`)."""
+        if self._source.change_batches(FACTS, _FEW) is None:
+            return infer_keys(self._source.capture.rows("changes", FACTS), [table]).get(table)
+        schema = pa.schema([CHANGES.field(name).remove_metadata() for name in FACTS])
+        rows = LocalRows(lambda: self._source.change_batches(FACTS, _FEW) or iter(()), schema)
+        return infer_keys(rows, [table]).get(table)
 
 
 # --- changes of a table -----------------------------------------------------------------------------------------------

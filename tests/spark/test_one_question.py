@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdcwb.analysis.history import ORDER, busiest_key, history
 from cdcwb.analysis.keys import FACTS, infer_keys, known_tables, with_keys
+from cdcwb.analysis.reconcile import reconcile
 from cdcwb.analysis.replay import growth, state
 from tests.changes import Tables, at, change, version
 
@@ -80,3 +82,24 @@ def test_the_rows_of_a_table_and_their_number(both: tuple[Tables, Tables]) -> No
     here_numbers, there_numbers = (growth(tables, known, at(0), 1_000_000) for tables in both)
     assert here_numbers == there_numbers
     assert here_numbers[-1][1] == 29
+
+
+def test_the_differences_of_two_captures(both: tuple[Tables, Tables], spark: SparkSession, tmp_path: Path) -> None:
+    target = [row | {"committed_at": at(row["offset"] // 100 + 2)} for row in CHANGES if row["offset"] % 700]
+    sides = Tables(changes=target), Tables(spark, changes=target)
+    events = [
+        {"kind": "malformed", "file_index": 0, "offset": 1_250, "raw": b"id=14"},
+        {"kind": "malformed", "file_index": 0, "offset": 70_000, "raw": b"x" * 100_000},
+    ]
+    damaged = Tables(changes=target, events=events), Tables(spark, changes=target, events=events)
+    results = [reconcile(source, side) for source, side in zip(both, sides, strict=True)]
+    here, there = (result.stored(tmp_path / str(number)) for number, result in enumerate(results))
+    assert here.counts() == there.counts()
+    assert here.counts()["missing"] > 5
+    for question in ("by_table", "by_column", "delays", "over_time", "differences"):
+        assert getattr(here, question)() == getattr(there, question)(), question
+    # the same through the target of the other kind: one side in this process, the other in Spark
+    assert reconcile(both[0], sides[1]).counts() == here.counts()
+    reasons = [reconcile(source, side).by_reason("missing") for source, side in zip(both, damaged, strict=True)]
+    assert reasons[0] == reasons[1]
+    assert reasons[0]["unreadable"] > 0

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.alike import Change, Rules, match
 from cdcwb.analysis.reconcile_reasons import (
     ABOUT,
     NOTHING,
@@ -20,6 +19,7 @@ from cdcwb.analysis.reconcile_reasons import (
     reasons,
     tally_words,
 )
+from cdcwb.analysis.value_comparison import Change, Rules, match
 
 T = "shop.orders"
 SPANS = ((0, 1_000), (0, 1_000))
@@ -30,7 +30,7 @@ def made(operation: str, state: str | None, time: int | None, position: str | No
     image = {} if operation == "DELETE" else {"id": "1", "state": state}
     place: dict[str, Any] = {"position": position}
     if was:
-        place |= {"was": json.dumps({"state": was["was"]}), "changed": [] if was["was"] == state else ["state"]}
+        place |= {"was": {"state": was["was"]}, "changed": [] if was["was"] == state else ["state"]}
     return Change(operation, image, time, place)
 
 

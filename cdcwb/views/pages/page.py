@@ -311,7 +311,8 @@ class Sheet:
 
         def put() -> None:
             led = self.lead(rows)
-            to = [show.Lead(self.capture, [row["record"] for row in led])] if self.capture else []
+            own = self.capture and not leads
+            to = [show.Lead(self.capture, [row["record"] for row in led])] if own else []
             for column, (bench, named) in (leads or {}).items():
                 to.append(show.Lead(bench.name, records_of(named, bench.changes), column))
             show.table(led, columns, total=total, none=none, folder=folder, leads=to)

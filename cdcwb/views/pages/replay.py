@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from cdcwb import charts
-from cdcwb.analysis.alike import Rules, read_rules
 from cdcwb.analysis.contents import readers
 from cdcwb.analysis.frames import Snapshot
 from cdcwb.analysis.history import (
@@ -27,9 +26,11 @@ from cdcwb.analysis.history import (
     value_rows,
 )
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_tables
-from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, difference_rows, reconcile
+from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.reconcile_reasons import ABOUT, Reason, reason_words
 from cdcwb.analysis.replay import Replayed, rows_over_time
+from cdcwb.analysis.value_comparison import Rules, read_rules
+from cdcwb.dataset import SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.report import show
@@ -40,7 +41,7 @@ from cdcwb.words import count, duration, plural
 from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from cdcwb.capture import Capture
     from cdcwb.report.opening import Page as Opened
@@ -58,15 +59,6 @@ _SHOWN_CHANGES: Final = 200
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """One of two compared captures: its selected ``changes``, and the complete ``capture``."""
-
-    changes: DataFrame
-    spark: SparkSession
-    capture: Capture
-
-
 @dataclass(frozen=True)
 class _Asked:
     """The validated parameters of the page. ``table``: None without tables. ``key``: empty if not given. ``keys``: the
@@ -81,8 +73,8 @@ class _Asked:
     key: dict[str, str | None]
     keys: Keyed
     rules: Rules
-    sides: tuple[_Side, ...] = ()
-    sides_known: tuple[Any, ...] = ()
+    sides: tuple[Snapshot, ...] = ()
+    sides_known: tuple[Tables, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -108,7 +100,9 @@ class _Asked:
         return RowHistory.of(self.capture, self.table, key, self.keys, _SHOWN_CHANGES, chosen=not self.key)
 
 
-def _ask(capture: Any, sides: tuple[_Side, ...], table: str, position: str, time: str, key: str, rules: str) -> _Asked:
+def _ask(
+    capture: Any, sides: tuple[Snapshot, ...], table: str, position: str, time: str, key: str, rules: str
+) -> _Asked:
     """Validates the parameters of the page. ``sides``: the source, which is ``capture``, and the target; empty without
     one.
 
@@ -165,6 +159,11 @@ def _ask(capture: Any, sides: tuple[_Side, ...], table: str, position: str, time
     )
 
 
+def _is_local(spark: SparkSession) -> bool:
+    """Whether Spark's workers write to this machine."""
+    return (spark.conf.get("spark.master", "") or "").startswith("local")
+
+
 def _inferred(capture: Any, table: str, notes: list[str]) -> Keyed:
     """The inferred key of a table without a key, and a note about it."""
     inferred = infer_keys(changes_of(capture, FACTS), [table]).get(table)
@@ -185,8 +184,8 @@ class Replay(Page):
     empty: to the end. ``key``: the row whose history is shown, as a JSON object; empty: the row with most changes.
     ``target``: the capture that is compared with this one, which is the source: its path, with ``target_format`` and
     ``target_options``, or an open capture; empty: none. ``rules``: how two captures are compared
-    (:func:`cdcwb.analysis.alike.read_rules`). ``infer_keys``: tables that have no key in either capture are compared by
-    an inferred one.
+    (:func:`cdcwb.analysis.value_comparison.read_rules`). ``infer_keys``: tables that have no key in either capture are
+    compared by an inferred one.
     """
 
     title: ClassVar[str] = "Replay and reconcile"
@@ -209,15 +208,11 @@ class Replay(Page):
         super().__init__(opened)
         self.infer_keys = as_bool("infer_keys", infer_keys)
         self.target = open_target(target, target_format, target_options) if isinstance(target, str) else target
-        sides: tuple[_Side, ...] = ()
+        sides: tuple[Snapshot, ...] = ()
         if self.target is not None:
             folder = self.asked.folder and self.asked.folder / "target"
             self._target = Snapshot(limited(self.target, self.asked), folder, self.images)  # it owns a temporary folder
-            captures = (opened.whole, self.target)
-            sides = tuple(
-                _Side(rows, capture.spark, capture)
-                for rows, capture in zip((self.capture.changes, self._target.changes), captures, strict=True)
-            )
+            sides = (self.capture, self._target)
             show.read_by(readers(self.target, options_of(self.target)), further=True)
         self.wanted = _ask(self.capture, sides, table, position, time, key, rules)
 
@@ -265,10 +260,12 @@ class Replay(Page):
         sides, known = self.wanted.sides, self.wanted.sides_known
         if not sides:
             return None
-        result = reconcile(sides[0], sides[1], self.wanted.rules, (known[0], known[1]), self.infer_keys)
+        assert self.target is not None
+        wholes = (self.opened.whole, self.target)
+        result = reconcile(sides[0], sides[1], self.wanted.rules, (known[0], known[1]), self.infer_keys, wholes)
         if self.asked.folder is not None:
             return result.stored(self.asked.folder / "reconciled.parquet")
-        if not (sides[0].spark.conf.get("spark.master", "") or "").startswith("local"):
+        if isinstance(result.pairs, SparkRows) and not _is_local(result.pairs.frame.sparkSession):
             return result
         return result.stored(scratch(self, "cdcwb-reconciled-") / "pairs")
 
@@ -381,7 +378,7 @@ class Replay(Page):
     @panel("Columns that differ")
     def columns(self, sheet: Sheet) -> None:
         """The share of the matched changes in which each column differs."""
-        columns = show.records(self.result.by_column()) if self.result else []
+        columns = self.result.by_column() if self.result else []
         names = ("table", "column", "different", "compared")
         sheet.record({"reconcile_columns": [[row[name] for name in names] for row in columns]})
         headings = {"table": "table", "column": "column", "different": "different", "compared": "of matched changes"}
@@ -397,7 +394,7 @@ class Replay(Page):
         """The changes that differ between the captures, one by one."""
         if self.result is None:
             return
-        differences = show.records(self.result.differences())
+        differences = self.result.differences()
         differ = difference_rows(differences)
         leads = {}
         for side, bench in zip(("source", "target"), self.benches, strict=False):

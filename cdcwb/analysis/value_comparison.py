@@ -1,5 +1,5 @@
 """Decides whether two captured values are equal although they are written differently, and pairs the changes of one row
-in two captures. This module does not use Spark."""
+in two captures."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match, read_rules, same
+from cdcwb.analysis.value_comparison import Change, Matched, Rules, canonical, match, read_rules, same
 from cdcwb.errors import OptionError
 
 T = "shop.orders"
