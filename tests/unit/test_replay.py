@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import cdcwb
 import cdcwb_synth as synth
+from cdcwb import model
+from cdcwb.analysis.images import maps_of
 from cdcwb.analysis.keys import FACTS, known_tables
-from cdcwb.analysis.replay import growth, state
+from cdcwb.analysis.replay import Replayed, growth, state
+from cdcwb.dataset import LocalRows, Rows
 from cdcwb.errors import OptionError
 from tests.changes import Tables, at, change, version
 
@@ -190,3 +197,61 @@ def test_the_state_of_generated_tables_is_what_a_reading_of_the_truth_gives(tmp_
         rows = state(capture, table).table().to_pylist()
         assert {tuple(sorted(row["key"])): dict(row["row"]) for row in rows} == wanted
         assert not any(row["partial"] for row in rows)
+
+
+class Many:
+    """The changes of a table with this many rows, of which a million are changed in turn; nothing is stored."""
+
+    CHANGES = 1_000_000
+
+    def __init__(self, keys: int) -> None:
+        self.keys = keys
+
+    def rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """See :meth:`cdcwb.Capture.rows`."""
+        schema = pa.schema([model.TABLES[table].field(name).remove_metadata() for name in columns])
+        size = 50_000 if table == "changes" else self.CHANGES
+        return LocalRows(lambda: (self._batch(number, size, schema) for number in range(self.CHANGES // size)), schema)
+
+    def _batch(self, number: int, size: int, schema: pa.Schema) -> pa.RecordBatch:
+        if "offset" not in schema.names:
+            return pa.RecordBatch.from_pylist([], schema)
+        numbers = np.arange(number * size, (number + 1) * size)
+        ids = pa.array(numbers % self.keys).cast(pa.string())
+        position = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 16, "0")
+        known = {"table_name": pa.repeat("orders", size), "outcome": pa.repeat("committed", size), "offset": numbers}
+        known |= {"operation": np.where(numbers < self.keys, "INSERT", "UPDATE"), "commit_position": position}
+        known |= {"key": maps_of(np.full(size, 1), pa.repeat("id", size), ids), "position": position}
+        known |= {"after": known["key"], "file_index": pa.repeat(0, size)}
+        columns = [pa.array(known[field.name]) if field.name in known else pa.nulls(size) for field in schema]
+        return pa.RecordBatch.from_arrays(
+            [column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+        )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("keys", [1, 1_000_000])
+def test_a_row_with_a_million_changes_and_a_million_rows_take_little_memory(keys: int) -> None:
+    capture = Many(keys)
+    known = known_tables(capture.rows("changes", FACTS))["orders"]
+    assert (known.changes, known.keyed) == (Many.CHANGES, Many.CHANGES)
+    begin = pa.total_allocated_bytes()
+    replayed = Replayed.of(capture, known, None, None, None)
+    assert (replayed.rows, replayed.shown[0]["changes"]) == (keys, Many.CHANGES // keys)
+    assert pa.total_allocated_bytes() - begin < 10_000_000  # nothing stays
+    assert pa.default_memory_pool().max_memory() < 1_500_000_000
+
+
+def test_what_is_known_of_a_row_is_reduced_from_batch_to_batch() -> None:
+    sizes = []
+
+    def counted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        sizes.append(batch.num_rows)
+        return batch.slice(max(batch.num_rows - 1, 0))
+
+    schema = pa.schema([("key", pa.string()), ("n", pa.int64())])
+    one_key = pa.RecordBatch.from_pydict({"key": ["a"] * 200_000, "n": list(range(200_000))}, schema)
+    rows = LocalRows(lambda: iter([one_key]), schema).reduce_by_key(["key"], ["n"], counted)
+    assert rows.table().to_pylist() == [{"key": "a", "n": 199_999}]
+    assert len(sizes) > 2
+    assert max(sizes) <= (1 << 16) + 1
