@@ -217,7 +217,7 @@ def _avro(path: str, head: bytes) -> str | None:
 
 
 def _table(path: str) -> str | None:
-    from cdcwb.formats.tabular.probing import probe_file
+    from cdcwb.formats.containers.table_probe import probe_file
 
     found = probe_file(path, limit=1)
     titles = {"parquet": "Parquet file", "excel": "Excel workbook", "json": "JSON file", "csv": "delimited text file"}

@@ -1,15 +1,14 @@
 """Formats whose records are rows of a table: what such a format is, completely (docs/dissectors.md). A format gives
 three things (:class:`TableRows`): which tables are its own, what their header columns mean, and the columns of the
-events that rows give, as arrays. Containers (delimited text, JSON, Parquet, Excel, DataFrames) are those of
-:mod:`cdcwb.formats.tabular`. A split does not begin between rows of one position. So both halves of an update are in
-one split, unless the rows of several splits are not in the order of their positions.
+events that rows give, as arrays. Containers (delimited text, JSON, Parquet, Excel, dumps of SQL statements, DataFrames)
+are read by :mod:`cdcwb.formats.containers.tables`, and split by :mod:`cdcwb.formats.table_splits`.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -25,9 +24,30 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import as_array, maps_of
 from cdcwb.formats.changes import joined
+from cdcwb.formats.containers.delimited import DIALECT_OPTIONS, TOKENS, charset_of, tokens_of
+from cdcwb.formats.containers.rows import (
+    BROKEN,
+    CSV,
+    FILE_END,
+    PARQUET,
+    Cell,
+    FileProbe,
+    Gap,
+    Part,
+    Rows,
+    TableName,
+    gap_events,
+    named,
+    plain,
+    rows_of_batch,
+    stem_of,
+)
+from cdcwb.formats.containers.table_probe import conclusions, detected_rows, of_columns, probe_dump, probe_file
+from cdcwb.formats.containers.tables import cut_record, find_part, numbered_parts, read_parts
 from cdcwb.formats.dissector import (
     EVERYTHING,
     ROW,
+    BaseFormat,
     Field,
     Inspection,
     Pairing,
@@ -46,27 +66,17 @@ from cdcwb.formats.halves import Halved
 from cdcwb.formats.moments import Zone, moments, to_utc
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
-from cdcwb.formats.tabular.detected import conclusions, detected_rows
-from cdcwb.formats.tabular.file import (
-    BROKEN,
-    CSV,
-    DIALECT_OPTIONS,
-    PARQUET,
-    TOKENS,
-    FileProbe,
-    TableName,
-    charset_of,
-    named,
-    stem_of,
-    tokens_of,
-)  # fmt: skip
-from cdcwb.formats.tabular.file import EVERYTHING as WHOLE_FILE
-from cdcwb.formats.tabular.format import TabularFormat, gap_event, gap_events, inspect_gap, parts_of_rows, woven
-from cdcwb.formats.tabular.parts import cut_record, find_part, numbered_parts, read_parts
-from cdcwb.formats.tabular.positions import RowScan, Split, row_kinds, splits_of
-from cdcwb.formats.tabular.probing import of_columns, probe_dump, probe_file
-from cdcwb.formats.tabular.rows import Cell, Part, Rows, plain
-from cdcwb.formats.tabular.splits import FileEntry, Stretch, cut, fail_fast, read_stretch, scan_all
+from cdcwb.formats.table_splits import (
+    FileRange,
+    RowScan,
+    Split,
+    cut,
+    fail_fast,
+    read_range,
+    row_kinds,
+    scan_all,
+    splits_of,
+)
 from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Kind, OffsetUnit, Operation, Problem
 from cdcwb.words import visible
@@ -82,11 +92,13 @@ __all__ = [
     "batch_of",
     "cells_of",
     "parts_of_range",
+    "parts_of_rows",
 ]
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
+_BATCH: Final = 8192  # rows of a table that are a part
 _FILES: Final = 8  # that are looked at to recognise a capture
 _SIBLINGS: Final = 16  # files of a folder that are looked at to inspect a row
 SPLIT_SIZE: Final = 32 << 20
@@ -196,17 +208,31 @@ class Options:
 
 
 @dataclass(slots=True, kw_only=True)
-class TableFile(FileEntry):
-    """One file: its table, data columns in order, and the key of its table version (None: it is not a table).
-    ``options``: those of the format, given or detected; ``key``: its key columns; ``upper``: the indexes of
-    columns whose bytes are written in upper case."""
+class TableFile:
+    """One file.
 
+    * ``probe``: the facts for reading it; ``size``: bytes of the decompressed file; ``rows``: their number
+    * ``table`` and ``columns``: its table and data columns, in order; ``key``: its key columns
+    * ``version``: the key of its table version (None: it is not a table, or rows name their tables)
+    * ``options``: those of the format, given or detected
+    * ``upper``: the indexes of columns whose bytes are written in upper case
+    """
+
+    probe: FileProbe
     table: TableName
+    size: int = 0
+    rows: int | None = None
+    problem: str | None = None
     columns: tuple[str, ...] = ()
     version: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     key: tuple[str, ...] = ()
     upper: frozenset[int] = frozenset()
+
+    @property
+    def path(self) -> str:
+        """Its path."""
+        return self.probe.path
 
     @property
     def is_numbered(self) -> bool:
@@ -253,7 +279,7 @@ class Plan(PlanText):
 # --- the format -------------------------------------------------------------------------------------------------------
 
 
-class TableRows(TabularFormat):
+class TableRows(BaseFormat):
     """A format whose records are rows of a table of committed changes, with header columns and data columns.
 
     A format sets ``name``, ``meanings`` (of its header columns, by their names) and, with a description each,
@@ -425,48 +451,44 @@ class TableRows(TabularFormat):
     def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
         """See :meth:`cdcwb.formats.dissector.Format.plan`."""
         plan = self.draft(run(partial(self.probe, options), paths), options)
-        stretches = cut(plan.files, options.split_size)
-        scans = scan_all(stretches, self._scan, run)
-        for stretch, scan in zip(stretches, scans, strict=True):
-            entry = plan.files[stretch.index]
+        ranges = cut(plan.files, options.split_size)
+        scans = scan_all(ranges, self._scan, run)
+        for one, scan in zip(ranges, scans, strict=True):
+            entry = plan.files[one.index]
             entry.size, entry.rows = scan.size or entry.size, (entry.rows or 0) + scan.rows + scan.filler
             if scan.problem is not None and entry.problem is None:
                 entry.problem = scan.problem
                 plan.problems.append(problem_row(Problem.TRUNCATED, scan.problem, file=entry.path))
         plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
-        self.split(plan, stretches, scans)
-        self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(stretches, scans, strict=True)])
+        self.split(plan, ranges, scans)
+        self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(ranges, scans, strict=True)])
         if options.mode == "FAILFAST":
-            fail_fast(stretches, scans)
+            fail_fast(ranges, scans)
         return plan
 
-    def split(self, plan: Plan, stretches: Sequence[Stretch], scans: Sequence[Any]) -> None:
+    def split(self, plan: Plan, ranges: Sequence[FileRange], scans: Sequence[Any]) -> None:
         """Adds the splits, and what was counted."""
         counts = Counter[str]()
         for scan in scans:
             counts.update(scan.counts)
-        edges = [
-            (stretch.index, *scan.edges)
-            for stretch, scan in zip(stretches, scans, strict=True)
-            if scan.edges is not None
-        ]
+        edges = [(one.index, *scan.edges) for one, scan in zip(ranges, scans, strict=True) if scan.edges is not None]
         for one, two in pairwise(edges):
             counts.update(self.count(joined(one[2], two[1])) if one[0] == two[0] else {})
         for name, number in counts.items():
             plan.detected += [detected_row(name, str(number), self.counted[name], overridden=False)] if number else []
-        plan.splits = splits_of([entry.paired for entry in plan.files], stretches, scans)
+        plan.splits = splits_of([entry.paired for entry in plan.files], ranges, scans)
 
-    def _scan(self, stretch: Stretch) -> RowScan:
-        """The first pass over a stretch. The same rows of a file are examined wherever it is split."""
-        entry: Any = stretch.entry
-        found, examine = self.scan_type(stretch.start, stretch.stop), self.examines and stretch.start == 0
-        if examine and not stretch.alone:
-            found.evidence, examine = self._examined(entry, stretch.index), False
-        for part in read_stretch(stretch, found, entry.upper):
+    def _scan(self, one: FileRange) -> RowScan:
+        """The first pass over a range. The same rows of a file are examined wherever it is split."""
+        entry: Any = one.entry
+        found, examine = self.scan_type(one.start, one.stop), self.examines and one.start == 0
+        if examine and not one.alone:
+            found.evidence, examine = self._examined(entry, one.index), False
+        for part in read_range(one, found, entry.upper):
             part.before = found.rows
             if examine:
-                found.evidence, examine = self._examine_part(found.evidence, entry, stretch.index, part)
-            self.scan_part(found, entry, stretch.index, part)
+                found.evidence, examine = self._examine_part(found.evidence, entry, one.index, part)
+            self.scan_part(found, entry, one.index, part)
             found.rows += sum(len(indices) for indices, _ in part.rows)
             if self.counts_damage or part.unit is OffsetUnit.ROW:
                 found.rows += part.damaged
@@ -506,7 +528,7 @@ class TableRows(TabularFormat):
     def _examined(self, entry: TableFile, index: int) -> Any:
         """The evidence from the first rows of a file."""
         evidence, examine, probe = None, True, entry.probe
-        parts = read_parts(probe, 0, len(probe.groups) or probe.size or WHOLE_FILE, entry.upper)
+        parts = read_parts(probe, 0, len(probe.groups) or probe.size or FILE_END, entry.upper)
         while examine and (part := next(parts, None)) is not None:
             evidence, examine = self._examine_part(evidence, entry, index, part)
         return evidence
@@ -516,6 +538,52 @@ class TableRows(TabularFormat):
         for _, rows in part.rows:
             known, more = self.examine(known, index, RowBatch(rows, entry, EVERYTHING))
         return known, more
+
+    def files(self, plan: Any) -> list[dict[str, Any]]:
+        """The data files of a capture: file, file_index, size (bytes, decompressed), shape (csv, sql, json, parquet,
+        excel or rows), compression, problem; and ``rows``."""
+        return [
+            {
+                "file": entry.path,
+                "file_index": index,
+                "size": entry.size,
+                "shape": entry.probe.kind,
+                "compression": entry.probe.compression,
+                "problem": entry.problem,
+                "rows": entry.rows,
+            }
+            for index, entry in enumerate(plan.files)
+        ]
+
+    def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of one split in capture order."""
+        return self.read_split(plan, plan.splits[split], wanted)
+
+    def read_table(self, plan: Any, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in one split, in capture order."""
+        return self.read_typed(plan, plan.splits[split], request)
+
+    def problems(self, plan: Any) -> list[dict[str, Any]]:
+        """The problems of the plan that are not problems of an event."""
+        found: list[dict[str, Any]] = plan.problems
+        return found
+
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Any:
+        """The plan of a table of rows named ``name``. Raises CaptureError for one that cannot be read."""
+        return self.make_row_plan(name, schema, self.parse_options(options), run)
+
+    def read_rows(self, plan: Any, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of the given rows."""
+        for part in self.parts_of(plan, batches):
+            yield from self.events_of(plan, 0, part, wanted)
+
+    def read_table_rows(
+        self, plan: Any, batches: Iterator[pa.RecordBatch], request: TableRequest
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one table among the given ones, as columns."""
+        self.table_schema(plan, request)
+        for part in self.parts_of(plan, batches):
+            yield from self.typed_part(plan, 0, part, request)
 
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
@@ -571,7 +639,7 @@ class TableRows(TabularFormat):
                 gap_events(part, part.gaps, wanted, **self._common(entry, file, part, [gap.index for gap in part.gaps]))
             )
             order.append(np.array([gap.index for gap in part.gaps], np.int64))
-        return woven(batches, order)
+        return _woven(batches, order)
 
     def _common(self, entry: TableFile, file: int, part: Part, indices: Any) -> dict[str, Any]:
         names = {"schema_name": entry.table.schema, "table_name": entry.table.table or None}
@@ -661,7 +729,7 @@ class TableRows(TabularFormat):
             keep = pc.is_in(events["kind"], row_kinds())
             made.append(pa.RecordBatch.from_arrays(arrays, schema=schema).filter(keep))
             order.append(indices[as_array(keep)])
-        yield from woven(made, order)
+        yield from _woven(made, order)
 
     # --- one row ------------------------------------------------------------------------------------------------------
 
@@ -678,17 +746,23 @@ class TableRows(TabularFormat):
         if self.examines:
             self.settle(plan, [(one, self._examined(one, at)) for at, one in enumerate(plan.files)])
         part, segment = find_part(entry.probe, offset, entry.upper, counted=entry.is_numbered)
-        gap = inspect_gap(
-            path, part, segment, lambda gap: gap_event(part, gap, EVERYTHING, **self._common(entry, 0, part, None))
-        )
+        gap = next((one for one in part.gaps if one.index == segment), None)
         if gap is not None:
-            return gap
+            return self._inspected(entry, part, gap)
         indices, rows = next((indices, rows) for indices, rows in part.rows if segment in indices)
         rows = rows.take(np.flatnonzero(indices == segment))
         (row,) = self._of_rows(entry, 0, part, np.array([segment]), rows, EVERYTHING).to_pylist()
         tree = self.tree(entry, rows, row)
         event = {name: value for name, value in row.items() if value is not None}
         return Inspection(path, row["offset"], row["length"], tree.raw, tree, event, self.note(plan, entry))
+
+    def _inspected(self, entry: TableFile, part: Part, gap: Gap) -> Inspection:
+        """A segment that is not a row, as a field tree of one leaf."""
+        raw, code = gap.raw or b"", None if gap.code is None else str(gap.code)
+        (row,) = gap_events(part, [gap], EVERYTHING, **self._common(entry, 0, part, [gap.index])).to_pylist()
+        event = {name: value for name, value in row.items() if value is not None}
+        field = Field(str(gap.kind), 0, len(raw), raw, None, gap.reason, (), code)
+        return Inspection(entry.path, row["offset"], row["length"], raw, field, event, gap.reason)
 
     def siblings(self, path: str) -> Sequence[str]:
         """The files by which the versions of a file's table are numbered."""
@@ -714,6 +788,31 @@ class TableRows(TabularFormat):
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
+
+
+def parts_of_rows(
+    path: str, batches: Iterable[pa.RecordBatch], names: tuple[str, ...], upper: frozenset[int] = frozenset()
+) -> Iterator[Part]:
+    """Batches of rows with their numbers (``_row``) as parts. Raises CaptureError if a column is missing."""
+    for batch in batches:
+        place = batch.schema.get_field_index(ROW)
+        if place < 0 or batch.num_columns != len(names) + 1:
+            raise CaptureError(f"expected the columns {', '.join(names)} and {ROW}", path=path)
+        rows = batch.remove_column(place)
+        numbers = batch.column(place).to_numpy(zero_copy_only=False).astype(np.int64)
+        for first in range(0, len(rows), _BATCH):
+            part = rows_of_batch(rows.slice(first, _BATCH), numbers[first : first + _BATCH], names, upper)
+            part.before = None
+            yield part
+
+
+def _woven(batches: Sequence[pa.RecordBatch], indices: Sequence[Ints]) -> Iterator[pa.RecordBatch]:
+    """Events in the order of their segments, as one batch; none without events."""
+    if len(batches) == 1:
+        yield batches[0]
+    elif batches:
+        order = pa.array(np.argsort(np.concatenate(indices), kind="stable"))
+        yield from pa.Table.from_batches(batches).combine_chunks().take(order).combine_chunks().to_batches()
 
 
 def _images(kind: pa.StringArray, operation: pa.StringArray) -> dict[str, Bools]:

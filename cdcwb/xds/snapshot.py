@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.containers.delimited import as_bytes
+from cdcwb.formats.containers.rows import is_binary, plain, text_rows, texts_of
+from cdcwb.formats.containers.table_probe import probe_file
+from cdcwb.formats.containers.tables import read_parts
 from cdcwb.formats.idm_event_log.keys import parse_column
 from cdcwb.formats.idm_event_log.values import xml_unfit
 from cdcwb.formats.source import fetched
-from cdcwb.formats.tabular.file import as_bytes
-from cdcwb.formats.tabular.parts import read_parts, text_rows
-from cdcwb.formats.tabular.probing import probe_file
-from cdcwb.formats.tabular.rows import is_binary, plain, texts_of
 from cdcwb.model import Kind
 from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, numbers, single_array
 from cdcwb.xds.settings import split_table
@@ -68,13 +68,12 @@ def _read_file(path: str, null_text: str | None, charset: str) -> pa.Table:
     for part in parts:
         for _, group in part.rows:
             names.update(dict.fromkeys(group.names))
+            for place in range(len(group.names)):
+                for row in group.garbled(place)[:1]:
+                    offset = int(group.offset[row])
+                    raise CaptureError(f"text that is not in the character set {charset}", path=path, offset=offset)
     texts = [rows for part in parts if (rows := text_rows(part, tuple(names))) is not None]
-    for rows in texts:
-        if rows.garbled:
-            offset = int(rows.offset[rows.garbled[0][0]])
-            raise CaptureError(f"text that is not in the character set {charset}", path=path, offset=offset)
-    schema = pa.schema([(name, pa.string()) for name in names])
-    return pa.Table.from_batches([pa.RecordBatch.from_arrays(rows.columns, schema=schema) for rows in texts], schema)
+    return pa.Table.from_batches(texts, pa.schema([(name, pa.string()) for name in names]))
 
 
 _META: Final = re.compile("^(?:pk_|fk_|sv_|mv_)(?=.)")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
 
+from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.qlik_change_table.layout import HEADERS, LETTERS, LOAD, OPERATIONS
 from cdcwb.formats.qlik_change_table.masks import MaskSettings
-from cdcwb.formats.tabular.rows import Cell
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import visible
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdcwb.formats.tabular.file import Dialect
-from cdcwb.formats.tabular.rows import Cell
+from cdcwb.formats.containers.delimited import Dialect
+from cdcwb.formats.containers.rows import Cell
 
 
 def cut(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell] | str:

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.formats import get_format
+from cdcwb.formats.containers.delimited import DEFAULT, Dialect
+from cdcwb.formats.containers.rows import DelimitedRows, cut_json
+from cdcwb.formats.containers.tables import read_parts
 from cdcwb.formats.dissector import EVERYTHING, Field, Wanted
 from cdcwb.formats.qlik_change_table.masks import MaskSettings
 from cdcwb.formats.table_rows import Plan
-from cdcwb.formats.tabular.file import DEFAULT, Dialect
-from cdcwb.formats.tabular.parts import read_parts
-from cdcwb.formats.tabular.rows import CsvRows, cut_json
 from tests.local import ledger, plan_of
 from tests.reference.change_table_rows import Context, event, said_by
 from tests.reference.delimited import cut
@@ -101,7 +101,7 @@ def check(where: Path, **options: Any) -> list[dict[str, Any]]:
                             names = range(len(some.names))
                             said = event([some.text(place)[number].as_py() for place in names], [], context)
                         else:
-                            is_csv = isinstance(some, CsvRows)
+                            is_csv = isinstance(some, DelimitedRows)
                             cells = (
                                 cut(record, entry.probe.dialect or DEFAULT, some.names, entry.probe.charset)
                                 if is_csv

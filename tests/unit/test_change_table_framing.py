@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb.formats.tabular import delimited
-from cdcwb.formats.tabular.delimited import count_quotes, find_start, first_record, likely_start
-from cdcwb.formats.tabular.file import Dialect, as_bytes
-from cdcwb.formats.tabular.rows import cut_fields
+from cdcwb.formats.containers import delimited
+from cdcwb.formats.containers.delimited import Dialect, as_bytes, count_quotes, find_start, first_record, likely_start
+from cdcwb.formats.containers.rows import cut_fields
 
 
 class Text:

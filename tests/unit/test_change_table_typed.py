@@ -420,7 +420,7 @@ def test_side_files_are_not_inspected(tmp_path: Path) -> None:
 
 
 def test_places_far_into_a_file_are_found_as_by_reading_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdcwb.formats.tabular import parts
+    from cdcwb.formats.containers import tables as parts
 
     monkeypatch.setattr(parts, "_NEAR", 500)
     path = tmp_path / "t__ct.csv"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES
 from cdcwb.formats.idm_event_log.tree import dissect
-from cdcwb.formats.tabular.rows import Cell
 from tests.reference.idm_rows import LogSource, rules
 
 VALUES = ["12", "idu=1", "N", "2", "2024-01-02 03:04:05", "SCOTT", "indirect.usr", "fname", "Jack", "John"]

@@ -12,12 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdcwb import model
+from cdcwb.formats.containers.rows import ColumnRows, FileProbe, Part, TableName
 from cdcwb.formats.dissector import Wanted, get_format
 from cdcwb.formats.idm_event_log.events import LogFile, split_name, split_names
 from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.formats.table_rows import Plan
-from cdcwb.formats.tabular.file import FileProbe, TableName
-from cdcwb.formats.tabular.rows import ColumnRows, Part
 from cdcwb.model import OffsetUnit
 from tests.reference.idm_rows import LogSource, event
 

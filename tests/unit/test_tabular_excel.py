@@ -11,9 +11,11 @@ import openpyxl
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.tabular.parts import find_part, read_parts, text_rows
-from cdcwb.formats.tabular.probing import probe_file
-from cdcwb.formats.tabular.splits import FileEntry, Scan, cut, read_stretch
+from cdcwb.formats.containers.rows import TableName, text_rows
+from cdcwb.formats.containers.table_probe import probe_file
+from cdcwb.formats.containers.tables import find_part, read_parts
+from cdcwb.formats.table_rows import TableFile
+from cdcwb.formats.table_splits import RowScan, cut, read_range
 from cdcwb.model import Kind, OffsetUnit
 
 
@@ -131,8 +133,9 @@ def test_every_row_of_the_sheet_is_accounted_for(tmp_path: Path) -> None:
         gaps += [(int(part.offset[gap.index]), gap.kind, gap.reason) for gap in part.gaps]
         found = text_rows(part, file.columns)
         if found is not None:
-            assert found.raw is None
-            values += zip(found.offset.tolist(), *(column.to_pylist() for column in found.columns), strict=True)
+            ((index, rows),) = part.rows
+            assert rows.raw() is None
+            values += zip(part.offset[index].tolist(), *(column.to_pylist() for column in found.columns), strict=True)
     assert segments == [(0, 2), (2, 1), (3, 2), (5, 1), (6, 1), (7, 1)]
     assert gaps == [
         (0, Kind.FILLER, "header line"),
@@ -176,8 +179,8 @@ def test_a_sheet_is_one_stretch_and_any_rows_of_it_can_be_read(tmp_path: Path) -
     path = book(tmp_path / "a.xlsx", ("log", [["id"], *([number] for number in range(9000))]))
     file = probe_file(path, limit=5)
     assert len(file.sample) == 5
-    (stretch,) = cut([FileEntry(probe=file)], 64)
-    parts = read_stretch(stretch, Scan(0, 0))
+    (stretch,) = cut([TableFile(table=TableName(None, "t"), probe=file)], 64)
+    parts = read_range(stretch, RowScan(0, 0))
     assert sum(len(part.offset) for part in parts) == 9001
     (part,) = read_parts(file, 5000, 5003)
     found = text_rows(part, ("id",))

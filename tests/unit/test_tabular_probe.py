@@ -19,10 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.tabular.file import DEFAULT, Dialect, FileProbe
-from cdcwb.formats.tabular.parts import find_part, read_parts, rows_of_batch, text_rows
-from cdcwb.formats.tabular.probing import probe_file
-from cdcwb.formats.tabular.splits import FileEntry, Scan, Stretch, cut, read_stretch, scan_all
+from cdcwb.formats.containers.delimited import DEFAULT, Dialect
+from cdcwb.formats.containers.rows import FileProbe, TableName, rows_of_batch, text_rows
+from cdcwb.formats.containers.table_probe import probe_file
+from cdcwb.formats.containers.tables import find_part, read_parts
+from cdcwb.formats.table_rows import TableFile
+from cdcwb.formats.table_splits import FileRange, RowScan, cut, read_range, scan_all
 from cdcwb.model import Kind, OffsetUnit
 
 Row = tuple[str | None, ...]
@@ -183,9 +185,11 @@ def test_bytes_that_are_not_in_the_character_set_are_told(tmp_path: Path) -> Non
     assert found is not None
     assert found.columns[0].to_pylist() == ["4a6f73e9", "Ann"]
     assert found.columns[2].to_pylist() == [None, None]
-    assert found.garbled == [(0, 0)]
-    assert found.raw is not None
-    assert found.raw.to_pylist() == [b"1,Jos\xe9\n", b"2,Ann\n"]
+    ((_, rows),) = part.rows
+    assert [rows.garbled(place).tolist() for place in range(2)] == [[], [0]]
+    raw = rows.raw()
+    assert raw is not None
+    assert raw.to_pylist() == [b"1,Jos\xe9\n", b"2,Ann\n"]
     assert rows_of(probe_file(path, charset="latin-1")) == [("1", "José"), ("2", "Ann")]
 
 
@@ -193,9 +197,9 @@ def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path: Path) -> None:
     file = probe_file(write(tmp_path, gzip.compress(LOG), "log.csv.gz"))
     assert (file.kind, file.compression, file.size) == ("csv", "gzip", 0)
     assert rows_of(file) == LOG_ROWS
-    (stretch,) = cut([FileEntry(probe=file)], 64)
-    found = Scan(0, 0)
-    assert sum(len(part.offset) for part in read_stretch(stretch, found)) == 4
+    (stretch,) = cut([TableFile(table=TableName(None, "t"), probe=file)], 64)
+    found = RowScan(0, 0)
+    assert sum(len(part.offset) for part in read_range(stretch, found)) == 4
     assert (found.size, found.end, found.problem) == (len(LOG), len(LOG), None)
 
 
@@ -241,10 +245,10 @@ def test_objects_of_json_are_rows_in_their_order(tmp_path: Path, form: str) -> N
     assert rows_of(file) == list(file.sample) == expected
     assert ledger(file) == len(content)
     part, index = find_part(file, content.index('"2"'))
-    found = text_rows(part, ("id",))
-    assert found is not None
-    assert found.raw is not None
-    assert json.loads(found.raw[found.index.tolist().index(index)].as_py().strip(b", ")) == {"value": None, "id": "2"}
+    (row,) = (rows.take(np.flatnonzero(some == index)) for some, rows in part.rows if index in some)
+    raw = row.raw()
+    assert raw is not None
+    assert json.loads(raw[0].as_py().strip(b", ")) == {"value": None, "id": "2"}
 
 
 def test_columns_of_parquet_are_texts_and_keep_their_values(tmp_path: Path) -> None:
@@ -267,7 +271,7 @@ def test_columns_of_parquet_are_texts_and_keep_their_values(tmp_path: Path) -> N
     part, index = find_part(file, 2)
     (indices, rows) = part.rows[0]
     assert rows.content(0)[indices.tolist().index(index)].as_py() == 3
-    assert [stretch.start for stretch in cut([FileEntry(probe=file)], 1)] == [0, 1]
+    assert [stretch.start for stretch in cut([TableFile(table=TableName(None, "t"), probe=file)], 1)] == [0, 1]
 
 
 def test_rows_of_a_table_bear_their_numbers() -> None:
@@ -290,15 +294,15 @@ def test_a_probe_without_its_rows_reads_the_same(tmp_path: Path) -> None:
 
 
 @dataclass
-class Found(Scan):
+class Found(RowScan):
     """A scan as a format makes it."""
 
     segments: list[tuple[int, int]] = field(default_factory=list)
 
 
-def scan(stretch: Stretch) -> Found:
+def scan(stretch: FileRange) -> Found:
     found = Found(0, 0)
-    for part in read_stretch(stretch, found):
+    for part in read_range(stretch, found):
         found.segments += zip(part.offset.tolist(), part.length.tolist(), strict=True)
     return found
 
@@ -315,7 +319,7 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
     content = ("id,text\n" + "".join(lines)).encode()
     file = probe_file(write(tmp_path_factory.mktemp("split"), content), header=True)
     whole = [one for part in read_parts(file) for one in zip(part.offset.tolist(), part.length.tolist(), strict=True)]
-    stretches = cut([FileEntry(probe=file)] * 2, size)
+    stretches = cut([TableFile(table=TableName(None, "t"), probe=file)] * 2, size)
     scans = scan_all(stretches, scan, run)
     assert [one for found in scans for one in found.segments] == whole + whole
     rows = rows_of(file)
@@ -333,12 +337,12 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
 def test_lines_of_json_are_cut_and_arrays_are_not(tmp_path: Path) -> None:
     lines = b"".join(b'{"id": %d}\n' % number for number in range(50))
     some = probe_file(write(tmp_path, lines, "a.json"))
-    stretches = cut([FileEntry(probe=some)], 64)
+    stretches = cut([TableFile(table=TableName(None, "t"), probe=some)], 64)
     assert len(stretches) > 5
     rows = [row for one in stretches for row in rows_of(some, one.start, one.stop)]
     assert rows == [(str(number),) for number in range(50)]
     array = probe_file(write(tmp_path, b"[" + b",".join(lines.splitlines()) + b"]", "b.json"))
-    assert len(cut([FileEntry(probe=array)], 64)) == 1
+    assert len(cut([TableFile(table=TableName(None, "t"), probe=array)], 64)) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdcwb.formats.tabular.sql import (
-    Segments,
-    find_begin,
-    looks_like_dump,
-    outline,
-    segments,
-    value_places,
-)
-from cdcwb.formats.tabular.sql_values import column, value_of
+from cdcwb.formats.containers.sql import SqlSegments, find_begin, looks_like_dump, outline, segments, value_places
+from cdcwb.formats.containers.sql_values import column, value_of
 from tests.event_logs import as_sql, rows
 from tests.mutate import mutate
 
@@ -38,7 +31,7 @@ def read(data: bytes, table: str | None = "t", backslash: bool = False) -> list[
     return found
 
 
-def _told(data: bytes, some: Segments, backslash: bool) -> list[tuple[bytes, Any]]:
+def _told(data: bytes, some: SqlSegments, backslash: bool) -> list[tuple[bytes, Any]]:
     said: dict[int, Any] = {gap.index: f"{gap.code or gap.kind}: {gap.reason}" for gap in some.gaps}
     for group in some.rows.values():
         columns = [column(tokens, "utf-8", backslash).texts.to_pylist() for tokens in zip(*group.values, strict=True)]

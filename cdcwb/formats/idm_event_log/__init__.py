@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.changes import Named, Read
+from cdcwb.formats.containers.rows import BROKEN, FileProbe, Part, Rows, TableName, text_rows
+from cdcwb.formats.containers.table_probe import GIVEN
 from cdcwb.formats.dissector import (
     ROW,
     Field,
@@ -36,12 +38,7 @@ from cdcwb.formats.idm_event_log.plan import LoggedTable, LoggedTables, LogScan,
 from cdcwb.formats.idm_event_log.rules import missing
 from cdcwb.formats.idm_event_log.tree import dissect
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
-from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of
-from cdcwb.formats.tabular.detected import GIVEN
-from cdcwb.formats.tabular.file import BROKEN, FileProbe, TableName
-from cdcwb.formats.tabular.format import parts_of_rows
-from cdcwb.formats.tabular.parts import text_rows
-from cdcwb.formats.tabular.rows import Part, Rows
+from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
 from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names
 

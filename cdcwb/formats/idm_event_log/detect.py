@@ -12,6 +12,17 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats.containers.rows import SQL, FileProbe, numbered
+from cdcwb.formats.containers.sql import inserted_from_select
+from cdcwb.formats.containers.table_probe import (
+    GIVEN,
+    DumpTables,
+    conclusions,
+    detected_rows,
+    named_tables,
+    probe_dump,
+    probe_file,
+)
 from cdcwb.formats.dissector import ROW, Recognition, detected_row
 from cdcwb.formats.files import in_file, open_source
 from cdcwb.formats.idm_event_log.columns import (
@@ -26,10 +37,6 @@ from cdcwb.formats.idm_event_log.columns import (
     guess,
 )
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
-from cdcwb.formats.tabular.detected import GIVEN, conclusions, detected_rows
-from cdcwb.formats.tabular.file import SQL, FileProbe, numbered
-from cdcwb.formats.tabular.probing import DumpTables, named_tables, probe_dump, probe_file
-from cdcwb.formats.tabular.sql import inserted_from_select
 from cdcwb.words import joined, plural, unique_names
 
 __all__ = ["LogProbe", "detected_of", "probe", "recognise", "recognise_rows"]

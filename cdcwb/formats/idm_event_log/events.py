@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, interleaved, labels, maps_of
+from cdcwb.formats.containers.rows import DelimitedRows
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, numbers
 from cdcwb.formats.idm_event_log.rules import VALUES, TypedLog, check, one_of
 from cdcwb.formats.idm_event_log.values import Bools, Ints, ranges
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.table_rows import RowBatch, TableFile
-from cdcwb.formats.tabular.rows import CsvRows
 from cdcwb.model import Kind, Operation
 
 __all__ = ["LogFile", "events_of_log", "log_of", "split_name", "split_names"]
@@ -72,7 +72,7 @@ def _texts(rows: RowBatch, label: str) -> pa.StringArray:
     texts, null = rows.text(label), pa.scalar(None, pa.string())
     if not entry.null_text or label not in rows.names:
         return texts
-    if not isinstance(rows.rows, CsvRows):
+    if not isinstance(rows.rows, DelimitedRows):
         return pc.if_else(pc.equal(texts, entry.null_text), null, texts)
     place = rows.names.index(label)
     empty = rows.rows.starts[:, place] == rows.rows.ends[:, place]

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.containers.rows import CSV, FILE_END, SQL, Part
 from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT
@@ -23,11 +24,7 @@ from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.formats.idm_event_log.rules import PER_FIELD, one_of
 from cdcwb.formats.idm_event_log.values import Ints, numbers_of
 from cdcwb.formats.table_rows import Plan, TableFile, batch_of, parts_of_range
-from cdcwb.formats.tabular.file import CSV, SQL
-from cdcwb.formats.tabular.file import EVERYTHING as WHOLE_FILE
-from cdcwb.formats.tabular.positions import RowScan, Split
-from cdcwb.formats.tabular.rows import Part
-from cdcwb.formats.tabular.splits import Stretch
+from cdcwb.formats.table_splits import FileRange, RowScan, Split
 
 __all__ = ["LogScan", "LoggedTable", "LoggedTables", "parts_together", "split_log"]
 
@@ -41,8 +38,8 @@ _OPERATIONS: Final = {str(number): str(EVENT_TYPES[number].operation) for number
 
 
 class LogCut(NamedTuple):
-    """A row before which a stretch can be cut: all record ids from there on are higher than those before, and a
-    statement begins. ``records``: so many precede it in the stretch. ``highest`` and ``last``: the highest record_id
+    """A row before which a one can be cut: all record ids from there on are higher than those before, and a
+    statement begins. ``records``: so many precede it in the one. ``highest`` and ``last``: the highest record_id
     before it, and the number of that row's statement (0: alone); ``lowest`` and ``first``: the lowest one from there
     on, and likewise."""
 
@@ -56,7 +53,7 @@ class LogCut(NamedTuple):
 
 @dataclass(slots=True)
 class RecordOrder:
-    """The usable record_ids of the rows of a stretch. ``behind``: by how much one is at most lower than one before it
+    """The usable record_ids of the rows of a one. ``behind``: by how much one is at most lower than one before it
     (0: they never fall); the other fields, and ``cuts``, are as in :class:`LogCut`; 0 without any."""
 
     highest: int = 0
@@ -127,11 +124,11 @@ def _splits_of(ranges: Sequence[Split], orders: Sequence[RecordOrder], size: int
     """The splits of ranges of records with these record_ids. Where a range cannot be cut, it is read with those before
     it. It is cut at its begin if it can be, otherwise after ``size`` bytes: what is cut elsewhere is decoded again when
     files are appended."""
-    following = [*accumulate((one.lowest or WHOLE_FILE for one in reversed(orders)), min)][::-1]
+    following = [*accumulate((one.lowest or FILE_END for one in reversed(orders)), min)][::-1]
     splits: list[list[Split]] = []
     highest = last = holder = 0  # the highest record_id, its statement, and its split
-    for one, order, after in zip(ranges, orders, [*following[1:], WHOLE_FILE], strict=False):
-        cuts = [LogCut(one.start, 0, 0, 0, order.lowest or WHOLE_FILE, order.first), *order.cuts]
+    for one, order, after in zip(ranges, orders, [*following[1:], FILE_END], strict=False):
+        cuts = [LogCut(one.start, 0, 0, 0, order.lowest or FILE_END, order.first), *order.cuts]
         before = sum(part.stop - part.start for split in splits[holder:] for part in split)
         good = (each for each in cuts if _can_cut(each, highest, last, after))
         least = one.start + size - before
@@ -149,12 +146,12 @@ def _splits_of(ranges: Sequence[Split], orders: Sequence[RecordOrder], size: int
 
 
 def _can_cut(cut: LogCut, highest: int, last: int, after: int) -> bool:
-    """Whether the capture can be cut at a row. ``highest``: the highest record_id before its stretch, ``last``: the
-    statement of that row; ``after``: the lowest record_id after its stretch."""
+    """Whether the capture can be cut at a row. ``highest``: the highest record_id before its one, ``last``: the
+    statement of that row; ``after``: the lowest record_id after its one."""
     if cut.highest < highest:
         cut = cut._replace(highest=highest, last=last)
     lowest = min(cut.lowest, after)
-    return lowest > cut.highest and (lowest == WHOLE_FILE or lowest < after) and _differ(cut.last, cut.first)
+    return lowest > cut.highest and (lowest == FILE_END or lowest < after) and _differ(cut.last, cut.first)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -256,7 +253,7 @@ def _entry(tables: _Names, name: str) -> dict[str, None]:
 
 @dataclass(slots=True)
 class LogScan(RowScan):
-    """What a stretch has, and what its rows show."""
+    """What a one has, and what its rows show."""
 
     order: RecordOrder = field(default_factory=RecordOrder)
     tables: LoggedTables = field(default_factory=LoggedTables)
@@ -322,31 +319,31 @@ def _as_one(parts: Sequence[tuple[str, int, Part]]) -> Part:
     return parts[0][2] if len(parts) == 1 else Part.joined(parts)
 
 
-def split_log(plan: Plan, stretches: Sequence[Stretch], scans: Sequence[Any]) -> None:
+def split_log(plan: Plan, ranges: Sequence[FileRange], scans: Sequence[Any]) -> None:
     """Adds the splits, tables and facts of a log. A split is consecutive ranges of records. Its record ids are higher
     than those of all splits before it, and its lowest begins a statement; if record ids fall far in capture order,
     splits are cut anywhere (a small log is one split, which is put in order in memory)."""
     options: Any = plan.options
-    tables, orders, ranges = LoggedTables(), list[RecordOrder](), list[Split]()
+    tables, orders, parts = LoggedTables(), list[RecordOrder](), list[Split]()
     before = highest = behind = 0
-    for stretch, found in zip(stretches, scans, strict=True):
-        entry: Any = plan.files[stretch.index]
+    for one, found in zip(ranges, scans, strict=True):
+        entry: Any = plan.files[one.index]
         order: RecordOrder = found.order.shifted(before) if entry.is_numbered else found.order
-        can_cut = stretch.file.kind == CSV or stretch.file.settings.get("kind") == "lines"
-        if not can_cut or stretch.file.compression is not None:
+        can_cut = one.file.kind == CSV or one.file.settings.get("kind") == "lines"
+        if not can_cut or one.file.compression is not None:
             order = replace(order, cuts=[])
         behind = max(behind, order.behind, highest - order.lowest if order.lowest else 0)
         highest = max(highest, order.highest)
-        start = found.begin if stretch.file.kind in (CSV, SQL) and stretch.start > 0 else stretch.start
-        if start < stretch.stop and (stretch.stop < WHOLE_FILE or entry.size or entry.probe.compression):
+        start = found.begin if one.file.kind in (CSV, SQL) and one.start > 0 else one.start
+        if start < one.stop and (one.stop < FILE_END or entry.size or entry.probe.compression):
             first = before if entry.is_numbered else 0
-            ranges.append(Split(stretch.index, start, stretch.stop, None, WHOLE, first))
+            parts.append(Split(one.index, start, one.stop, None, WHOLE, first))
             orders.append(order)
         before += found.rows
         tables.add(found.tables)
     plan.facts |= {"records": before, "behind": behind}
     plan.versions = tables.entries(options.schema)
     if behind <= NEAR:
-        plan.splits = _grouped(plan, _splits_of(ranges, orders, options.split_size))
+        plan.splits = _grouped(plan, _splits_of(parts, orders, options.split_size))
     else:
-        plan.splits = [ranges] if plan.facts["bytes"] <= options.split_size else [[one] for one in ranges]
+        plan.splits = [parts] if plan.facts["bytes"] <= options.split_size else [[one] for one in parts]

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.idm_event_log.events import split_name
 from cdcwb.formats.idm_event_log.keys import TableKeyError, parse, parts
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, STATUSES, TITLES, EventType, Finding
 from cdcwb.formats.idm_event_log.rules import WRITTEN, TypedLog, check
 from cdcwb.formats.idm_event_log.values import FORMS
-from cdcwb.formats.tabular.rows import Cell
 from cdcwb.words import moment, visible
 
 __all__ = ["dissect"]

@@ -15,6 +15,9 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
+from cdcwb.formats.containers.delimited import TOKENS
+from cdcwb.formats.containers.rows import BROKEN, Cell, FileProbe, TableName
+from cdcwb.formats.containers.table_probe import conclusions, detected_rows, files_named
 from cdcwb.formats.dissector import Field, Inspection, Recognition, Run, TableRequest, Wanted, detected_row, problem_row
 from cdcwb.formats.qlik_change_table import layout
 from cdcwb.formats.qlik_change_table.decode import control_events, loaded_events, operations, row_events
@@ -35,9 +38,6 @@ from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, ddl_in_order
 from cdcwb.formats.replicate import common_type
 from cdcwb.formats.requests import chosen_columns, no_table, request_schema, versions_of
 from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows
-from cdcwb.formats.tabular.detected import conclusions, detected_rows, files_named
-from cdcwb.formats.tabular.file import BROKEN, TOKENS, FileProbe, TableName
-from cdcwb.formats.tabular.rows import Cell
 from cdcwb.model import Problem
 from cdcwb.words import joined, plural, unique_names
 

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import as_array
+from cdcwb.formats.containers.rows import is_binary
 from cdcwb.formats.qlik_change_table.layout import HEADERS
 from cdcwb.formats.table_rows import RowBatch
-from cdcwb.formats.tabular.rows import is_binary
 from cdcwb.model import Kind, Problem
 from cdcwb.words import joined, plural, visible
 

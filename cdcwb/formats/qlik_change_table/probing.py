@@ -11,23 +11,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import OptionError
+from cdcwb.formats.containers.delimited import DEFAULT, TOKENS, Dialect, as_bytes
+from cdcwb.formats.containers.rows import BROKEN, CSV, JSON, FileProbe, TableName, numbered
+from cdcwb.formats.containers.table_probe import of_columns, probe_dump, probe_file
 from cdcwb.formats.files import in_file
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import find_prefix, side_file
 from cdcwb.formats.source import info_of, read_text
-from cdcwb.formats.tabular.file import (
-    BROKEN,
-    CSV,
-    DEFAULT,
-    JSON,
-    TOKENS,
-    Dialect,
-    FileProbe,
-    TableName,
-    as_bytes,
-    numbered,
-)
-from cdcwb.formats.tabular.probing import of_columns, probe_dump, probe_file
 from cdcwb.words import unique_names
 
 __all__ = ["Column", "Probe", "SideFile", "column", "of_table", "probe", "read_side_file", "text_of"]

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.formats import bitmask
+from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.moments import moment as time_of
 from cdcwb.formats.qlik_change_table.decode import partition_span
@@ -27,7 +28,6 @@ from cdcwb.formats.qlik_change_table.layout import (
 from cdcwb.formats.qlik_change_table.masks import MaskSettings
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.table_rows import TableFile
-from cdcwb.formats.tabular.rows import Cell
 from cdcwb.model import Problem
 from cdcwb.words import joined, moment, plural
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from cdcwb.formats.containers.rows import TableName
 from cdcwb.formats.dissector import problem_row
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import without_suffix
 from cdcwb.formats.qlik_change_table.probing import Column, Probe, column, text_of
 from cdcwb.formats.replicate import decimal_type, replicate_type
 from cdcwb.formats.table_rows import arrow_type
-from cdcwb.formats.tabular.file import TableName
 from cdcwb.model import Problem
 
 __all__ = ["Ddl", "TableVersion", "Versions", "ddl_in_order", "ddl_of", "type_of"]

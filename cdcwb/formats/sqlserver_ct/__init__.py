@@ -16,11 +16,10 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import as_array
+from cdcwb.formats.containers.rows import TableName, hex_text, stem_of
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.table_rows import Options, RowBatch, TableRows
-from cdcwb.formats.tabular.file import TableName, stem_of
-from cdcwb.formats.tabular.rows import hex_text
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import joined, plural, visible
 

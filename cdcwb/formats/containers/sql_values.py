@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.tabular.rows import as_strings
+from cdcwb.formats.containers.rows import as_strings
 
 __all__ = ["SqlColumn", "column", "value_of"]
 
@@ -60,7 +60,7 @@ _PARTS: Final = {
 }
 
 
-class Value(NamedTuple):
+class SqlValue(NamedTuple):
     """A value: its text (None: NULL), or why it has none."""
 
     text: str | None
@@ -113,7 +113,7 @@ def _without_prefix(raw: pa.BinaryArray) -> pa.BinaryArray:
 def _with_hard(
     tokens: Sequence[bytes], texts: pa.StringArray, garbled: Ints, hard: Ints, charset: str, backslash: bool
 ) -> SqlColumn:
-    known: dict[bytes, Value] = {}
+    known: dict[bytes, SqlValue] = {}
     places, found, refused = hard.tolist(), [], {}
     still = set(garbled.tolist()) - set(places)
     for row in places:
@@ -134,7 +134,7 @@ def _with_hard(
     )
 
 
-def value_of(token: str, backslash: bool = False) -> Value:
+def value_of(token: str, backslash: bool = False) -> SqlValue:
     """One value. Literals, casts and the usual spellings of times have a text; what only the database can
     work out has none."""
     text = _without_comments(token).strip()
@@ -146,7 +146,7 @@ def value_of(token: str, backslash: bool = False) -> Value:
         return made
     shown = text if len(text) <= 60 else text[:57] + "…"
     reason = f"expected a literal, found {shown or 'nothing'}, which only the database can evaluate"
-    return Value(None, f"{reason}; export the table as CSV")
+    return SqlValue(None, f"{reason}; export the table as CSV")
 
 
 def _without_comments(token: str) -> str:
@@ -155,27 +155,27 @@ def _without_comments(token: str) -> str:
     return _COMMENTS.sub(lambda found: found[1] or " ", token)
 
 
-def _literal(text: str, backslash: bool, depth: int) -> Value | None:
+def _literal(text: str, backslash: bool, depth: int) -> SqlValue | None:
     """A value; None where only the database can work that out. ``depth``: how much is around it."""
     if depth > _DEEPEST:
         return None
     upper = text[:8].upper()
     if upper == "NULL":
-        return Value(None)
+        return SqlValue(None)
     if upper in _WORDS:
-        return Value(_WORDS[upper])
+        return SqlValue(_WORDS[upper])
     if _NUMBER.fullmatch(text):
-        return Value(text)
+        return SqlValue(text)
     digits = _HEX.fullmatch(text)
     if digits:
-        return Value((digits[1] if digits[1] is not None else digits[2]).lower())
+        return SqlValue((digits[1] if digits[1] is not None else digits[2]).lower())
     if _is_oracle_quoted(text):
-        return Value(text[text.index("'") + 2 : -2])
+        return SqlValue(text[text.index("'") + 2 : -2])
     prefix = _PREFIX.match(text)
     escaped = backslash or (prefix is not None and prefix[1] in "eE")
     body = text[prefix.end() :] if prefix else text
     if _is_string(body, escaped):
-        return Value(_unquoted(body, escaped))
+        return SqlValue(_unquoted(body, escaped))
     clause = _ESCAPE_CLAUSE.match(text)
     if clause and text.endswith("}"):
         return _literal(text[clause.end() : -1].strip(), backslash, depth + 1)
@@ -231,17 +231,17 @@ def _split(text: str, separator: str) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
-def _joined(parts: Sequence[str], backslash: bool, depth: int) -> Value | None:
+def _joined(parts: Sequence[str], backslash: bool, depth: int) -> SqlValue | None:
     texts = []
     for part in parts:
         one = _literal(part, backslash, depth)
         if one is None:
             return None
         texts.append(one.text or "")
-    return Value("".join(texts))
+    return SqlValue("".join(texts))
 
 
-def _called(name: str, inside: str, backslash: bool, depth: int) -> Value | None:
+def _called(name: str, inside: str, backslash: bool, depth: int) -> SqlValue | None:
     if name in ("CAST", "TRY_CAST"):
         last = deque(_AS.finditer(inside), maxlen=1)
         kind = inside[last[0].end() :].strip() if last else ""
@@ -256,18 +256,18 @@ def _called(name: str, inside: str, backslash: bool, depth: int) -> Value | None
         style = _literal(arguments[1], backslash, depth) if len(arguments) > 1 else None
         if value is None or value.text is None or style is None or style.text is None:
             return value
-        return Value(_time(value.text, style.text) or value.text)
+        return SqlValue(_time(value.text, style.text) or value.text)
     return None
 
 
-def _cast(value: str, kind: str, backslash: bool, depth: int) -> Value | None:
+def _cast(value: str, kind: str, backslash: bool, depth: int) -> SqlValue | None:
     """A cast leaves the text as it is; the eight bytes of a SQL Server time become one."""
     digits = _HEX.fullmatch(value)
     if digits and digits[1] and len(digits[1]) == 16 and kind.upper() in ("DATETIME", "SMALLDATETIME"):
         days, ticks = int(digits[1][:8], 16), int(digits[1][8:], 16)
         days -= (days >> 31) << 32
         moment = _FIRST_DAY + timedelta(days=days, milliseconds=(ticks * 10 + 1) // 3)
-        return Value(moment.isoformat(" ", "milliseconds"))
+        return SqlValue(moment.isoformat(" ", "milliseconds"))
     return _literal(value, backslash, depth)
 
 

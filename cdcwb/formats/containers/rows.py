@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeAlias
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,30 +15,185 @@ import pyarrow.compute as pc
 from cdcwb.formats import json_spans as js
 from cdcwb.formats.arrays import hex_digits, interleaved, slices
 from cdcwb.formats.containers.avro_values import to_text
+from cdcwb.formats.containers.delimited import (
+    Bytes,
+    DelimitedRecords,
+    Dialect,
+    Ints,
+    Spans,
+    first_record,
+    only_record,
+)
+from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.json_text import KINDS, content_span, damage_of, decoded, read_spans, text_of
 from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.kernels import kernel
-from cdcwb.formats.tabular.delimited import Bytes, Ints, Records, Spans, first_record, only_record
-from cdcwb.formats.tabular.file import Dialect
-from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.model import EVENTS, Kind, OffsetUnit, Problem
+from cdcwb.words import unique_names, unused_name
 
 __all__ = [
+    "BROKEN",
+    "CSV",
+    "EXCEL",
+    "FILE_END",
+    "JSON",
+    "PARQUET",
+    "SQL",
     "Cell",
     "ColumnRows",
-    "CsvRows",
+    "DelimitedRows",
+    "FileProbe",
     "Gap",
     "Part",
     "Rows",
+    "TableName",
+    "are_names",
     "as_strings",
+    "clean",
     "cut_fields",
     "cut_json",
     "first_texts",
+    "gap_events",
     "hex_text",
     "is_binary",
     "json_column",
+    "named",
+    "numbered",
     "plain",
+    "rows_of_batch",
+    "stem_of",
+    "text_rows",
     "texts_of",
 ]
+
+CSV: Final = "csv"
+JSON: Final = "json"
+PARQUET: Final = "parquet"
+EXCEL: Final = "excel"
+SQL: Final = "sql"
+BROKEN: Final = "broken"
+"""Kinds of files."""
+
+FILE_END: Final = 1 << 62
+"""A stop after the end of every file."""
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+_EXTENSIONS: Final = re.compile(
+    r"(\.(csv|tsv|txt|dat|json|jsonl|ndjson|parquet|pq|gz|gzip|zst|zstd|snappy|lz4))+$", re.IGNORECASE
+)
+_NAME: Final = re.compile(r"\s*[^\W\d][\w $#@./:()-]{0,127}\s*")
+
+
+class TableName(NamedTuple):
+    """A table: its schema (None: unknown) and its name without the suffix of change tables."""
+
+    schema: str | None
+    table: str
+
+    @property
+    def label(self) -> str:
+        """``schema.table``, or ``table``."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+    @classmethod
+    def of(cls, text: str) -> TableName:
+        """From ``schema.table`` or ``table``."""
+        schema, _, table = text.rpartition(".")
+        return cls(schema or None, table)
+
+
+def stem_of(path: str) -> str:
+    """The name of a file or folder without the extensions of containers and compressions."""
+    return _EXTENSIONS.sub("", PurePosixPath(path).name)
+
+
+def numbered(width: int) -> tuple[str, ...]:
+    """Names for columns without names, ``column_1`` and so on."""
+    return tuple(f"column_{place}" for place in range(1, width + 1))
+
+
+def named(fields: Sequence[str | None]) -> tuple[str, ...]:
+    """The names in a header line: without surrounding blanks, an empty one is ``column_`` and its number, and all are
+    unique."""
+    names = [field.strip() for field in clean(fields)]
+    taken = set(names)
+    return unique_names(name or unused_name(f"column_{number}", taken) for number, name in enumerate(names, 1))
+
+
+def clean(names: Iterable[str | None]) -> list[str]:
+    """Names in valid Unicode; a lone surrogate, which JSON allows, becomes an escape."""
+    return [(name or "").encode("utf-8", "backslashreplace").decode() for name in names]
+
+
+def are_names(fields: Sequence[str | None]) -> bool:
+    """Whether these are unique names of columns: they begin with a letter or an underscore."""
+    names = [(text or "").strip().casefold() for text in fields]
+    return len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileProbe:
+    """The facts of a file for reading it.
+
+    * ``kind``: csv (any delimited text), json (objects, one a row), parquet, excel (.xlsx), sql (a dump of statements),
+      or broken: no table
+    * ``names``: its columns in file order; None without a header line. ``width``: their number
+    * ``charset`` and ``dialect``: of delimited text; ``delimiter_from``: why that delimiter
+    * ``settings``: of JSON those of the container (:mod:`cdcwb.formats.containers.message_files`); of Excel ``sheet``
+      and ``sheets``; of a dump its ``table``, the ``name`` of that as it is written, whether a ``backslash`` is an
+      escape, and perhaps the columns that are ``needed``
+    * ``size``: bytes of an uncompressed file; 0 for a compressed one, whose size is known only after reading.
+      ``compression``: gzip, zstd
+    * ``first``: the start of its first record, after byte order mark and header line: a byte, or in Excel a row of the
+      sheet, from 0. ``header``: it has a header line, whose text is ``heading``
+    * ``groups``: rows and packed bytes of each row group of a Parquet file; ``schema``: its columns
+    * ``problem``: why it is broken, or its error; ``note``: contradictions to the given dialect
+    * ``first_row``: the first record, header line or not; ``sample``: the first rows after the header line. Texts
+      as from :meth:`Rows.text`, None for NULL
+    """
+
+    path: str
+    kind: str
+    names: tuple[str, ...] | None = None
+    width: int = 0
+    charset: str = "utf-8"
+    dialect: Dialect | None = None
+    delimiter_from: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    size: int = 0
+    compression: str | None = None
+    first: int = 0
+    header: bool = False
+    heading: str = ""
+    groups: tuple[tuple[int, int], ...] = ()
+    schema: pa.Schema | None = None
+    problem: str | None = None
+    note: str | None = None
+    first_row: tuple[str | None, ...] = ()
+    sample: tuple[tuple[str | None, ...], ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns, ``column_1`` and so on without names."""
+        return numbered(self.width) if self.names is None else self.names
+
+    @property
+    def place(self) -> str:
+        """The path whose names are those of its table; of a dump the name of the table, in its folder."""
+        folder = self.path.rpartition("/")[0]
+        return f"{folder}/{self.settings['name']}" if self.kind == SQL else self.path
+
+    def without_rows(self) -> FileProbe:
+        """The same file without facts that only describe it."""
+        return replace(self, heading="", schema=None, first_row=(), sample=())
+
+
+# --- rows in columns --------------------------------------------------------------------------------------------------
 
 
 def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
@@ -213,7 +370,7 @@ def _contents(
 
 
 @dataclass(slots=True)
-class CsvRows:
+class DelimitedRows:
     """Valid records of a delimited file, with the methods of :class:`ColumnRows`. ``starts`` and ``ends`` have a row
     for each and a column for each field; ``begin`` and ``end`` are those of the records, line ends included, all as
     offsets in ``buffer``."""
@@ -232,7 +389,7 @@ class CsvRows:
     _is_text: bool | None = None
 
     @classmethod
-    def of(cls, records: Records, names: tuple[str, ...], dialect: Dialect, charset: str) -> CsvRows:
+    def of(cls, records: DelimitedRecords, names: tuple[str, ...], dialect: Dialect, charset: str) -> DelimitedRows:
         """The valid ones among the segments."""
         begin, end = records.start[records.good], records.end[records.good]
         return cls(
@@ -376,7 +533,7 @@ def is_binary(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
-Rows: TypeAlias = ColumnRows | CsvRows
+Rows: TypeAlias = ColumnRows | DelimitedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +611,51 @@ class Part:
         )
 
 
+def rows_of_batch(
+    batch: pa.RecordBatch, number: Ints, names: tuple[str, ...], upper: frozenset[int] = frozenset()
+) -> Part:
+    """Rows of a table, with their numbers; the columns are in the order of the names."""
+    count = len(number)
+    part = Part(number, np.ones(count, dtype=np.int64), OffsetUnit.ROW)
+    if count:
+        columns = [plain(column) for column in batch.columns]
+        part.rows.append((np.arange(count), ColumnRows(names, part.offset, part.length, columns, upper=upper)))
+    return part
+
+
+def text_rows(part: Part, names: Sequence[str]) -> pa.RecordBatch | None:
+    """The rows of a part in the order of the file, as columns of text, by name; null for NULL and if a row lacks the
+    column. None without rows."""
+    if not part.rows:
+        return None
+    batches = []
+    for index, rows in part.rows:
+        places = {name: place for place, name in enumerate(rows.names)}
+        texts = (rows.text(places[name]) if name in places else pa.nulls(len(index), pa.string()) for name in names)
+        batches.append(pa.RecordBatch.from_arrays([*texts], names=list(names)))
+    if len(batches) == 1:
+        return batches[0]
+    order = np.argsort(np.concatenate([index for index, _ in part.rows]), kind="stable")
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0].take(pa.array(order))
+
+
+def gap_events(part: Part, gaps: Sequence[Gap], wanted: Wanted, **given: Any) -> pa.RecordBatch:
+    """The events of segments that are not rows; ``given``: columns, as arrays or as the value of all of them."""
+    index, count = np.array([gap.index for gap in gaps], np.int64), len(gaps)
+    columns = {name: value if isinstance(value, pa.Array) else [value] * count for name, value in given.items()}
+    columns |= {"offset": part.offset[index], "length": part.length[index], "offset_unit": [str(part.unit)] * count}
+    columns["kind"] = [str(gap.kind) for gap in gaps]
+    columns["headers"] = [[("reason", gap.reason)] if gap.code is None else None for gap in gaps]
+    columns["problems"] = [None if gap.code is None else [{"code": gap.code, "detail": gap.reason}] for gap in gaps]
+    if wanted.images:
+        columns["raw"] = [gap.raw for gap in gaps]
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
+        for field in EVENTS
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
+
+
 def plain(column: pa.Array) -> pa.Array:
     """The same values, with offsets from the start of their buffers, without types that Spark does not support."""
     if isinstance(column, pa.ChunkedArray):
@@ -527,7 +729,7 @@ def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: s
     found = only_record(np.frombuffer(record, np.uint8), dialect, len(names))
     if found.reasons or not len(found):
         return found.reasons.get(0, "expected a record, found none")
-    rows = CsvRows.of(found, tuple(names), dialect, charset)
+    rows = DelimitedRows.of(found, tuple(names), dialect, charset)
     starts, ends = rows.starts[0].tolist(), rows.ends[0].tolist()
     cells = []
     for place, (name, start, end) in enumerate(zip(names, starts, ends, strict=True)):

@@ -4,9 +4,8 @@ of a file, with rows and gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,52 +14,43 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.containers import delimited
+from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, Bytewise, count_quotes, find_start
+from cdcwb.formats.containers.excel import Workbook
 from cdcwb.formats.containers.message_files import Container, locate, read
 from cdcwb.formats.containers.messages import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED
-from cdcwb.formats.files import open_source
-from cdcwb.formats.json_values import CutOff, as_text, parse_json
-from cdcwb.formats.source import open_file
-from cdcwb.formats.tabular import delimited
-from cdcwb.formats.tabular.delimited import CHUNK, Bytewise, count_quotes, find_start
-from cdcwb.formats.tabular.excel import Workbook
-from cdcwb.formats.tabular.file import (
+from cdcwb.formats.containers.rows import (
     CSV,
-    DEFAULT,
-    EVERYTHING,
     EXCEL,
+    FILE_END,
     JSON,
     PARQUET,
     SQL,
-    FileProbe,
-    clean,
-)
-from cdcwb.formats.tabular.rows import (
     Cell,
     ColumnRows,
-    CsvRows,
+    DelimitedRows,
+    FileProbe,
     Gap,
     Part,
-    Rows,
+    clean,
     cut_fields,
     cut_json,
     json_column,
-    plain,
+    rows_of_batch,
 )
-from cdcwb.formats.tabular.sql import cut_sql, sql_parts
+from cdcwb.formats.containers.sql import cut_sql, sql_parts
+from cdcwb.formats.files import open_source
+from cdcwb.formats.json_values import CutOff, as_text, parse_json
+from cdcwb.formats.source import open_file
 from cdcwb.model import OffsetUnit, Problem
 
 __all__ = [
-    "NO_ROWS",
-    "TextRows",
-    "container_of",
     "csv_parts",
     "cut_record",
     "find_part",
     "numbered_parts",
     "open_parquet",
     "read_parts",
-    "rows_of_batch",
-    "text_rows",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -81,7 +71,7 @@ _MESSAGE_CODES: Final = {
 
 
 def read_parts(
-    file: FileProbe, start: int = 0, stop: int = EVERYTHING, upper: frozenset[int] = frozenset()
+    file: FileProbe, start: int = 0, stop: int = FILE_END, upper: frozenset[int] = frozenset()
 ) -> Iterator[Part]:
     """The segments of a file that begin in ``[start, stop)``, in order, without gap or overlap.
 
@@ -140,7 +130,7 @@ def csv_parts(source: Bytewise, file: FileProbe, start: int, stop: int, room: in
     for found in delimited.records(source, max(start, file.first), stop, dialect, file.width, room):
         part = Part(found.base + found.start, found.end - found.start, OffsetUnit.BYTE)
         if len(found.good):
-            part.rows.append((found.good, CsvRows.of(found, file.columns, dialect, file.charset)))
+            part.rows.append((found.good, DelimitedRows.of(found, file.columns, dialect, file.charset)))
         for index, reason in sorted(found.reasons.items()):
             raw = found.buffer[found.start[index] : found.end[index]].tobytes()
             part.gaps.append(Gap(index, _CODES[int(found.state[index])], reason, raw))
@@ -150,7 +140,7 @@ def csv_parts(source: Bytewise, file: FileProbe, start: int, stop: int, room: in
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def container_of(file: FileProbe) -> Container:
+def _container_of(file: FileProbe) -> Container:
     """A file of JSON, read as messages: one document per row."""
     settings = {str(name): str(value) for name, value in file.settings.items() if name != "kind"}
     kind = str(file.settings["kind"])
@@ -158,7 +148,7 @@ def container_of(file: FileProbe) -> Container:
 
 
 def _json_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
-    for messages in read(container_of(file), start, stop, _JSON_BATCH):
+    for messages in read(_container_of(file), start, stop, _JSON_BATCH):
         part = Part(messages.offset, messages.length, OffsetUnit.BYTE)
         groups: dict[tuple[str, ...], tuple[list[int], list[dict[str, Any]]]] = {}
         states, sources = messages.state.tolist(), messages.source
@@ -217,18 +207,6 @@ def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]
             row = behind
 
 
-def rows_of_batch(
-    batch: pa.RecordBatch, number: Ints, names: tuple[str, ...], upper: frozenset[int] = frozenset()
-) -> Part:
-    """Rows of a table, with their numbers; the columns are in the order of the names."""
-    count = len(number)
-    part = Part(number, np.ones(count, dtype=np.int64), OffsetUnit.ROW)
-    if count:
-        columns = [plain(column) for column in batch.columns]
-        part.rows.append((np.arange(count), ColumnRows(names, part.offset, part.length, columns, upper=upper)))
-    return part
-
-
 def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
     """The rows of a sheet; those without values are filler, and so are all that precede the first record."""
     width = file.width
@@ -261,66 +239,6 @@ def _sql_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
         yield from sql_parts(source, file, start, stop)
 
 
-# --- columns of text --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TextRows:
-    """Rows in the order of the file. ``index``: their segments in the part; ``offset`` and ``length``: their locations
-    in its unit; ``columns``: texts, null for NULL and if a row lacks the column; ``garbled``: (row, column) whose bytes
-    are not in the character set, with hex as text; ``raw``: the bytes, None without any."""
-
-    index: Ints
-    offset: Ints
-    length: Ints
-    columns: list[pa.StringArray]
-    garbled: list[tuple[int, int]]
-    raw: pa.BinaryArray | None
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-
-_NONE: Final[Ints] = np.empty(0, dtype=np.int64)
-NO_ROWS: Final = TextRows(_NONE, _NONE, _NONE, [], [], None)
-
-
-def text_rows(part: Part, names: Sequence[str]) -> TextRows | None:
-    """The rows of a part as columns of text, by name; None without rows."""
-    groups = [_of(indices, rows, names) for indices, rows in part.rows if len(indices)]
-    if len(groups) < 2:
-        return groups[0] if groups else None
-    index = np.concatenate([group.index for group in groups])
-    order = np.argsort(index, kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    before = np.cumsum([0, *(len(group) for group in groups)])
-    chosen = pa.array(order)
-    garbled = [(int(place[before[at] + row]), one) for at, group in enumerate(groups) for row, one in group.garbled]
-    raws = [group.raw for group in groups if group.raw is not None]
-    return TextRows(
-        index[order],
-        np.concatenate([group.offset for group in groups])[order],
-        np.concatenate([group.length for group in groups])[order],
-        [pa.concat_arrays([group.columns[at] for group in groups]).take(chosen) for at in range(len(names))],
-        sorted(garbled),
-        pa.concat_arrays(raws).take(chosen) if len(raws) == len(groups) else None,
-    )
-
-
-def _of(indices: Ints, rows: Rows, names: Sequence[str]) -> TextRows:
-    places = {name: place for place, name in enumerate(rows.names)}
-    columns, garbled = [], []
-    for at, name in enumerate(names):
-        place = places.get(name)
-        if place is None:
-            columns.append(pa.nulls(len(indices), pa.string()))
-            continue
-        columns.append(rows.text(place))
-        garbled += [(int(row), at) for row in rows.garbled(place)]
-    return TextRows(indices, rows.offset, rows.length, columns, sorted(garbled), rows.raw())
-
-
 # --- one part ---------------------------------------------------------------------------------------------------------
 
 
@@ -331,13 +249,13 @@ def find_part(
     segment; ``counted``: with the number of rows that precede it. Raises CaptureError where the file ends before."""
     if counted:
         in_bytes = file.kind in (CSV, SQL) or file.settings.get("kind") == "lines"
-        parts = numbered_parts(read_parts(file, 0, offset + 1 if in_bytes else EVERYTHING, upper))
+        parts = numbered_parts(read_parts(file, 0, offset + 1 if in_bytes else FILE_END, upper))
     elif file.kind == JSON:
         parts = _document(file, offset)
     elif file.kind == CSV:
         parts = _near(file, offset)
     else:
-        parts = read_parts(file, 0, offset + 1 if file.kind == SQL else EVERYTHING, upper)
+        parts = read_parts(file, 0, offset + 1 if file.kind == SQL else FILE_END, upper)
     for part in parts:
         behind = part.offset + part.length
         if len(behind) and int(behind[-1]) > offset:
@@ -360,7 +278,7 @@ def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:
 
 
 def _document(file: FileProbe, offset: int) -> Iterator[Part]:
-    found = locate(container_of(file), offset)
+    found = locate(_container_of(file), offset)
     start = int(found.offset[0])
     begin = start if file.settings["kind"] == "lines" else 0
     return (part for part in read_parts(file, begin, offset + 1) if start in part.offset)

@@ -7,6 +7,7 @@ first line; the next record begins there.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,20 +18,26 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import OptionError
+from cdcwb.formats import options as opt
 from cdcwb.formats.kernels import compiled_for, kernel
-from cdcwb.formats.tabular.file import DEFAULT, Dialect
 from cdcwb.words import plural
 
 __all__ = [
     "CHUNK",
+    "DEFAULT",
+    "DIALECT_OPTIONS",
     "FILLER",
     "LONGEST",
     "MALFORMED",
     "RECORD",
+    "TOKENS",
     "TRUNCATED",
     "Bytes",
     "Bytewise",
-    "Records",
+    "DelimitedRecords",
+    "Dialect",
+    "as_bytes",
+    "charset_of",
     "count_quotes",
     "find_dialect",
     "find_start",
@@ -39,6 +46,7 @@ __all__ = [
     "line_end",
     "only_record",
     "records",
+    "tokens_of",
 ]
 
 Bytes = npt.NDArray[np.uint8]
@@ -73,6 +81,117 @@ _FOLLOWED: Final = 2
 _LONG: Final = 3
 
 
+# --- dialects ---------------------------------------------------------------------------------------------------------
+
+_HEX: Final = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})+)")
+_SPELLINGS: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\r\\n": "\r\n", "\\\\": "\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """``delimiter`` separates fields, ``record`` ends a record, both one byte or more. ``quote`` and ``escape`` are one
+    byte, or empty for none. ``null`` is the text of a NULL, which is never quoted. ``crlf``: a carriage return before
+    the newline belongs to the line's end.
+
+    In a quoted field a doubled quote represents one. An escape counts only before a quote: in a run of escapes, every
+    two represent one, and a remaining one makes the quote part of the text.
+    """
+
+    delimiter: bytes = b","
+    record: bytes = b"\n"
+    quote: bytes = b'"'
+    escape: bytes = b""
+    null: bytes = b""
+    crlf: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if a token equals another one or is a part of it."""
+        tokens = [("quote", self.quote), ("escape", self.escape)]
+        for name, token in tokens:
+            if len(token) > 1:
+                raise ValueError(f"expected one byte as {name}, found {token!r}")
+        tokens = [("delimiter", self.delimiter), ("record delimiter", self.record), *tokens]
+        for name, token in tokens:
+            for other, within in tokens:
+                if name != other and token and token in within:
+                    raise ValueError(f"{name} {token!r} cannot be distinguished from {other} {within!r}")
+
+    def sentence(self) -> str:
+        """The dialect in a few words."""
+        parts = [f"delimiter {_shown(self.delimiter)}", f"record delimiter {_shown(self.record)}"]
+        parts.append(f"quote {_shown(self.quote)}" if self.quote else "no quotes")
+        parts += [f"escape {_shown(self.escape)}"] if self.escape else []
+        parts.append(f"NULL is {_shown(self.null)}" if self.null else "NULL is an empty field without quotes")
+        return ", ".join(parts)
+
+
+DEFAULT: Final = Dialect()
+
+TOKENS: Final = {
+    "delimiter": "delimiter",
+    "record_delimiter": "record",
+    "quote": "quote",
+    "escape": "escape",
+    "null": "null",
+}
+"""The options that are parts of a dialect."""
+
+DIALECT_OPTIONS: Final = {
+    "delimiter": r"delimiter of fields: auto, or the text itself (0x01, \t)",
+    "record_delimiter": r"delimiter of records: auto, or the text itself (\n, \r\n, 0x02)",
+    "quote": "quote around fields: auto, none, or the character",
+    "escape": "escape before a quote within quotes: auto, none, or the character",
+    "null": "the text of NULL, without quotes: auto, empty, or the text",
+}
+"""Their descriptions."""
+
+
+def as_bytes(text: str, charset: str) -> bytes:
+    r"""The bytes of a delimiter in the notation of side files and options: itself, ``0x01``, or ``\t``.
+
+    Raises UnicodeEncodeError for characters that the character set does not have.
+    """
+    match = _HEX.fullmatch(text)
+    if match:
+        return bytes.fromhex(match[1])
+    return _SPELLINGS.get(text, text).encode(charset)
+
+
+def charset_of(given: Mapping[str, Any]) -> str:
+    """The option ``charset``, by default utf-8. Raises OptionError for an unusable one."""
+    charset = opt.check_charset("charset", given.get("charset", "utf-8"))
+    if "A,\n'".encode(charset) != b"A,\n'":
+        raise OptionError(
+            f"option charset: {charset!r} is not supported, because it does not include ASCII; save as utf-8"
+        )
+    return charset
+
+
+def tokens_of(given: Mapping[str, Any], names: Mapping[str, str], charset: str) -> dict[str, bytes]:
+    """Fields of :class:`Dialect` that are options: ``names`` maps the options to them. Raises OptionError."""
+    found: dict[str, bytes] = {}
+    for name, token in names.items():
+        if name not in given:
+            continue
+        text = str(given[name])
+        try:
+            found[token] = as_bytes("" if text.lower() in ("none", "empty") else text, charset)
+        except UnicodeEncodeError:
+            raise OptionError(f"option {name}: {text!r} is not in the character set {charset}") from None
+        if not found[token] and token in ("delimiter", "record"):
+            raise OptionError(f"option {name}: expected a text, found none")
+        if len(found[token]) > 1 and token in ("quote", "escape"):
+            raise OptionError(f"option {name}: expected one byte, found {text!r}")
+    return found
+
+
+def _shown(data: bytes) -> str:
+    return repr(data.decode("utf-8", "backslashreplace"))
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+
 class Bytewise(Protocol):
     """The length and the bytes of a source, for framing."""
 
@@ -84,7 +203,7 @@ class Bytewise(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class DelimitedRecords:
     """Adjacent segments of a file, in order; offsets count from ``base``, where ``buffer`` begins.
 
     A segment is ``[start, end)``. ``state`` is :data:`RECORD`, :data:`FILLER`, :data:`MALFORMED` or :data:`TRUNCATED`
@@ -332,7 +451,7 @@ def _framed(
 
 def records(
     source: Bytewise, start: int, stop: int, dialect: Dialect, width: int, room: int = CHUNK
-) -> Iterator[Records]:
+) -> Iterator[DelimitedRecords]:
     """The segments that begin in ``[start, stop)``, at most ``room`` at a time; one must begin at ``start``. ``width``
     is the number of fields of a record."""
     place, size = start, 0
@@ -352,7 +471,7 @@ def records(
         place += at
 
 
-def _records(base: int, buffer: Bytes, is_end: bool, found: _Framed, width: int) -> Records:
+def _records(base: int, buffer: Bytes, is_end: bool, found: _Framed, width: int) -> DelimitedRecords:
     """Segments with their states, and the reasons of those that are not records."""
     blank = (found.content == found.start) & (found.status == _WHOLE) & (width != 1)
     damaged = found.status != _WHOLE
@@ -371,7 +490,7 @@ def _records(base: int, buffer: Bytes, is_end: bool, found: _Framed, width: int)
             state[index], reason = TRUNCATED, f"truncated: {reason}{suffix}"
         reasons[index] = reason
     good = np.flatnonzero(state == RECORD)
-    return Records(base, buffer, found.start, found.end, state, reasons, good, found.starts, found.ends)
+    return DelimitedRecords(base, buffer, found.start, found.end, state, reasons, good, found.starts, found.ends)
 
 
 def _damage(buffer: Bytes, found: _Framed, index: int, is_end: bool) -> str:
@@ -386,7 +505,7 @@ def _damage(buffer: Bytes, found: _Framed, index: int, is_end: bool) -> str:
     )
 
 
-def only_record(buffer: Bytes, dialect: Dialect, width: int) -> Records:
+def only_record(buffer: Bytes, dialect: Dialect, width: int) -> DelimitedRecords:
     """The first record of a buffer with a complete file, as a segment."""
     return _records(0, buffer, True, _framed(buffer, 0, 1, True, dialect, width, 1)[1], width)
 
@@ -469,7 +588,7 @@ def find_start(source: Bytewise, place: int, dialect: Dialect, inside: bool, lim
     return source.length
 
 
-# --- dialects ---------------------------------------------------------------------------------------------------------
+# --- detection --------------------------------------------------------------------------------------------------------
 
 
 def find_dialect(tokens: Mapping[str, bytes], body: Bytes, is_end: bool) -> tuple[Dialect, str, list[int]]:

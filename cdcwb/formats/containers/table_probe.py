@@ -1,14 +1,16 @@
-"""Detects the kind of a file from its beginning."""
+"""Detects what a file of rows is, from its beginning: its kind, its columns, and for delimited text its dialect
+(docs/formats/qlik-change-table.md §1.3)."""
 
 from __future__ import annotations
 
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +19,9 @@ from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats.containers import detect, message_files
-from cdcwb.formats.files import Source, in_file, open_source
-from cdcwb.formats.json_values import parse_json
-from cdcwb.formats.options import nearest
-from cdcwb.formats.source import info_of, open_file
-from cdcwb.formats.tabular.delimited import find_dialect, line_end
-from cdcwb.formats.tabular.excel import Sheet, Workbook
-from cdcwb.formats.tabular.file import (
+from cdcwb.formats.containers.delimited import TOKENS, find_dialect, line_end
+from cdcwb.formats.containers.excel import Sheet, Workbook
+from cdcwb.formats.containers.rows import (
     BROKEN,
     CSV,
     EXCEL,
@@ -31,17 +29,33 @@ from cdcwb.formats.tabular.file import (
     PARQUET,
     SQL,
     FileProbe,
+    Part,
     are_names,
     clean,
+    first_texts,
     named,
+    text_rows,
 )
-from cdcwb.formats.tabular.parts import csv_parts, open_parquet, read_parts, text_rows
-from cdcwb.formats.tabular.rows import Part, first_texts
-from cdcwb.formats.tabular.sql import is_table, looks_like_dump, outline, written_name
-from cdcwb.formats.tabular.sql_values import column
-from cdcwb.words import unique_names
+from cdcwb.formats.containers.sql import is_table, looks_like_dump, outline, written_name
+from cdcwb.formats.containers.sql_values import column
+from cdcwb.formats.containers.tables import csv_parts, open_parquet, read_parts
+from cdcwb.formats.dissector import detected_row
+from cdcwb.formats.files import Source, in_file, open_source
+from cdcwb.formats.json_values import parse_json
+from cdcwb.formats.options import nearest
+from cdcwb.formats.source import info_of, open_file
+from cdcwb.words import joined, plural, unique_names
 
-__all__ = ["BOM", "HEAD", "named_tables", "of_columns", "parquet_file", "probe_dump", "probe_file", "rows_of_json"]
+__all__ = [
+    "GIVEN",
+    "conclusions",
+    "detected_rows",
+    "files_named",
+    "named_tables",
+    "of_columns",
+    "probe_dump",
+    "probe_file",
+]
 
 HEAD: Final = 1 << 20
 """Bytes of a file that are examined."""
@@ -482,3 +496,54 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
             break
     rows = _sample(parts, probe.columns, ask.limit + 1)
     return replace(probe, sample=rows[: ask.limit] if whole or len(rows) > ask.limit else rows[:-1])
+
+
+# --- what was detected ------------------------------------------------------------------------------------------------
+
+GIVEN: Final = "given as an option"
+"""The evidence of a setting that an option has."""
+
+_MOST_NAMED: Final = 3  # files that a sentence names
+
+
+def conclusions(file: FileProbe, given: Collection[str]) -> Iterator[tuple[str, str, str, bool]]:
+    """What was concluded about a file: setting, value, evidence, was it given?; ``given``: names of options."""
+
+    def row(setting: str, value: str, why: str) -> tuple[str, str, str, bool]:
+        return setting, value, GIVEN if setting in given else why, setting in given
+
+    if file.dialect is not None:
+        yield "delimiter", file.dialect.sentence(), file.delimiter_from, not TOKENS.keys().isdisjoint(given)
+        shown = "consists of names" if file.header else "does not consist of names"
+        yield row("header", str(file.header).lower(), f"the first record {shown}")
+    if "sheets" in file.settings:
+        sheets = joined(list(file.settings["sheets"]))
+        yield row("sheet", str(file.settings["sheet"]), f"the first with values of {sheets}")
+    if file.kind == SQL:
+        yield row(
+            "sql_table",
+            str(file.settings["table"]),
+            str(file.settings.get("why", "the first table with the columns of the format")),
+        )
+        is_escape = bool(file.settings["backslash"])
+        yield row(
+            "backslash", str(is_escape).lower(), "a dump of MySQL" if is_escape else "no evidence of a dump of MySQL"
+        )
+
+
+def detected_rows(found: Iterable[tuple[str, str, str, bool, str]]) -> list[dict[str, Any]]:
+    """Rows of ``detected``, one for all files of which the same was concluded: setting, value, evidence, was it given?,
+    file."""
+    paths: dict[Any, list[str]] = {}
+    for *conclusion, path in found:
+        paths.setdefault(tuple(conclusion), []).append(path)
+    return [
+        detected_row(setting, value, f"{why} ({files_named(some)})", is_given)
+        for (setting, value, why, is_given), some in paths.items()
+    ]
+
+
+def files_named(paths: Sequence[str]) -> str:
+    """The names of files, or of the first of them."""
+    names = joined([PurePosixPath(path).name for path in paths[:_MOST_NAMED]])
+    return names if len(paths) <= _MOST_NAMED else f"{names} and {plural(len(paths) - _MOST_NAMED, 'more file')}"

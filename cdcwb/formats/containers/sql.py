@@ -19,21 +19,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.arrays import slices
+from cdcwb.formats.containers.delimited import LONGEST
+from cdcwb.formats.containers.rows import Cell, ColumnRows, FileProbe, Gap, Part
+from cdcwb.formats.containers.sql_lexer import LAST, WRONG, read_row, read_rows, skip_blank, statement_end
+from cdcwb.formats.containers.sql_values import column
 from cdcwb.formats.files import Source
 from cdcwb.formats.kernels import interpreted
-from cdcwb.formats.tabular.delimited import LONGEST
-from cdcwb.formats.tabular.file import FileProbe
-from cdcwb.formats.tabular.rows import Cell, ColumnRows, Gap, Part
-from cdcwb.formats.tabular.sql_lexer import LAST, WRONG, read_row, read_rows, skip_blank, statement_end
-from cdcwb.formats.tabular.sql_values import column
 from cdcwb.model import OffsetUnit, Problem
 
 __all__ = [
     "BOM",
     "FROM_SELECT",
     "INSERT_LINE",
-    "Segments",
     "SqlRows",
+    "SqlSegments",
     "begins_like_dump",
     "cut_sql",
     "find_begin",
@@ -176,7 +175,7 @@ class SqlRows:
 
 
 @dataclass(slots=True)
-class Segments:
+class SqlSegments:
     """Neighbouring segments of a dump, in order, without holes."""
 
     start: list[int] = field(default_factory=list)
@@ -204,13 +203,13 @@ def segments(
     charset: str = "utf-8",
     backslash: bool = False,
     widths: Mapping[str, int] | None = None,
-) -> Iterator[Segments]:
+) -> Iterator[SqlSegments]:
     """The segments of the statements that begin in ``[start, stop)``; ``start`` has to be where one begins.
 
     ``table``: the folded name of the log's table; None: the rows of all tables. ``widths``: how many values a row of a
     table has, where its statements do not list the columns; else the first row shows it.
     """
-    reader = _Reader(buffer, table, charset, backslash, dict(widths or {}), origin=start)
+    reader = _DumpReader(buffer, table, charset, backslash, dict(widths or {}), origin=start)
     place = start
     if not start and buffer[:3].tobytes() == BOM:
         place = reader.gap(0, 3, None, "byte order mark")
@@ -248,7 +247,7 @@ def sql_parts(source: Source, file: FileProbe, start: int, stop: int) -> Iterato
             return
 
 
-def _part(buffer: Bytes, found: Segments, file: FileProbe) -> Part:
+def _part(buffer: Bytes, found: SqlSegments, file: FileProbe) -> Part:
     offset = np.array(found.start, dtype=np.int64)
     part = Part(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
     groups = [group for group in found.rows.values() if group.index]
@@ -326,7 +325,7 @@ class _Room:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _DumpReader:
     """Reads statement after statement."""
 
     buffer: Bytes
@@ -334,7 +333,7 @@ class _Reader:
     charset: str
     backslash: bool
     widths: dict[str, int]
-    found: Segments = field(default_factory=Segments)
+    found: SqlSegments = field(default_factory=SqlSegments)
     heads: dict[bytes, tuple[str, tuple[str, ...] | None]] = field(default_factory=dict)
     last: bytes = b""  # the head of the statement before, which the next mostly repeats
     origin: int = 0
@@ -350,9 +349,9 @@ class _Reader:
         start = self.found.start
         return len(start) >= _CHUNK or (bool(start) and place - start[0] >= _CHUNK_BYTES)
 
-    def taken(self) -> Segments:
+    def taken(self) -> SqlSegments:
         """What was found, which begins anew."""
-        found, self.found = self.found, Segments()
+        found, self.found = self.found, SqlSegments()
         return found
 
     # --- statements ---------------------------------------------------------------------------------------------------
@@ -762,7 +761,7 @@ def outline(
     at, and the one that is ``wanted``."""
     found: dict[str, dict[tuple[str, ...] | None, list[tuple[bytes, ...]]]] = {}
     enough: set[str] = set()
-    reader = _Reader(buffer, None, charset, backslash, {})
+    reader = _DumpReader(buffer, None, charset, backslash, {})
     place, looked = find_begin(buffer, 0), 0
     while place < len(buffer) and looked < _MOST_HEADS:
         looked += 1

@@ -31,7 +31,7 @@ from cdcwb.formats.files import too_large
 from cdcwb.formats.source import inflate_limit, open_file
 from cdcwb.words import joined
 
-__all__ = ["Block", "Sheet", "Workbook"]
+__all__ = ["Sheet", "SheetBlock", "Workbook"]
 
 Ints = npt.NDArray[np.int64]
 Values = list[str | None]
@@ -48,7 +48,7 @@ _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
 @dataclass(slots=True)
-class Block:
+class SheetBlock:
     """Adjacent rows of a sheet: their numbers from 0, as segments. ``rows``: index of the segment and the values, up to
     the last present one. ``blank``: segments of rows without values; consecutive ones are one segment."""
 
@@ -138,19 +138,19 @@ class Sheet:
         self.problem: str | None = None
         self._sheet = sheet
 
-    def blocks(self, start: int, stop: int) -> Iterator[Block]:
+    def blocks(self, start: int, stop: int) -> Iterator[SheetBlock]:
         """The rows from ``start`` to ``stop`` (excluded). Damage ends them; see ``problem``."""
         self.row = start
         rows = self._rows(start, stop)
         while True:
-            block = Block()
+            block = SheetBlock()
             ended = self._fill(block, rows)
             if block.start:
                 yield block
             if ended:
                 return
 
-    def _fill(self, block: Block, rows: Iterator[Any]) -> bool:
+    def _fill(self, block: SheetBlock, rows: Iterator[Any]) -> bool:
         """Reads the next rows; returns whether there are no more."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of extensions and styles, which have no values
@@ -214,7 +214,7 @@ def _open(file: IO[bytes]) -> Any:
     from openpyxl.xml.constants import SHARED_STRINGS
     from openpyxl.xml.functions import iterparse
 
-    class Reader(ExcelReader):  # type: ignore[misc]
+    class TextReader(ExcelReader):  # type: ignore[misc]
         def read_strings(self) -> None:
             part = self.package.find(SHARED_STRINGS)
             if part is None:
@@ -227,7 +227,7 @@ def _open(file: IO[bytes]) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        reader = Reader(file, read_only=True, data_only=True, keep_links=False)
+        reader = TextReader(file, read_only=True, data_only=True, keep_links=False)
         reader.read()
     return reader.wb
 
