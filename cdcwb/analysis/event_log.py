@@ -1,6 +1,5 @@
 """Questions that only an event log answers: its rows in the form that publication reads, whether old values follow from
-new ones, the net effect of an object's rows, and the cost of each category of event types
-(docs/formats/idm-event-log.md §3.2, §4)."""
+new ones, and the net effect of an object's rows (docs/formats/idm-event-log.md §4)."""
 
 from __future__ import annotations
 
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
 __all__ = [
-    "CATEGORIES",
     "LogOnce",
-    "category_costs",
     "chain_breaks",
     "log_rows",
     "net_effects",
@@ -35,14 +32,6 @@ __all__ = [
     "table_store_in",
 ]
 
-
-CATEGORIES: Final = {
-    "per field": ("1", "2", "3"),
-    "per row": ("4",),
-    "per row, query-back": ("5", "6"),
-    "per field, query-back": ("7", "8"),
-}
-"""The categories of event types (§3.2), and the types of each."""
 
 _INSERT, _UPDATE, _DELETE = str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE)
 _OBJECT: Final = ("table", "table_key")
@@ -254,48 +243,6 @@ def _effects(objects: DataFrame) -> DataFrame:
     return made.select(*_OBJECT, "rows", "first_record_id", "last_record_id", "effect", "before", "after", "read_back")
 
 
-def category_costs(capture: Capture) -> DataFrame:
-    """The cost of each category of event types, one row for each table and category in the log.
-
-    ``table``, ``category`` (a key of :data:`CATEGORIES`), ``rows``, ``bytes`` (of the row's texts in UTF-8: the space
-    in the log table, whatever the form of the capture), ``events`` (statements; each becomes one event),
-    ``rows_per_event``, ``bytes_per_event``, and ``query_backs``: how often the table has to be read. A statement counts
-    for the category of its last row.
-    """
-    from pyspark.sql import functions as F
-
-    from cdcwb.spark.names import table_label
-
-    kinds = F.create_map(*[F.lit(text) for name, types in CATEGORIES.items() for n in types for text in (n, name)])
-    category = kinds[F.col("record_type")].alias("category")
-    table = table_label().alias("table")
-    lengths = F.transform(F.map_values("headers"), lambda text: F.coalesce(F.octet_length(text), F.lit(0)))
-    space = F.aggregate(lengths, F.lit(0).cast("bigint"), lambda total, length: total + length)
-    rows = (
-        _rows(capture)
-        .filter(F.col("kind") == str(Kind.CHANGE))
-        .groupBy(table, category)
-        .agg(F.count(F.lit(1)).alias("rows"), F.sum(space).alias("bytes"))
-    )
-    asks = F.col("record_type").isin(*_QUERY_BACK)
-    events = capture.changes.groupBy(table, category).agg(
-        F.count(F.lit(1)).alias("events"), F.count(F.when(asks, 1)).alias("query_backs")
-    )
-    joined = rows.join(
-        events, rows["table"].eqNullSafe(events["table"]) & (rows["category"] == events["category"]), "left"
-    )
-    counted = joined.select(
-        rows["table"],
-        rows["category"],
-        "rows",
-        "bytes",
-        F.coalesce("events", F.lit(0)).alias("events"),
-        F.coalesce("query_backs", F.lit(0)).alias("query_backs"),
-    )
-    shared = F.nullif(F.col("events"), F.lit(0))
-    return counted.withColumns({"rows_per_event": F.col("rows") / shared, "bytes_per_event": F.col("bytes") / shared})
-
-
 # --- settings and snapshot --------------------------------------------------------------------------------------------
 
 
@@ -377,7 +324,7 @@ def table_store_in(capture: Capture, folder: Path | None, names: Iterable[str]) 
 
 
 class LogOnce:
-    """An event log whose rows and statements are decoded once, limited to the columns that questions use."""
+    """An event log whose rows are decoded once, limited to the columns that questions use."""
 
     has_images: Final = True
 
@@ -391,10 +338,3 @@ class LogOnce:
         """One row per row of the log."""
         columns = ("kind", "record_type", "operation", "position", "schema_name", "table_name", "changed_at", "headers")
         return self._store.keep("events", self._capture.events.select("file_index", "offset", *columns))
-
-    @cached_property
-    def changes(self) -> DataFrame:
-        """One row per statement."""
-        return self._store.keep(
-            "changes", self._capture.change_headers.select("schema_name", "table_name", "record_type")
-        )

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
 __all__ = [
+    "CATEGORIES",
     "DECISIONS",
     "TYPES",
     "LogPage",
     "Records",
     "cards",
+    "categories_used",
     "effects_said",
     "evenly",
     "general",
@@ -40,7 +42,6 @@ __all__ = [
     "readable",
     "setting_rows",
     "setting_sentences",
-    "trade_offs",
     "types_used",
     "with_object",
 ]
@@ -269,7 +270,7 @@ class LogPage:
         cut = {name: F.substring(name, 1, 1000) for name in ("old_value", "new_value")}
         return both.withColumns(cut).orderBy("record_id").limit(_OF_DOCUMENT * 4 * len(documents))
 
-    # --- chain, net effects and cost ----------------------------------------------------------------------------------
+    # --- chain and net effects ----------------------------------------------------------------------------------------
 
     @cached_property
     def _chain(self) -> DataFrame:
@@ -308,56 +309,12 @@ class LogPage:
             row["read_back"] = ["the whole row" if name == "*" else name for name in row["read_back"]] or None
         return rows
 
-    @cached_property
-    def costs(self) -> Records:
-        """The cost of each category in each table (:func:`cdcwb.analysis.event_log.category_costs`), with
-        ``statements``: the number of columns that its rows name, which is the minimum number of statements of its
-        triggers (one for complete rows)."""
-        from pyspark.sql import functions as F
-
-        kinds = {kind: name for name, kinds in event_log.CATEGORIES.items() for kind in kinds}
-        named = (
-            self.rows.groupBy("table_name", "event_type").agg(F.collect_set("column_name").alias("columns")).collect()
-        )
-        columns: dict[tuple[str | None, str], set[str]] = {}
-        for some in named:
-            if str(some["event_type"]) in kinds:
-                columns.setdefault((some["table_name"], kinds[str(some["event_type"])]), set()).update(some["columns"])
-        costs = _records(event_log.category_costs(self._log))
-        order = list(event_log.CATEGORIES)
-        for row in costs:
-            per_field = row["category"].startswith("per field")
-            row["statements"] = len(columns.get((row["table"], row["category"]), ())) if per_field else 1
-        return sorted(costs, key=lambda r: (order.index(r["category"]), -r["rows"], r["table"] or ""))
-
-    @cached_property
-    def costs_by_category(self) -> Records:
-        """The cost of each category over all tables."""
-        costs: Records = []
-        for name in event_log.CATEGORIES:
-            rows = [row for row in self.costs if row["category"] == name]
-            if not rows:
-                continue
-            sums = {key: sum(row[key] for row in rows) for key in ("rows", "bytes", "events", "query_backs")}
-            statements = sum(row["statements"] for row in rows)
-            types = ", ".join(event_log.CATEGORIES[name])
-            costs.append({"category": name, "types": types, "tables": len(rows), **sums, "statements": statements})
-        return [row | {"each": _each(row)} for row in costs]
-
     def spellings(self, problems: DataFrame, limit: int = 50) -> Records:
         """Keys with several spellings; ``problems`` are the capture's."""
         from pyspark.sql import functions as F
 
         rows = problems.filter(F.col("code") == str(Problem.KEY_SPELLING))
         return _records(rows.select("table", "sentence", "file", "offset").orderBy("file", "offset").limit(limit))
-
-
-def _each(row: Mapping[str, Any]) -> str:
-    """Average space and rows of an event."""
-    if not row["events"]:
-        return "no complete event"
-    rows, space = row["rows"] / row["events"], row["bytes"] / row["events"]
-    return f"{rows:.2g} rows, {count(round(space))} bytes" if rows > 1.05 else f"1 row, {count(round(space))} bytes"
 
 
 def _assigned(pairs: list[tuple[str, str | None]]) -> str | None:
@@ -391,6 +348,23 @@ TYPES: Final[dict[int | None, str]] = {number: f"{number} {one.name}" for number
 
 TYPES[None] = "none of the eight"
 
+CATEGORIES: Final = {
+    "per field": (1, 2, 3),
+    "per row": (4,),
+    "per row, query-back": (5, 6),
+    "per field, query-back": (7, 8),
+}
+"""The categories of event types (docs/formats/idm-event-log.md §3.2), and the types of each."""
+_MEANINGS: Final = {
+    "per field": "Each column has its row, with the value: the most space, and a statement for each column in the "
+    "triggers. Nothing is queried.",
+    "per row": "A deleted row is one row of the log. There is nothing to query.",
+    "per row, query-back": "A changed row is one row of the log, without values: the least space and the simplest "
+    "triggers, but the driver queries the table for each event.",
+    "per field, query-back": "Each column has its row, without the value: less space, but a statement for each column "
+    "in the triggers, and the driver queries the table for each event.",
+}
+
 OPERATIONS: Final[dict[str | None, str]] = {str(one): str(one) for one in Operation}
 """The operations of changes, in their order."""
 
@@ -398,7 +372,6 @@ _LEFT: Final = {str(one): str(one).replace("_", " ") for one in Decision} | {
     "needs_snapshot": "needs a snapshot",
     "left_out": "left out",
 }
-_DELETES: Final = "per row"
 
 
 def readable(records: Iterable[Mapping[str, Any]]) -> Records:
@@ -517,24 +490,16 @@ def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
     return used
 
 
-def trade_offs(costs: Iterable[Mapping[str, Any]]) -> Records:
-    """The cost of this log, and what its statements would cost if all inserts and updates used one category, at the
-    average cost of a statement here: ``choice``, ``rows``, ``bytes``, ``queries``. Empty if there is no choice to
-    compare. ``costs`` are those of all tables, a record for each category."""
-    by_name = {row["category"]: row for row in costs if row["events"]}
-    now = {name: sum(row[name] for row in by_name.values()) for name in ("rows", "bytes", "query_backs", "events")}
-    deletes = by_name.get(_DELETES, {"rows": 0, "bytes": 0, "events": 0})
-    updates = now["events"] - deletes["events"]
-    if len(by_name.keys() - {_DELETES}) < 2:
-        return []
-    choices = [{"choice": "as it is", "rows": now["rows"], "bytes": now["bytes"], "queries": now["query_backs"]}]
-    for name in ("per field", "per row, query-back", "per field, query-back"):
-        known = by_name.get(name)
-        if known is not None:
-            rows, space = (round(known[key] / known["events"] * updates) + deletes[key] for key in ("rows", "bytes"))
-            queries = 0 if name == "per field" else updates
-            choices.append({"choice": f"all {name}", "rows": rows, "bytes": space, "queries": queries})
-    return choices
+def categories_used(counts: Iterable[Mapping[str, Any]]) -> Records:
+    """The categories of the event types in the log, with their number of rows and a sentence each."""
+    counts = list(counts)
+    used = []
+    for name, kinds in CATEGORIES.items():
+        rows = sum(row["rows"] for row in counts if row["event_type"] in kinds)
+        if rows:
+            types = ", ".join(map(str, kinds))
+            used.append({"category": name, "types": types, "rows": rows, "sentence": _MEANINGS[name]})
+    return used
 
 
 def effects_said(effects: Mapping[str, int]) -> str:

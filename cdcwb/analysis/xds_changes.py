@@ -329,8 +329,6 @@ class ChangePage:
 
     chain_breaks: Final = 0
     effects: Final[dict[str, int]] = {}
-    costs: Final[Records] = []
-    costs_by_category: Final[Records] = []
 
     def chain(self, limit: int = 50) -> Records:
         """Empty: only event logs have chains; the same applies to the following methods."""

@@ -1,7 +1,7 @@
 """Figures from small lists of records. This package uses no Spark and parses nothing."""
 
 from cdcwb.charts.contents import MOST_FILES, done_over_time, heatmap, ledger, operations
-from cdcwb.charts.decisions import costs, decisions, histories, timelines
+from cdcwb.charts.decisions import decisions, histories, timelines
 from cdcwb.charts.drift import version_lanes
 from cdcwb.charts.latency import latency
 from cdcwb.charts.masks import bits, changed_over_time, often, together
@@ -13,7 +13,6 @@ __all__ = [
     "bits",
     "changed_over_time",
     "concurrency",
-    "costs",
     "decisions",
     "delays",
     "difference_rates",

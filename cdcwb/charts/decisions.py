@@ -1,4 +1,4 @@
-"""Charts of an event log: rows by event type and decision, the histories of objects, and the cost of categories.
+"""Charts of an event log: rows by event type and decision, and the histories of objects.
 
 Input is records; null is None. Every decision has one colour, one pattern in bars and one marker symbol, so charts are
 readable without colour.
@@ -16,7 +16,7 @@ from cdcwb.charts import theme
 from cdcwb.charts.theme import SAFE, Look
 from cdcwb.words import count, plural
 
-__all__ = ["LOOKS", "SYMBOLS", "costs", "decisions", "histories", "timelines"]
+__all__ = ["LOOKS", "SYMBOLS", "decisions", "histories", "timelines"]
 
 Record = Mapping[str, Any]
 
@@ -170,61 +170,6 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
         tickformat=",~f",
         showgrid=False,
         **({"dtick": 1} if longest <= 30 else theme.whole_step(longest)),
-    )
-    return figure
-
-
-def costs(records: Iterable[Record]) -> go.Figure:
-    """The cost of an event in the log table: bytes per event, by category and table.
-
-    Records: ``table``, ``category``, ``rows``, ``bytes``, ``events``, ``query_backs``. Records without events are left
-    out.
-    """
-    rows = [row for row in records if row["events"]]
-    looks = {
-        "per field": Look("per field", SAFE[3]),
-        "per row": Look("per row", SAFE[10], "/"),
-        "per field, query-back": Look("per field, query-back", SAFE[0], ".", theme.INK),
-        "per row, query-back": Look("per row, query-back", SAFE[2], "\\", theme.INK),
-    }
-    tables = sorted({row["table"] or "" for row in rows})
-    bars = sorted(rows, key=lambda r: (tables.index(r["table"] or ""), list(looks).index(r["category"])))
-    places = {(row["table"], row["category"]): len(bars) - 1 - at for at, row in enumerate(bars)}
-    figure = theme.figure(height=26 * max(1, len(bars)) + 110, bargap=0.25)
-    for name, look in looks.items():
-        some = [row for row in bars if row["category"] == name]
-        if not some:
-            continue
-        figure.add_bar(
-            orientation="h",
-            name=f"{look.title} ({plural(sum(r['events'] for r in some), 'event')})",
-            x=[row["bytes"] / row["events"] for row in some],
-            y=[places[row["table"], row["category"]] for row in some],
-            marker=look.bar(),
-            customdata=[
-                [
-                    "no table" if row["table"] is None else theme.label(row["table"]),
-                    f"{row['bytes'] / row['events']:,.1f}",
-                    f"{count(row['bytes'])} bytes in {plural(row['rows'], 'row')} for {plural(row['events'], 'event')}",
-                    plural(row["query_backs"], "query")
-                    if row["query_backs"] == 1
-                    else f"{count(row['query_backs'])} queries",
-                ]
-                for row in some
-            ],
-            hovertemplate=(
-                "%{customdata[0]}, " + look.title + "<br><b>%{customdata[1]} bytes an event</b><br>%{customdata[2]}"
-                "<br>%{customdata[3]} of the table<extra></extra>"
-            ),
-        )
-    figure.update_layout(
-        xaxis={"title": {"text": "bytes in the log for an event, on average"}, "rangemode": "tozero"},
-        yaxis={
-            "tickvals": list(places.values()),
-            "ticktext": [theme.label(table, 30) if table is not None else "no table" for table, _ in places],
-            "showgrid": False,
-            "ticks": "",
-        },
     )
     return figure
 

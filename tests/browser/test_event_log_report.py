@@ -15,7 +15,7 @@ from tests.browser.chrome import errors, hovered, opened, requests, settled
 from tests.hostile_log import RUNS, write_hostile_log
 from tests.reports import DATA
 
-CHARTS = 4
+CHARTS = 3
 
 
 @pytest.fixture(scope="module")

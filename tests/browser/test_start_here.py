@@ -31,7 +31,7 @@ def browser() -> Iterator[Chrome]:
 def test_the_page_opens_without_errors_and_its_answers_unfold(browser: Chrome, page: Path) -> None:
     browser.get("about:blank")
     errors(browser), requests(browser)
-    settled(browser, page)
+    settled(browser, page, charts=0)
     assert errors(browser) == []
     assert requests(browser) == [page.as_uri()]
     answer = browser.find_element(By.CSS_SELECTOR, "details")
@@ -43,7 +43,7 @@ def test_the_page_opens_without_errors_and_its_answers_unfold(browser: Chrome, p
 
 
 def test_who_points_at_a_field_sees_its_bytes_and_the_other_way_round(browser: Chrome, page: Path) -> None:
-    settled(browser, page)
+    settled(browser, page, charts=0)
     box = browser.find_element(By.CSS_SELECTOR, ".cdcwb-bytes")
 
     def lit() -> list[str]:
@@ -68,7 +68,7 @@ def test_who_points_at_a_field_sees_its_bytes_and_the_other_way_round(browser: C
 
 
 def test_links_of_the_contents_lead_somewhere(browser: Chrome, page: Path) -> None:
-    settled(browser, page)
+    settled(browser, page, charts=0)
     inside = browser.execute_script(
         "return [...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href').slice(1))"
         ".filter(id => id && !document.getElementById(id))"
@@ -80,7 +80,7 @@ def test_a_phone_needs_no_sideways_scrolling_of_the_page(browser: Chrome, page: 
     phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
-        settled(browser, page)
+        settled(browser, page, charts=0)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -129,9 +129,10 @@ def test_the_page_is_small_and_whole(report: SimpleNamespace) -> None:
         "Documents",
         "Old values that do not fit",
         "Net effect",
-        "Cost of the event categories",
+        "Event categories",
     ):
         assert f">{heading}</h2>" in report.html
+    assert "Nothing is queried." in report.html
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +171,7 @@ def test_nothing_captured_becomes_markup(hostile: Any) -> None:
         for output in cell.get("outputs", ())
         if FIGURE_MIME in output.get("data", {})
     ]
-    assert len(figures) == 4
+    assert len(figures) == 3
     assert "<script" not in json.dumps(figures)
     assert "<img" not in json.dumps(figures)
 
@@ -205,7 +206,7 @@ def test_a_capture_without_keys_says_so_in_one_line_and_shows_no_empty_sections(
         "Documents",
         "Old values that do not fit",
         "Net effect",
-        "Cost of the event categories",
+        "Event categories",
     ):
         assert f">{heading}<" not in html
     assert "event logs only" not in html

@@ -9,7 +9,7 @@ import pytest
 
 import cdcwb
 from cdcwb import xds
-from cdcwb.analysis.event_log import category_costs, chain_breaks, log_rows, net_effects
+from cdcwb.analysis.event_log import chain_breaks, log_rows, net_effects
 from cdcwb.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -94,17 +94,6 @@ def test_the_net_effect_of_an_object_is_its_first_before_and_last_after(capture:
         "id=f": ("updated", {"x": "1"}, {"x": "5"}, ["*"]),
     }
     assert (found["id=a"]["rows"], found["id=a"]["first_record_id"], found["id=a"]["last_record_id"]) == (4, 1, 4)
-
-
-def test_what_the_categories_cost(capture: Capture) -> None:
-    found = {row.category: row.asDict() for row in category_costs(capture).collect()}
-    assert {name: (row["rows"], row["events"], row["query_backs"]) for name, row in found.items()} == {
-        "per field": (12, 10, 0),  # row 3 is of the statement that row 4 ends
-        "per row": (3, 3, 0),
-        "per row, query-back": (1, 1, 1),
-        "per field, query-back": (1, 1, 1),
-    }
-    assert found["per row"]["bytes"] == sum(len(text) for text in ("8id=cN4usr", "10id=dN4usr", "11id=eN4usr")) + 3 * 19
 
 
 def test_these_questions_are_refused_of_other_captures(capture: Capture) -> None:

@@ -124,21 +124,6 @@ def test_captured_text_is_shown_and_not_obeyed() -> None:
     rows = [row(1) | dict.fromkeys(names, hostile)]
     for figure in (charts.timelines(rows, NAMES), charts.histories(rows, NAMES)):
         assert "<img" not in figure.to_json().replace("\\u003c", "<")
-    cost = {"table": hostile, "category": "per field", "rows": 1, "bytes": 9, "events": 1, "query_backs": 0}
-    assert "<img" not in charts.costs([cost]).to_json().replace("\\u003c", "<")
-
-
-def test_costs_are_bytes_an_event_and_name_the_queries() -> None:
-    of = {"table": "usr", "query_backs": 1}
-    figure = charts.costs(
-        [
-            of | {"category": "per field", "rows": 6, "bytes": 300, "events": 2},
-            of | {"category": "per row, query-back", "rows": 1, "bytes": 40, "events": 1},
-            of | {"category": "per row", "rows": 1, "bytes": 40, "events": 0},
-        ]
-    )
-    assert [list(trace.x) for trace in figure.data] == [[150.0], [40.0]]
-    assert list(figure.data[0].customdata[0]) == ["usr", "150.0", "300 bytes in 6 rows for 2 events", "1 query"]
 
 
 def test_figures_of_nothing_say_so() -> None:

@@ -62,18 +62,15 @@ def test_the_matrix_adds_up_down_and_across() -> None:
     assert lines[-1]["published"] == 5
 
 
-def test_other_choices_cost_what_a_statement_of_them_takes_here() -> None:
-    costs = [
-        {"category": "per field", "rows": 30, "bytes": 3000, "events": 10, "query_backs": 0},
-        {"category": "per row", "rows": 5, "bytes": 200, "events": 5, "query_backs": 0},
-        {"category": "per row, query-back", "rows": 10, "bytes": 500, "events": 10, "query_backs": 10},
+def test_each_category_that_is_used_has_a_sentence() -> None:
+    counts = [{"event_type": kind, "decision": "published", "rows": 2} for kind in (1, 3, 6, None)]
+    used = words.categories_used(counts)
+    assert [(row["category"], row["types"], row["rows"]) for row in used] == [
+        ("per field", "1, 2, 3", 4),
+        ("per row, query-back", "5, 6", 2),
     ]
-    assert [tuple(row.values()) for row in words.trade_offs(costs)] == [
-        ("as it is", 45, 3700, 10),
-        ("all per field", 65, 6200, 0),
-        ("all per row, query-back", 25, 1200, 20),
-    ]
-    assert words.trade_offs(costs[:2]) == []  # nothing to compare with
+    assert all(row["sentence"] for row in used)
+    assert sorted(kind for kinds in words.CATEGORIES.values() for kind in kinds) == list(range(1, 9))
 
 
 def test_a_list_that_is_cut_has_some_of_every_kind() -> None:

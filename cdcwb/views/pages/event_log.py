@@ -1,5 +1,5 @@
-"""The page about publication by an Identity Manager driver's Publisher channel: decisions, documents and cost of an
-event log, or the changes of another format as XDS documents."""
+"""The page about publication by an Identity Manager driver's Publisher channel: decisions and documents of an event
+log, or the changes of another format as XDS documents."""
 
 from __future__ import annotations
 
@@ -202,27 +202,12 @@ class EventLog(Page):
         rows = words.with_object(self.log.net(40), "table")
         sheet.table(rows, headings, total=sum(effects.values()), none="There are no objects.")
 
-    @panel("Cost of the event categories")
-    def costs(self, sheet: Sheet) -> None:
-        """The cost of each category of event types in space, time and triggers."""
-        costs = self.page.costs_by_category
-        counted = ("rows", "bytes", "events", "query_backs")
-        sheet.record({"costs": {row["category"]: [row[name] for name in counted] for row in costs}})
-        if not self.log or self.nothing:
-            return
-        headings = {"category": "category", "types": "types", "tables": "tables", "rows": "rows", "bytes": "space"}
-        headings |= {"events": "events", "each": "space per event", "query_backs": "queries (time)"}
-        sheet.table(costs, headings | {"statements": "statements (complexity)"}, none="There are no rows.")
-        choices = words.trade_offs(costs)
-        if choices:
-            sheet.note("The same statements if every insert and update were of one category, at the sizes of this log:")
-            headings = {"choice": "inserts and updates", "rows": "rows", "bytes": "space", "queries": "queries"}
-            sheet.table(choices, headings)
-        headings = {"table": "table", "category": "category", "rows": "rows", "bytes": "space", "events": "events"}
-        headings |= {"query_backs": "queries", "statements": "statements"}
-        if costs:
-            sheet.chart(charts.costs(self.log.costs), show.table_html(self.log.costs, headings))
-            sheet.table(self.log.costs[:60], headings, total=len(self.log.costs))
+    @panel("Event categories")
+    def categories(self, sheet: Sheet) -> None:
+        """The categories of event types in an event log, and what each means for space, time and triggers."""
+        if self.log and not self.nothing:
+            headings = {"category": "category", "types": "types", "rows": "rows", "sentence": "meaning"}
+            sheet.table(words.categories_used(self.page.counts), headings)
 
     @panel("Different spellings of a key")
     def spellings(self, sheet: Sheet) -> None:
