@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from cdcwb.dataset import Rows, SparkRows
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
 from cdcwb.formats.containers.registry import without_login
@@ -27,9 +29,8 @@ from cdcwb.formats.source import absolute, info_of, is_copy, version_of
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index
 from cdcwb.index.store import Store
-from cdcwb.model import PROBLEMS, TABLES
+from cdcwb.model import TABLES
 from cdcwb.saved import SAVED, read_description, saved_at
-from cdcwb.small import Small
 from cdcwb.spark.stored import Stored
 
 if TYPE_CHECKING:
@@ -77,7 +78,6 @@ class Source:
         events: list[Path],
         capture: Callable[[], Capture],
         saved: Path | None = None,
-        small: Callable[[], Small | None] = lambda: None,
     ) -> None:
         self.index = index
         self.home = home
@@ -86,11 +86,10 @@ class Source:
         self._open = capture
         self._capture: Capture | None = None
         self._saved = saved
-        self._small = small
 
     @property
     def capture(self) -> Capture:
-        """The capture, opened on first use; this needs Spark."""
+        """The capture, opened on first use."""
         if self._capture is None:
             self._capture = self._open()
         return self._capture
@@ -101,8 +100,8 @@ class Source:
         if self._saved is not None:
             rows = Stored(self._saved / "changes", "changes", columns)
             return rows.batches() if len(rows) <= most else None
-        small = self._small()
-        return None if small is None else (batch.select(columns) for batch in small.changes())
+        local = self.capture.local_rows("changes", columns)
+        return None if local is None else local.batches()
 
     @cached_property
     def changes(self) -> Changes:
@@ -115,16 +114,9 @@ class Source:
             parts = sorted((self._saved / "changes").glob("*.parquet"))
             with _of_tables(self._saved):
                 return build_changes(parts, _table(self._saved, "transactions"), self.index)
-        if (small := self._small()) is not None:
-            with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
-                part = small.write_table("changes", Path(scratch), columns=_OF_CHANGES)
-                return build_changes([part], small.table("transactions"), self.index)
         with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
-            frame = self.capture.changes.select(*_OF_CHANGES)
-            _write(frame, Path(scratch) / "changes")
-            _write(self.capture.transactions, Path(scratch) / "transactions")
-            parts = sorted((Path(scratch) / "changes").glob("*.parquet"))
-            return build_changes(parts, _table(Path(scratch), "transactions"), self.index)
+            parts = _parts(self.capture.rows("changes", _OF_CHANGES), Path(scratch))
+            return build_changes(parts, _all(self.capture, "transactions"), self.index)
 
 
 def source_of(capture: Capture) -> Source:
@@ -135,8 +127,8 @@ def source_of(capture: Capture) -> Source:
     if files is None:
         return _of_events(capture, None, {})
     store = Store(_origin(files.files, files.format, files.options))
-    index = open_index(store) or _build_places(store, capture.small or capture)
-    return Source(index, None, files.options, [], lambda: capture, small=lambda: capture.small)
+    index = open_index(store) or _build_places(store, capture)
+    return Source(index, None, files.options, [], lambda: capture)
 
 
 def open_source(
@@ -204,20 +196,15 @@ def _overridden(format: str, detected: pa.Table) -> dict[str, str]:
 
 def _of_files(path: Paths, format: str, home: Path | None, options: Mapping[str, Any]) -> Source:
     import cdcwb
-    from cdcwb.capture import open_small
 
     @cache
     def capture() -> Capture:
         return cdcwb.load(path, format, **options)
 
-    @cache
-    def small() -> Small | None:
-        return open_small(path, format, options)
-
     paths = list_files(path)
     store = Store(_origin(paths, format, options))
-    index = open_index(store) or _build_places(store, small() or capture())
-    return Source(index, home, options, [], capture, small=small)
+    index = open_index(store) or _build_places(store, capture())
+    return Source(index, home, options, [], capture)
 
 
 def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,17 +222,23 @@ def _stamp(file: str | Path) -> list[Any]:
     return [str(file), *info_of(str(file)), version_of(str(file))]
 
 
-def _build_places(store: Store, capture: Capture | Small) -> Index:
+def _build_places(store: Store, capture: Capture) -> Index:
     with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
-        if isinstance(capture, Small):
-            parts = [capture.write_table("events", Path(scratch), images=False)]
-            tables = capture.table("problems"), capture.table("table_versions")
-        else:
-            headers = capture.headers
-            _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(scratch) / "headers")
-            parts = sorted((Path(scratch) / "headers").glob("*.parquet"))
-            tables = _problems_and_versions(capture)
-        return build_index(store, parts, _about(capture), *tables)
+        rows = capture.rows("events", (*_COLUMNS, "headers"))
+        if isinstance(rows, SparkRows):
+            rows = SparkRows(rows.frame.select(*_COLUMNS, *_header_columns()), rows.schema)
+        return build_index(store, _parts(rows, Path(scratch)), _about(capture), *_problems_and_versions(capture))
+
+
+def _parts(rows: Rows, folder: Path) -> list[Path]:
+    """Parquet files with rows, in a folder."""
+    if isinstance(rows, SparkRows):
+        rows.frame.write.mode("overwrite").parquet(str(folder))
+    else:
+        with pq.ParquetWriter(folder / "part-0.parquet", rows.schema) as writer:
+            for batch in rows.batches():
+                writer.write_batch(batch)
+    return sorted(folder.glob("*.parquet"))
 
 
 def _of_rows(frame: Paths | DataFrame, format: str, home: Path | None, options: Mapping[str, Any]) -> Source:
@@ -257,27 +250,26 @@ def _of_rows(frame: Paths | DataFrame, format: str, home: Path | None, options: 
 def _of_events(capture: Capture, home: Path | None, options: Mapping[str, Any]) -> Source:
     """A capture whose files cannot be read again: its events are stored completely, as long as the source exists."""
     folder = Path(tempfile.mkdtemp(prefix="cdcwb-index-"))
-    _write(capture.events, folder / "events")
-    parts = sorted((folder / "events").glob("*.parquet"))
+    parts = _parts(capture.rows("events", TABLES["events"].names), folder)
     index = build_index(Store(None), parts, _about(capture), *_problems_and_versions(capture))
     source = Source(index, home, options, parts, lambda: capture)
     weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
     return source
 
 
-def _header_columns(headers: DataFrame) -> list[Column]:
+def _header_columns() -> list[Column]:
     from pyspark.sql import functions as F
 
     return [F.try_element_at("headers", F.lit(name)).alias(name) for name in HEADERS]
 
 
-def _write(frame: DataFrame, target: Path) -> None:
-    frame.write.mode("overwrite").parquet(str(target))
-
-
-def _about(capture: Capture | Small) -> dict[str, Any]:
+def _about(capture: Capture) -> dict[str, Any]:
     return {"format": capture.format, "files": capture.files}
 
 
+def _all(capture: Capture, name: str) -> pa.Table:
+    return capture.rows(name, TABLES[name].names).table()
+
+
 def _problems_and_versions(capture: Capture) -> tuple[pa.Table, pa.Table]:
-    return capture.problems.select(*PROBLEMS.names).toArrow(), capture.table_versions.toArrow()
+    return _all(capture, "problems"), _all(capture, "table_versions")
