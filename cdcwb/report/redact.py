@@ -1,8 +1,10 @@
 """Redaction: a capture without the values of some columns, for reports that are passed on.
 
-Values are removed from images, keys, headers and raw bytes of every table. They are replaced by ``[redacted]`` and a
-tag that equal values share, so that changed columns, equal rows and counts stay correct. The tags depend on a random
-secret of each run, which is not stored.
+The values are replaced in images and keys by ``[redacted]`` and a tag that equal values share, so that changed columns,
+equal rows and counts stay correct; the bytes of such rows are replaced by a hash. Tags and hashes depend on a random
+secret of each run, which is not stored. Bytes and header fields are kept of rows of other tables only, since values may
+be anywhere in them; the sentences of problems become the headings of their codes, and evidence is left out. An event
+log, whose header fields are its rows, is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from cdcwb.capture import Capture
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.keys import SPECIAL
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.model import Kind, Problem
@@ -29,31 +30,22 @@ __all__ = ["REDACTED", "Redacted", "Target", "check_known", "check_names", "reda
 
 REDACTED: Final = "[redacted]"
 
-_MARK: Final = 12  # digits that distinguish values
-_PART: Final = 4  # from this length on, a value is looked for inside header fields
+_TAG: Final = 12  # digits that distinguish values
 _MOST: Final = 20
 
-# Kinds whose bytes have no row; all other bytes are kept only if their table is known and has no redacted column.
-_WITHOUT_ROW: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.SCHEMA, Kind.HEARTBEAT)
-_OF_TABLES: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER, Kind.TOMBSTONE)
-# Bytes that are not a record, or a duplicate: only the reason of what was read from them is kept.
-_LEFTOVER: Final = (Kind.FILLER, Kind.MALFORMED, Kind.FRAGMENT)
-_REASON: Final = "reason"
-_KAFKA: Final = ("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic")
-# What control tables quote: statements that a target refused.
-_QUOTING: Final = ("STATEMENT", "ERROR")
-# Problems whose sentences have only columns, locations and counts. Others are reduced to the heading.
+_ROWS: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER, Kind.TOMBSTONE)
+_HEADERS: Final = (
+    *("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic"),
+    *("statement", "DETAILS"),  # of changes of tables
+)
+"""Header fields without values of rows."""
+
 _PLAIN: Final = (
     *(Problem.OPEN_TRANSACTION, Problem.NO_BEGIN, Problem.GAP, Problem.CLOCK, Problem.REPEATED, Problem.SAME_POSITION),
     *(Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES, Problem.MASK),
     *(Problem.NO_SCHEMA, Problem.NO_REGISTRY, Problem.LOB_NOT_IN_STREAM, Problem.TRUNCATED),
 )
-# Settings whose evidence quotes no captured value.
-_EVIDENT: Final = (
-    *("format", "shape", "reads", "container", "encoding", "separator", "delimiter", "header", "null_text"),
-    *("byte_order", "columns", "table", "prefix", "suffix", "mask_order", "mask_offset", "mask_text", "metadata"),
-    *("definitions", "registry", "offsets", "trail_sequence", "time_zone", "schema", "keys"),
-)
+"""Problems whose sentences have only columns, locations and counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +99,13 @@ def check_known(captures: Sequence[Capture], names: Sequence[str]) -> list[list[
 
 
 def redact(capture: Capture, names: Sequence[str]) -> Capture:
-    """The capture without the values of these columns; the capture itself without names."""
+    """The capture without the values of these columns; the capture itself without names. Raises OptionError for an
+    event log."""
+    if names and capture.format == EVENT_LOG:
+        raise OptionError(
+            "redact: an event log has the values of all columns in the same fields and cannot be redacted; "
+            "report on the other tables with --table"
+        )
     return Redacted(capture, targets(capture, names)) if names else capture
 
 
@@ -143,46 +141,39 @@ class Redacted(Capture):
 
     @property
     def events(self) -> DataFrame:
-        """One row per wire record, with redacted values and bytes."""
-        return self._without_values(super().events, kinds=True)
+        """One row per wire record, with redacted values."""
+        return self._without_values(super().events)
 
     @property
     def headers(self) -> DataFrame:
         """``events`` without images."""
-        return self._without_values(super().headers, kinds=True)
+        return self._without_values(super().headers)
 
     @property
     def changes(self) -> DataFrame:
         """One row per logical change, with redacted values."""
-        return self._without_values(super().changes, kinds=False)
+        return self._without_values(super().changes)
 
     @property
     def change_headers(self) -> DataFrame:
         """``changes`` without images."""
-        return self._without_values(super().change_headers, kinds=False)
+        return self._without_values(super().change_headers)
 
     @property
     def problems(self) -> DataFrame:
-        """One row per problem, without sentences and bytes that may quote a value."""
+        """One row per problem; of those about records without bytes and without sentences that may quote a value."""
         from pyspark.sql import functions as F
 
-        shown = self._open("table") & (F.col("code") != str(Problem.APPLY_EXCEPTION))
-        placed = F.col("file").isNotNull() & ~shown
-        return (
-            super()
-            .problems.withColumn("sentence", F.when(placed, _sentence("code", "sentence")).otherwise(F.col("sentence")))
-            .withColumn("first_bytes", F.when(shown, F.col("first_bytes")))
-        )
+        sentence = F.when(F.col("file").isNull(), F.col("sentence"))
+        columns = {"sentence": F.coalesce(sentence, _sentence(F.col("code"), F.col("sentence")))}
+        return super().problems.withColumns(columns | {"first_bytes": F.lit(None).cast("string")})
 
     @property
     def detected(self) -> DataFrame:
-        """One row per detected setting, without evidence that quotes bytes."""
+        """One row per detected setting, without the evidence, which may quote bytes."""
         from pyspark.sql import functions as F
 
-        evidence = F.when(F.col("setting").isin(*_EVIDENT), F.col("evidence")).otherwise(F.lit(REDACTED))
-        return super().detected.withColumn("evidence", evidence)
-
-    # --- the parts of a row -------------------------------------------------------------------------------------------
+        return super().detected.withColumn("evidence", F.lit(REDACTED))
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:
@@ -192,145 +183,42 @@ class Redacted(Capture):
             tables.setdefault(target.table.lower(), []).append(target.column.lower())
         return tables
 
-    def _hidden(self, table: Column, column: Column) -> Column:
-        """Whether a column is redacted; in an unknown table, the redacted columns of every table are."""
-        from pyspark.sql import functions as F
-
-        label, name = F.lower(table), F.lower(column)
-        known = [(label == table) & name.isin(*columns) for table, columns in self._names.items()]
-        every = sorted({column for columns in self._names.values() for column in columns})
-        return F.coalesce(reduce(or_, known), F.lit(False)) | (label.isNull() & name.isin(*every))
-
-    def _open(self, table: str) -> Column:
-        """Whether a row is of a known table without redacted columns."""
-        from pyspark.sql import functions as F
-
-        return F.col(table).isNotNull() & ~F.lower(F.col(table)).isin(*self._names)
-
-    def _mark(self, value: Column) -> Column:
-        """The text that replaces a value."""
-        from pyspark.sql import functions as F
-
-        digest = F.sha2(F.concat(F.lit(self._secret), value), 256)
-        return F.when(value.isNotNull(), F.concat(F.lit(f"{REDACTED} "), F.substring(digest, 1, _MARK)))
-
-    def _without_values(self, frame: DataFrame, kinds: bool) -> DataFrame:
-        """Events (``kinds``) or changes without the values."""
+    def _without_values(self, frame: DataFrame) -> DataFrame:
+        """Events or changes without the values. A row of an unknown table has the redacted columns of every table."""
         from pyspark.sql import functions as F
 
         from cdcwb.spark.names import table_label
 
-        label = F.col("_label")
-        rows = frame.withColumn("_label", table_label())
-
-        def image(name: str) -> Column:
-            return F.transform_values(
-                name, lambda key, value: F.when(self._hidden(label, key), self._mark(value)).otherwise(value)
-            )
-
-        problems = F.transform(
-            "problems", lambda problem: F.struct(problem["code"].alias("code"), _sentence_of(problem).alias("detail"))
-        )
-        open_table = self._open("_label")
-        columns = {
-            "headers": self._log_headers() if self.format == EVENT_LOG else self._headers(kinds),
-            "problems": F.when(open_table, F.col("problems")).otherwise(problems),
-        }
-        if kinds:
-            without_row = F.col("kind").isin(*map(str, _WITHOUT_ROW)) | (
-                F.col("kind").isin(*map(str, _OF_TABLES)) & open_table
-            )
-            columns["raw"] = F.when(without_row, F.col("raw"))
-        redacted = rows.withColumns(columns)  # headers are compared with the values, so values are redacted last
-        return redacted.withColumns({name: image(name) for name in ("key", "before", "after")}).select(*frame.columns)
-
-    def _headers(self, kinds: bool) -> Column:
-        """Header fields without those that have the row's values: a message's key, tokens that repeat a column."""
-        from pyspark.sql import functions as F
-
-        label = F.col("_label")
-        empty = F.array().cast("array<string>")
-        hidden = [
-            F.coalesce(F.map_values(F.map_filter(name, lambda key, _: self._hidden(label, key))), empty)
-            for name in ("key", "before", "after")
-        ]
-        values = F.filter(F.array_distinct(F.concat(*hidden)), lambda value: F.length(value) > 0)
-        quiet = ~self._open("_label")
-
-        def redacted_text(name: Column, text: Column) -> Column:
-            repeats = F.exists(
-                values, lambda value: (text == value) | ((F.length(value) >= _PART) & F.contains(text, value))
-            )
-            keyed = F.startswith(name, F.lit("kafka.")) & ~name.isin(*_KAFKA) & quiet
-            control = name.isin(*_QUOTING)
-            return F.when(keyed | control | repeats, self._mark(text)).otherwise(text)
-
-        fields = F.transform_values("headers", redacted_text)
-        if not kinds:
-            return fields
-        leftover = F.transform_values(
-            "headers", lambda name, text: F.when(name == _REASON, text).otherwise(self._mark(text))
-        )
-        return F.when(F.col("kind").isin(*map(str, _LEFTOVER)), leftover).otherwise(fields)
-
-    def _log_headers(self) -> Column:
-        """The fields of an event log's row without old value, new value and key, where they are of such a column."""
-        from pyspark.sql import functions as F
-
-        label, fields, key = F.col("_label"), F.col("headers"), F.col("key")
-        valued = self._hidden(label, fields["column_name"])
+        label = F.lower(table_label())
         every = sorted({column for columns in self._names.values() for column in columns})
-        entries = F.transform(
-            F.map_entries(key),
-            lambda entry: F.concat(
-                entry["key"],
-                F.lit("="),
-                F.when(self._hidden(label, entry["key"]), self._mark(entry["value"])).otherwise(
-                    _spelled(entry["value"])
-                ),
-            ),
+
+        def value_of(column: Column, value: Column) -> Column:
+            name = F.lower(column)
+            hidden = reduce(or_, [(label == table) & name.isin(*columns) for table, columns in self._names.items()])
+            hidden = F.coalesce(hidden, F.lit(False)) | (label.isNull() & name.isin(*every))
+            tag = F.substring(F.sha2(F.concat(F.lit(self._secret), value), 256), 1, _TAG)
+            return F.when(hidden & value.isNotNull(), F.concat(F.lit(f"{REDACTED} "), tag)).otherwise(value)
+
+        is_row = F.col("kind").isin(*map(str, _ROWS)) if "kind" in frame.columns else F.lit(True)
+        is_open = is_row & label.isNotNull() & ~label.isin(*self._names)
+        without = F.map_filter("headers", lambda name, _: name.isin(*_HEADERS))
+        problems = F.transform(
+            "problems",
+            lambda one: F.struct(one["code"].alias("code"), _sentence(one["code"], one["detail"]).alias("detail")),
         )
-        named = F.exists(F.map_keys(key), lambda name: self._hidden(label, name))
-        spoken = reduce(or_, [F.contains(F.lower(fields["table_key"]), F.lit(column)) for column in every])
-        unread = F.when(spoken & ~self._open("_label"), self._mark(fields["table_key"]))
-        rebuilt = F.when(key.isNull(), F.coalesce(unread, fields["table_key"])).when(named, F.array_join(entries, "+"))
-
-        def redacted_text(name: Column, text: Column) -> Column:
-            value = F.when(valued, self._mark(text)).otherwise(text)
-            return (
-                F.when(name.isin("old_value", "new_value"), value)
-                .when(name == "table_key", F.coalesce(rebuilt, text))
-                .otherwise(text)
-            )
-
-        leftover = F.transform_values("headers", lambda name, text: F.when(name == _REASON, text))
-        return F.when(F.col("kind") == str(Kind.MALFORMED), leftover).otherwise(
-            F.transform_values("headers", redacted_text)
-        )
+        columns = {name: F.transform_values(name, value_of) for name in ("key", "before", "after")}
+        columns["headers"] = F.when(is_open, F.col("headers")).otherwise(without)
+        columns["problems"] = F.when(is_open, F.col("problems")).otherwise(problems)
+        if "raw" in frame.columns:
+            hashed = F.unhex(F.sha2(F.concat(F.encode(F.lit(self._secret), "UTF-8"), "raw"), 256))
+            columns["raw"] = F.when(is_open, F.col("raw")).otherwise(hashed)
+        return frame.withColumns(columns)
 
 
-def _sentence(code: str, sentence: str) -> Column:
+def _sentence(code: Column, sentence: Column) -> Column:
     """The sentence of a problem, or the heading of its code if the sentence may quote a value."""
     from pyspark.sql import functions as F
 
     headings = F.create_map(*[F.lit(text) for problem in Problem for text in (str(problem), problem.heading)])
-    heading = F.coalesce(headings[F.col(code)], F.lit(REDACTED))
-    return F.when(F.col(code).isin(*map(str, _PLAIN)), F.col(sentence)).otherwise(heading)
-
-
-def _sentence_of(problem: Column) -> Column:
-    """:func:`_sentence` for a problem inside a row."""
-    from pyspark.sql import functions as F
-
-    headings = F.create_map(*[F.lit(text) for known in Problem for text in (str(known), known.heading)])
-    heading = F.coalesce(headings[problem["code"]], F.lit(REDACTED))
-    return F.when(problem["code"].isin(*map(str, _PLAIN)), problem["detail"]).otherwise(heading)
-
-
-def _spelled(value: Column) -> Column:
-    """A value in the spelling of a key: in quotes if it has a special character or is empty."""
-    from pyspark.sql import functions as F
-
-    quoted = F.concat(F.lit('"'), F.regexp_replace(value, r'(["\\])', r"\\$1"), F.lit('"'))
-    special = "[" + "".join(f"\\{character}" for character in SPECIAL) + "]"
-    return F.when((F.length(value) == 0) | value.rlike(special), quoted).otherwise(value)
+    heading = F.coalesce(headings[code], F.lit(REDACTED))
+    return F.when(code.isin(*map(str, _PLAIN)), sentence).otherwise(heading)

@@ -19,7 +19,7 @@ from cdcwb.capture import Capture, open_small
 from cdcwb.errors import OptionError
 from cdcwb.report.opening import check_parameters
 from cdcwb.report.prepare import keep
-from cdcwb.report.redact import REDACTED, Redacted, Target, targets
+from cdcwb.report.redact import REDACTED, Redacted, Target, redact, targets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 DATA = Path(__file__).parents[2] / "data"
 OPTIONS = {"gbase8s": {"labels": str(DATA / "gbase8s.labels.json")}}
 FORMATS = ["debezium", "gbase8s", "goldengate", "idm-event-log", "qlik-change-table", "qlik-kafka"]
+REDACTABLE = [name for name in FORMATS if name != "idm-event-log"]
 SECRET = "full_name"
+KAFKA = {f"kafka.{name}" for name in ("offset", "partition", "timestamp", "timestamp_type", "topic")}
 
 Row = dict[str, Any]
 Kept = Callable[..., Path]
@@ -89,7 +91,7 @@ def test_a_page_speaks_of_the_files_and_opens_what_was_kept(kept: Kept) -> None:
     assert asked.path == str(kept("gbase8s"))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", REDACTABLE)
 def test_a_column_that_is_taken_out_is_nowhere(kept: Kept, name: str) -> None:
     secrets = {value for _, column, value in images(rows_of(kept(name), "changes")) if column == SECRET}
     secrets = {value for value in secrets if len(value) > 5}
@@ -106,7 +108,7 @@ def test_a_column_that_is_taken_out_is_nowhere(kept: Kept, name: str) -> None:
                 assert secret.encode() not in binary, table
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", REDACTABLE)
 def test_everything_else_stays_as_it_is(kept: Kept, name: str) -> None:
     same = ("position", "operation", "transaction_id", "table_name", "outcome", "change_mask", "column_mask")
     same += ("changed_columns", "present_columns", "committed_at", "source_events")
@@ -127,7 +129,7 @@ def test_everything_else_stays_as_it_is(kept: Kept, name: str) -> None:
     assert codes[0] == codes[1]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", REDACTABLE)
 def test_equal_values_share_a_mark_and_others_do_not(kept: Kept, name: str) -> None:
     def values(folder: Path) -> dict[tuple[str, int, str], str | None]:
         return {
@@ -145,44 +147,30 @@ def test_equal_values_share_a_mark_and_others_do_not(kept: Kept, name: str) -> N
     assert all(mark.startswith(f"{REDACTED} ") for _, mark in pairs if mark is not None)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", REDACTABLE)
 def test_bytes_are_kept_of_tables_that_have_nothing_to_hide(kept: Kept, name: str) -> None:
     events = rows_of(kept(name, f"customer.{SECRET}"), "events")
-    assert {row["raw"] for row in events if row["table_name"] == "customer" and row["kind"] == "change"} == {None}
+    hashes = [row["raw"] for row in events if row["table_name"] == "customer" and row["raw"] is not None]
+    assert {len(one) for one in hashes} <= {32}
     others = [row for row in events if row["table_name"] == "orders" and row["kind"] == "change"]
     assert others
     assert all(row["raw"] for row in others)
 
 
 def test_a_key_that_is_taken_out_is_not_in_what_repeats_it(kept: Kept) -> None:
-    for row in rows_of(kept("qlik-kafka", "shop.customer.customer_id"), "events"):
-        key = dict(row["headers"] or ()).get("kafka.key")
-        if key is not None and row["table_name"] in ("customer", None):
-            assert key.startswith(REDACTED)
-    branches = {value for _, column, value in images(rows_of(kept("idm-event-log"), "changes")) if column == "branch"}
-    branches = {value for value in branches if len(value) > 1}
-    assert "Brekum" in branches
-    marks = set()
-    for row in rows_of(kept("idm-event-log", "order_line.branch"), "events"):
-        text = dict(row["headers"] or ()).get("table_key") or ""
-        assert not any(branch in text for branch in branches)
-        key = dict(row["key"] or ())
-        if row["table_name"] == "order_line" and "branch" in key:
-            assert text.endswith(f"+branch={key['branch']}") or text.startswith(f"branch={key['branch']}+")
-            marks.add(key["branch"])
-    assert len(marks) >= len(branches)
+    rows = rows_of(kept("qlik-kafka", "shop.customer.customer_id"), "events")
+    assert any("kafka.key" in dict(row["headers"] or ()) for row in rows if row["table_name"] == "orders")
+    for row in rows:
+        if row["table_name"] in ("customer", None):
+            assert set(dict(row["headers"] or ())) <= KAFKA
 
 
-def test_a_row_of_a_table_that_is_not_known_hides_the_column_of_every_table(kept: Kept) -> None:
-    rows = [row for row in rows_of(kept("idm-event-log"), "events") if row["table_name"] is None]
-    assert any(dict(row["headers"] or ()).get("column_name") == SECRET for row in rows)
-    for row in rows_of(kept("idm-event-log", f"customer.{SECRET}"), "events"):
-        fields = dict(row["headers"] or ())
-        if row["table_name"] is None and fields.get("column_name") == SECRET:
-            assert fields["new_value"].startswith(REDACTED)
+def test_an_event_log_is_refused_because_its_header_fields_are_its_rows() -> None:
+    with pytest.raises(OptionError, match="an event log has the values of all columns in the same fields"):
+        redact(opened("idm-event-log"), [f"customer.{SECRET}"])
 
 
-def test_a_header_that_repeats_a_value_is_taken_out(spark: SparkSession) -> None:
+def test_headers_are_kept_of_rows_of_other_tables_alone(spark: SparkSession) -> None:
     headers = {"TKN-NAME": "name Piet Holm", "TKN-CITY": "Graben", "TKN-SHORT": "Li", "RBA": "Lima", "xid": "1.2.3"}
     place = {"kind": "change", "schema_name": "HR", "table_name": "EMP"}
     rows = [
@@ -196,8 +184,7 @@ def test_a_header_that_repeats_a_value_is_taken_out(spark: SparkSession) -> None
     frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
     tables: Any = SimpleNamespace(format=SimpleNamespace(name="goldengate"), events=lambda _: frame)
     found = Redacted(Capture(tables), [Target("HR.EMP", "NAME")]).events.orderBy("offset").collect()
-    hidden = [{name for name, text in row.headers.items() if text.startswith(REDACTED)} for row in found]
-    assert hidden == [{"TKN-NAME"}, {"TKN-SHORT"}, set(), {"TKN-NAME"}, {"STATEMENT"}]
+    assert [row.headers for row in found] == [{}, {}, headers, {}, {}]
     assert found[0].after["CITY"] == "Graben"
     assert found[2].after == {"NAME": "Piet Holm"}
 
