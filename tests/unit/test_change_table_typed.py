@@ -17,7 +17,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, inspect
 from cdcwb.formats.dissector import EVERYTHING, Field, RowFormat, TableRequest, Wanted
-from cdcwb.formats.qlik_change_table.probing import Column
+from cdcwb.formats.qlik_change_table.probing import DescribedColumn
 from cdcwb.formats.qlik_change_table.versions import type_of
 from cdcwb.formats.replicate import common_type
 from cdcwb.formats.table_rows import arrow_type
@@ -62,7 +62,7 @@ def table_of(folder: Path, request: TableRequest, **options: Any) -> pa.Table:
     ],
 )
 def test_types_of_side_files(name: str | None, precision: Any, scale: Any, kind: pa.DataType) -> None:
-    assert type_of(Column(1, "A", name, None, precision, scale)) == kind
+    assert type_of(DescribedColumn(1, "A", name, None, precision, scale)) == kind
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from cdcwb.formats.qlik_change_table.layout import (
 from cdcwb.formats.qlik_change_table.masks import SAMPLE, Evidence, MaskSettings, decide, evidence_of, key_of
 from cdcwb.formats.qlik_change_table.probing import Probe, of_table, probe
 from cdcwb.formats.qlik_change_table.tree import field_of, row_meaning
-from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, ddl_in_order, ddl_of
+from cdcwb.formats.qlik_change_table.versions import ChangeTableVersions, Ddl, ddl_in_order, ddl_of
 from cdcwb.formats.replicate import common_type
 from cdcwb.formats.requests import chosen_columns, no_table, request_schema, versions_of
 from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows
@@ -360,7 +360,7 @@ class _Draft:
             if found.typed:
                 typed.setdefault((entry.table, entry.columns), found)
         given = {table.casefold(): columns for table, columns in self.options.keys.items()}
-        versions = Versions.of_plan(self.plan.versions)
+        versions = ChangeTableVersions.of_plan(self.plan.versions)
         for index, (entry, found) in enumerate(zip(self.files, probes, strict=True)):
             if entry.role == CONTROL or not found.columns:
                 continue
@@ -448,7 +448,7 @@ def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
     }
     shown = [one.settings.order for one in decided.values() if one.is_shown]
     usual = max(sorted(set(shown)), key=shown.count) if shown and options.mask_order is None else None
-    versions = Versions.of_plan(plan.versions)
+    versions = ChangeTableVersions.of_plan(plan.versions)
     for table, decision in decided.items():
         found = evidence.get(table, empty)
         if not decision.is_shown and usual not in (None, decision.settings.order):
@@ -484,7 +484,7 @@ def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
 def _add_ddl(plan: Plan, rows: Sequence[Ddl]) -> None:
     """The versions of DDL history. A renamed table continues with the last version of the old one."""
     options: Any = plan.options
-    versions = Versions.of_plan(plan.versions)
+    versions = ChangeTableVersions.of_plan(plan.versions)
     tables = {one.table.label.casefold(): one.table for one in plan.files if one.options["role"] != CONTROL}
     for ddl in ddl_in_order(rows, options.suffix):
         name = ddl.name if ddl.new_name is None else TableName(ddl.name.schema, ddl.new_name)

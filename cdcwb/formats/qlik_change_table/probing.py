@@ -20,7 +20,7 @@ from cdcwb.formats.qlik_change_table.layout import find_prefix, side_file
 from cdcwb.formats.source import info_of, read_text
 from cdcwb.words import unique_names
 
-__all__ = ["Column", "Probe", "SideFile", "column", "of_table", "probe", "read_side_file", "text_of"]
+__all__ = ["DescribedColumn", "Probe", "SideFile", "column", "of_table", "probe", "read_side_file", "text_of"]
 
 # --- side files -------------------------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ _MOST_COLUMNS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DescribedColumn:
     """A column of a table version. ``ordinal`` from 1; ``type`` as spelled by the source, None if unknown;
     ``key_position`` from 1, None if the column is not in the key or that is unknown."""
 
@@ -54,7 +54,7 @@ class SideFile:
     dialect: Dialect | None = None
     table: TableName | None = None
     version: int | None = None
-    columns: tuple[Column, ...] = ()
+    columns: tuple[DescribedColumn, ...] = ()
     records: int | None = None
     lineage: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
@@ -120,13 +120,13 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
 
 
-def column(ordinal: int, name: str, raw: Mapping[str, Any], key: str = "primaryKeyPos") -> Column:
+def column(ordinal: int, name: str, raw: Mapping[str, Any], key: str = "primaryKeyPos") -> DescribedColumn:
     """A column from its description in side files and DDL history. A 0 means not applicable, except as the scale of a
     decimal."""
     nullable = raw.get("nullable")
     kind = text_of(raw.get("type"))
     scale = _number(raw.get("scale"))
-    return Column(
+    return DescribedColumn(
         ordinal,
         name,
         kind,
@@ -138,7 +138,7 @@ def column(ordinal: int, name: str, raw: Mapping[str, Any], key: str = "primaryK
     )
 
 
-def _columns(raw: Any) -> tuple[tuple[Column, ...], str | None]:
+def _columns(raw: Any) -> tuple[tuple[DescribedColumn, ...], str | None]:
     if not isinstance(raw, list):
         return (), None if raw is None else f"dataInfo.columns: expected an array, found {type(raw).__name__}"
     if len(raw) > _MOST_COLUMNS:
@@ -182,7 +182,7 @@ class Probe:
     ``problems``: contradictions, (whether about the schema's text, sentence)."""
 
     file: FileProbe
-    columns: tuple[Column, ...] = ()
+    columns: tuple[DescribedColumn, ...] = ()
     typed: bool = False
     side: SideFile | None = None
     problems: tuple[tuple[bool, str], ...] = ()
@@ -251,9 +251,9 @@ def of_table(file: FileProbe) -> Probe:
     return Probe(file, tuple(_column_of(place, one) for place, one in enumerate(file.schema, 1)), typed=True)
 
 
-def _named(names: Iterable[str]) -> tuple[Column, ...]:
+def _named(names: Iterable[str]) -> tuple[DescribedColumn, ...]:
     """Columns of which only the names are known."""
-    return tuple(Column(place, name) for place, name in enumerate(names, 1))
+    return tuple(DescribedColumn(place, name) for place, name in enumerate(names, 1))
 
 
 def _described(found: Probe, side: SideFile | None) -> Probe:
@@ -268,10 +268,10 @@ def _described(found: Probe, side: SideFile | None) -> Probe:
     return replace(found, columns=both, typed=found.typed or set(found.names) <= described)
 
 
-def _column_of(ordinal: int, one: pa.Field) -> Column:
+def _column_of(ordinal: int, one: pa.Field) -> DescribedColumn:
     """A column of an Arrow schema."""
     decimal = pa.types.is_decimal(one.type)
-    return Column(
+    return DescribedColumn(
         ordinal,
         one.name,
         str(one.type),
@@ -284,7 +284,7 @@ def _column_of(ordinal: int, one: pa.Field) -> Column:
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
-def _text_file(file: FileProbe, null: str, described: Sequence[Column], header: bool | None) -> Probe:
+def _text_file(file: FileProbe, null: str, described: Sequence[DescribedColumn], header: bool | None) -> Probe:
     """The columns of delimited text, and whether it has a header line; ``described``: those of the side file."""
     fields = [null if text is None else text for text in file.first_row]
     typed = _typed_header(fields, (file.dialect or DEFAULT).delimiter.decode(file.charset, "replace"))
@@ -307,7 +307,7 @@ def _text_file(file: FileProbe, null: str, described: Sequence[Column], header: 
     )
 
 
-def _typed_header(fields: Sequence[str], delimiter: str) -> tuple[Column, ...]:
+def _typed_header(fields: Sequence[str], delimiter: str) -> tuple[DescribedColumn, ...]:
     """The columns of a header line with names and types, ``Position:DECIMAL(38,0),Color:VARCHAR(10)``
     (docs/formats/qlik-change-table.md §1.3): commas within parentheses do not separate columns. Empty for another
     line."""
@@ -325,13 +325,13 @@ def _typed_header(fields: Sequence[str], delimiter: str) -> tuple[Column, ...]:
         size, scale = (None if one is None else int(one) for one in sizes)
         if scale is not None or kind.upper() in ("NUMERIC", "DECIMAL"):
             fraction = None if size is None else scale or 0
-            columns.append(Column(place, name, kind, precision=size, scale=fraction))
+            columns.append(DescribedColumn(place, name, kind, precision=size, scale=fraction))
         else:
-            columns.append(Column(place, name, kind, length=size))
+            columns.append(DescribedColumn(place, name, kind, length=size))
     return tuple(columns)
 
 
-def _joined(given: Sequence[Column], described: Sequence[Column]) -> tuple[Column, ...]:
+def _joined(given: Sequence[DescribedColumn], described: Sequence[DescribedColumn]) -> tuple[DescribedColumn, ...]:
     """The columns in the order of the header line, with the facts from the side file."""
     by_name = {column.name.casefold(): column for column in described}
     return tuple(

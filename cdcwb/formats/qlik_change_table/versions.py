@@ -14,12 +14,12 @@ from cdcwb.formats.containers.rows import TableName
 from cdcwb.formats.dissector import problem_row
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import without_suffix
-from cdcwb.formats.qlik_change_table.probing import Column, Probe, column, text_of
+from cdcwb.formats.qlik_change_table.probing import DescribedColumn, Probe, column, text_of
 from cdcwb.formats.replicate import decimal_type, replicate_type
 from cdcwb.formats.table_rows import arrow_type
 from cdcwb.model import Problem
 
-__all__ = ["Ddl", "TableVersion", "Versions", "ddl_in_order", "ddl_of", "type_of"]
+__all__ = ["ChangeTableVersion", "ChangeTableVersions", "Ddl", "ddl_in_order", "ddl_of", "type_of"]
 
 SIDE_FILE = "side file"
 INFERRED = "inferred"
@@ -33,13 +33,13 @@ _MOST_LISTED: Final = 1_000_000
 
 
 @dataclass(slots=True)
-class TableVersion:
+class ChangeTableVersion:
     """One version of a table. ``key`` is its table_version, ``types`` the Arrow types of its columns, ``event`` the
     location of its event, ``position`` the change sequence of a DDL."""
 
     table: TableName
     key: str
-    columns: list[Column]
+    columns: list[DescribedColumn]
     types: dict[str, pa.DataType]
     origin: str
     text: str
@@ -68,7 +68,7 @@ class TableVersion:
         }
 
 
-def type_of(one: Column) -> pa.DataType:
+def type_of(one: DescribedColumn) -> pa.DataType:
     """The Arrow type of a column by Replicate's name of its type; text if that is unknown or exceeds Spark's types."""
     name = (one.type or "").strip()
     if name.upper() in ("NUMERIC", "DECIMAL"):
@@ -77,27 +77,27 @@ def type_of(one: Column) -> pa.DataType:
 
 
 @dataclass(slots=True)
-class Versions:
+class ChangeTableVersions:
     """Collects the versions of all tables; each is numbered by its table in the order of the files."""
 
-    found: list[TableVersion] = field(default_factory=list)
-    by_table: dict[TableName, list[TableVersion]] = field(default_factory=dict)
+    found: list[ChangeTableVersion] = field(default_factory=list)
+    by_table: dict[TableName, list[ChangeTableVersion]] = field(default_factory=dict)
     listed: int = 0  # columns of all versions
-    carried: dict[TableName, TableVersion] = field(default_factory=dict)  # of a renamed table, before the rename
+    carried: dict[TableName, ChangeTableVersion] = field(default_factory=dict)  # of a renamed table, before the rename
 
     @classmethod
-    def of_plan(cls, found: list[Any]) -> Versions:
+    def of_plan(cls, found: list[Any]) -> ChangeTableVersions:
         """Those of a plan, to which others are added."""
         versions = cls(found, listed=sum(len(one.columns) for one in found))
         for one in found:
             versions.by_table.setdefault(one.table, []).append(one)
         return versions
 
-    def of(self, table: TableName) -> list[TableVersion]:
+    def of(self, table: TableName) -> list[ChangeTableVersion]:
         """The versions of a table, in order."""
         return self.by_table.get(table, [])
 
-    def of_file(self, table: TableName, probe: Probe, data: Sequence[int], index: int) -> TableVersion:
+    def of_file(self, table: TableName, probe: Probe, data: Sequence[int], index: int) -> ChangeTableVersion:
         """The version of the rows of a file. A version without types equals one with the same names; versions with
         different numbers in the source are different, even with the same columns. ``data``: the indexes of its data
         columns; ``index``: that of the file."""
@@ -146,12 +146,17 @@ class Versions:
         return None
 
     def _add(
-        self, table: TableName, name: TableName, columns: list[Column], types: dict[str, pa.DataType], **facts: Any
-    ) -> TableVersion:
+        self,
+        table: TableName,
+        name: TableName,
+        columns: list[DescribedColumn],
+        types: dict[str, pa.DataType],
+        **facts: Any,
+    ) -> ChangeTableVersion:
         """Adds a version. ``types``: the Arrow types that the source itself gives."""
         mine = self.by_table.setdefault(table, [])
         types = {one.name: type_of(one) for one in columns} | types
-        version = TableVersion(table, f"{name.label}@{len(mine) + 1}", columns, types, **facts)
+        version = ChangeTableVersion(table, f"{name.label}@{len(mine) + 1}", columns, types, **facts)
         mine.append(version)
         self.found.append(version)
         self.listed += len(columns)
@@ -170,7 +175,7 @@ class Ddl:
     version: int | None
     position: str | None
     kind: str
-    changes: tuple[tuple[str, str, str | None, Column], ...]  # old name, action, new name, new column
+    changes: tuple[tuple[str, str, str | None, DescribedColumn], ...]  # old name, action, new name, new column
     text: str
     event: dict[str, int]
     problem: str | None = None
@@ -207,7 +212,7 @@ def _details(text: str) -> tuple[Mapping[str, Any], str | None]:
     return (found, None) if isinstance(found, dict) else ({}, "DETAILS: expected a JSON object, found another value")
 
 
-def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, Column], ...], str | None]:
+def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, DescribedColumn], ...], str | None]:
     if raw is None:
         return (), None
     if not isinstance(raw, dict) or len(raw) > _MOST_COLUMNS:
@@ -223,7 +228,7 @@ def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, Column], ...],
     return tuple(found), None
 
 
-def apply_ddl(columns: Sequence[Column], ddl: Ddl) -> list[Column]:
+def apply_ddl(columns: Sequence[DescribedColumn], ddl: Ddl) -> list[DescribedColumn]:
     """The columns of a table after a DDL: the previous ones with additions, drops and alterations (§6.1). Names are
     case-insensitive, and facts that an ALTER does not state are unchanged.
     """
@@ -248,7 +253,7 @@ def apply_ddl(columns: Sequence[Column], ddl: Ddl) -> list[Column]:
     return [one if one.ordinal == place else replace(one, ordinal=place) for place, one in enumerate(after, 1)]
 
 
-def _altered(before: Column, what: Column, new: str | None) -> Column:
+def _altered(before: DescribedColumn, what: DescribedColumn, new: str | None) -> DescribedColumn:
     def changed(name: str) -> Any:
         value = getattr(what, name)
         return getattr(before, name) if value is None else value
@@ -257,7 +262,7 @@ def _altered(before: Column, what: Column, new: str | None) -> Column:
     return replace(before, name=new or before.name, **kept)
 
 
-def _before(versions: Sequence[TableVersion], ddl: Ddl) -> TableVersion | None:
+def _before(versions: Sequence[ChangeTableVersion], ddl: Ddl) -> ChangeTableVersion | None:
     """The version that a DDL changed: the last one with a lower number in the source, else the last one that precedes
     it in time."""
     numbered = [(int(one.lineage["version"]), one) for one in versions if one.lineage.get("version", "").isdecimal()]

@@ -29,7 +29,7 @@ from cdcwb.formats.containers.messages import Messages, key_texts
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
 from cdcwb.formats.qlik_kafka import versions as tables
 from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, Form, json_form
-from cdcwb.formats.qlik_kafka.versions import UNNAMED, Settings, TableName, Version, Versions
+from cdcwb.formats.qlik_kafka.versions import UNNAMED, MessageTable, Settings, Version, Versions
 from cdcwb.model import Kind, Problem
 
 __all__ = ["Bools", "Decoded", "Flat", "Group", "by_registry_id", "decode", "forms_of", "scan_groups"]  # fmt: skip
@@ -60,7 +60,7 @@ class Group:
     record_type: str
     kind: Kind = Kind.CHANGE
     version: Version | None = None
-    table: TableName = UNNAMED
+    table: MessageTable = UNNAMED
     schema_id: str | None = None
     schema_text: str | None = None
     external: str | None = None
@@ -328,7 +328,9 @@ class _Decoder:
         table of each, by place."""
         version = group.version
         if version is not None and (version.table_name or version.schema_id):
-            parts: dict[TableName, Any] = {TableName(version.schema_name, version.table_name, "message"): slice(None)}
+            parts: dict[MessageTable, Any] = {
+                MessageTable(version.schema_name, version.table_name, "message"): slice(None)
+            }
         else:
             parts = self._tables(group, messages, origin, named)
         for table, some in parts.items():
@@ -339,7 +341,9 @@ class _Decoder:
             here = [part[some] if isinstance(part, np.ndarray) else part for part in has]
             self.found.add(one, messages[some], origin[some], here)
 
-    def _tables(self, group: Group, messages: Ints, origin: Ints, named: dict[str, list[Any]]) -> dict[TableName, Any]:
+    def _tables(
+        self, group: Group, messages: Ints, origin: Ints, named: dict[str, list[Any]]
+    ) -> dict[MessageTable, Any]:
         """Which rows of some messages are of each table that is named in or around them."""
         image = group.images[0] or group.images[1] or {}
         columns = {
@@ -354,8 +358,8 @@ class _Decoder:
         places = [place for place in self.settings.places if place in named]
         if not places:
             return {UNNAMED: slice(None)}
-        found: dict[TableName, list[int]] = {}
-        known: dict[Any, TableName] = {}
+        found: dict[MessageTable, list[int]] = {}
+        known: dict[Any, MessageTable] = {}
         for row, pairs in enumerate(zip(*(named[place] for place in places), strict=True)):
             if pairs not in known:
                 known[pairs] = tables.name_of(dict(zip(places, pairs, strict=True)), self.settings.places)
@@ -391,7 +395,7 @@ class _Decoder:
         headers |= {f"lineage.{name}": one for name, one in lineage.items() if not isinstance(one, (dict, list))}
         named = (body.get("schemaId"), lineage.get("schema"), lineage.get("table"))
         schema_id, schema, table = (one if isinstance(one, str) and one else None for one in named)
-        group = Group("MD", Kind.SCHEMA, None, TableName(schema, table, "message"), schema_id)
+        group = Group("MD", Kind.SCHEMA, None, MessageTable(schema, table, "message"), schema_id)
         group.headers = self.single(headers)
         group.problem = None if problem is None else (Problem.SCHEMA_TEXT, problem)
         self.found.add(group, np.array([number]), 0)

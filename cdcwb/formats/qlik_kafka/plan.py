@@ -31,9 +31,9 @@ from cdcwb.formats.qlik_kafka.masks import mask_order_row, votes_of
 from cdcwb.formats.qlik_kafka.versions import (
     PLACES,
     UNNAMED,
+    MessageTable,
     Place,
     Settings,
-    TableName,
     Version,
     Versions,
     from_avro,
@@ -55,7 +55,7 @@ _AVRO: Final = (Form.ENVELOPE, Form.CONFLUENT, Form.BARE)
 class Shape(NamedTuple):
     """The identity of a version without metadata."""
 
-    table: TableName
+    table: MessageTable
     external: str | None
     names: tuple[str, ...]
 
@@ -74,7 +74,7 @@ class Found:
     schema_ids: set[str] = field(default_factory=set)
     schema_texts: dict[str, Place] = field(default_factory=dict)
     registry_ids: dict[int, Place] = field(default_factory=dict)
-    registry_names: dict[int, set[TableName]] = field(default_factory=dict)
+    registry_names: dict[int, set[MessageTable]] = field(default_factory=dict)
     shapes: dict[str | Shape, tuple[Place, Shape]] = field(default_factory=dict)
 
     def add(self, other: Found) -> None:
@@ -166,7 +166,7 @@ def _schema_id(value: bytes) -> str | None:
     return light.messageSchemaId or None if light.magic == MAGIC and light.type == "DT" else None
 
 
-def _named_around(messages: Messages, index: Ints, settings: Settings) -> set[TableName]:
+def _named_around(messages: Messages, index: Ints, settings: Settings) -> set[MessageTable]:
     """The tables that the container names for some messages: by topic or record headers."""
     nothing = pa.nulls(len(messages), pa.string())
     columns = [messages.facts.get(name, nothing) for name in ("topic", "header.schema", "header.table")]
@@ -268,7 +268,7 @@ def find_versions(
     return sorted(versions, key=lambda version: version.place)
 
 
-def _of_registry(number: int, text: str | None, names: set[TableName]) -> Version:
+def _of_registry(number: int, text: str | None, names: set[MessageTable]) -> Version:
     version = Version(str(number), None, None, [], "registry", text)
     try:
         version = version if text is None else from_avro(text, str(number), "registry")

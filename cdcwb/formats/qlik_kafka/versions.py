@@ -14,8 +14,20 @@ from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 
 __all__ = [
-    "COLUMNS_OF_NAMES", "PLACES", "UNNAMED", "Place", "Settings", "TableName", "Version", "Versions", "from_avro",
-    "from_metadata", "from_names", "name_in", "name_of", "split_name",
+    "COLUMNS_OF_NAMES",
+    "PLACES",
+    "UNNAMED",
+    "MessageTable",
+    "Place",
+    "Settings",
+    "Version",
+    "Versions",
+    "from_avro",
+    "from_metadata",
+    "from_names",
+    "name_in",
+    "name_of",
+    "split_name",
 ]  # fmt: skip
 
 
@@ -33,7 +45,7 @@ _NAME: Final = re.compile(r"[^\W\d][\w$#-]*(\.[^\W\d][\w$#-]*)*")
 _NAMESPACE: Final = "com.attunity.queue.msg."
 
 
-class TableName(NamedTuple):
+class MessageTable(NamedTuple):
     """A table by its names, and where these were found (one of :data:`PLACES`, or ``namespace``)."""
 
     schema: str | None
@@ -48,10 +60,10 @@ class TableName(NamedTuple):
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
 
-UNNAMED: Final = TableName(None, None, "none")
+UNNAMED: Final = MessageTable(None, None, "none")
 
 
-def name_of(found: Mapping[str, tuple[Any, Any]], places: Sequence[str]) -> TableName:
+def name_of(found: Mapping[str, tuple[Any, Any]], places: Sequence[str]) -> MessageTable:
     """The name of a message's table from the first of the ``places`` that has one. ``found``: schema and table by
     place; of ``topic`` and ``key`` the table is the text to be split. A key without a schema counts only if no other
     place is asked, because it is usually the key of a row."""
@@ -62,7 +74,7 @@ def name_of(found: Mapping[str, tuple[Any, Any]], places: Sequence[str]) -> Tabl
             if place == "key" and schema is None and len(places) > 1:
                 continue
         if isinstance(table, str) and table:
-            return TableName(_text(schema), table, place)
+            return MessageTable(_text(schema), table, place)
     return UNNAMED
 
 
@@ -216,7 +228,7 @@ def from_avro(text: str, table_version: str, origin: str) -> Version:
     return Version(table_version, schema_name, table, columns, origin, text, lineage)
 
 
-def from_names(table_version: str, table: TableName, names: Iterable[str], external: str | None) -> Version:
+def from_names(table_version: str, table: MessageTable, names: Iterable[str], external: str | None) -> Version:
     """The version that the keys of a data message give: their order gives the ordinals, nothing gives types (§7.7)."""
     columns = [TableColumn(at, name) for at, name in enumerate(names, 1)]
     lineage = {} if table.table is None else {"table named by": table.place}
@@ -275,6 +287,6 @@ class Versions:
             self._decoders[text, fields] = Decoder(parse_schema(text), fields, strict=False)
         return self._decoders[text, fields]
 
-    def of_names(self, table: TableName, external: str | None, names: Iterable[str]) -> Version | None:
+    def of_names(self, table: MessageTable, external: str | None, names: Iterable[str]) -> Version | None:
         """The version of a message whose metadata is unknown."""
         return self._by_names.get((table.label, external, tuple(names)))
