@@ -56,39 +56,33 @@ COMMANDS: Final = (
     Command("summary data/qlik-kafka --json"),
     Command("summary data/qlik-change-table --strict"),
     Command("summary data/gbase8s --format gbase8s -o labels=none"),
-    Command("summary saved", first=(_SAVE,), spark=True),
+    Command("summary saved", first=(_SAVE,)),
     Command(
         "summary data/gbase8s --table shop.orders --table shop.customer --transaction 23@0000000B03FE0018 "
         "--from 2025-03-23T08:00 --until 2025-03-23T08:01:00Z",
-        spark=True,
     ),
     Command(
         "export data/gbase8s --view changes --to changes.csv --exact --table shop.orders "
         "--from 2025-03-23T08:01:00Z --until 2025-03-23T08:01:30Z",
-        spark=True,
     ),
     Command(
         "export data/gbase8s --view events --to - --as csv --strict --transaction 23@0000000B03FE0018 "
         "--format gbase8s -o labels=none",
-        spark=True,
     ),
-    Command("export saved --view transactions --to transactions.parquet", first=(_SAVE,), spark=True),
-    Command("export saved --view problems --to problems.jsonl", first=(_SAVE,), spark=True),
-    Command("history data/qlik-kafka --table shop.customer --key customer_id=18", spark=True),
+    Command("export saved --view transactions --to transactions.parquet", first=(_SAVE,)),
+    Command("export saved --view problems --to problems.jsonl", first=(_SAVE,)),
+    Command("history data/qlik-kafka --table shop.customer --key customer_id=18"),
     Command(
         "history data/qlik-kafka --table shop.customer --key customer_id=18 --where 'before.rating != missing'",
-        spark=True,
     ),
-    Command("summary data/qlik-kafka --where \"operation == 'DELETE'\" --json", spark=True),
-    Command("export data/qlik-kafka --view changes --to big.jsonl --where 'after.rating > 4900'", spark=True),
+    Command("summary data/qlik-kafka --where \"operation == 'DELETE'\" --json"),
+    Command("export data/qlik-kafka --view changes --to big.jsonl --where 'after.rating > 4900'"),
     Command(
         "history data/gbase8s --table shop.customer --key customer_id=1 --transaction 23@0000000B03FE0018 "
         "--from 2025-03-23T08:00 --until 2025-03-23T08:01 --format gbase8s -o byte_order=little --json",
-        spark=True,
     ),
     Command(
         "history data/idm-event-log --table order_line --key line_id=10 --key 'branch=high street' --to row.jsonl",
-        spark=True,
     ),
     Command(
         "xds data/idm-event-log --to documents.xml --decisions decisions.jsonl --driver-user IDM_DRIVER "
