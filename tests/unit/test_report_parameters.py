@@ -10,6 +10,7 @@ import pytest
 from cdcwb.errors import OptionError
 from cdcwb.report import check_parameters
 from cdcwb.report.opening import SHOWN, check_target
+from cdcwb.views.pages import Transactions
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
@@ -32,6 +33,11 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     ):
         assert part in message
     assert "\n" not in message
+
+
+def test_a_notebook_of_an_earlier_version_is_refused_in_a_sentence() -> None:
+    with pytest.raises(OptionError, match="earlier version, with the parameter others"):
+        Transactions.open("data", "auto", "{}", [], "", "", "", "UTC", [], "auto")
 
 
 def test_good_parameters_are_understood(tmp_path: Path) -> None:

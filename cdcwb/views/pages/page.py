@@ -47,6 +47,7 @@ _COMMON: Final = (
     *("problems", "problems_by_severity", "ledger", "malformed_bytes"),
 )
 _MARKS: Final = 30
+_PARAMETERS: Final = 9  # that all notebooks have
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Page")
@@ -106,6 +107,8 @@ class Page:
     def open(cls, *common: Any, **own: Any) -> Self:
         """Opens the capture of a notebook's parameters, which are those of :func:`cdcwb.report.check_parameters` in
         order, and the page's own. Raises OptionError before anything is read, CaptureError like :func:`cdcwb.load`."""
+        if len(common) > _PARAMETERS:
+            raise OptionError("this notebook is of an earlier version, with the parameter others: copy it anew from notebooks/")
         asked = cast(Any, check_parameters)(*common, also=[lambda: cls.check(**own)])
         show.style(asked)
         page = cls(open_page(asked, cls.images), **own)
