@@ -108,7 +108,7 @@ class Page:
         """Opens the capture of a notebook's parameters, which are those of :func:`cdcwb.report.check_parameters` in
         order, and the page's own. Raises OptionError before anything is read, CaptureError like :func:`cdcwb.load`."""
         if len(common) > _PARAMETERS:
-            raise OptionError("this notebook is of an earlier version, with the parameter others: copy it anew from notebooks/")
+            raise OptionError("this notebook is of an earlier version, with the parameter others: copy it anew")
         asked = cast(Any, check_parameters)(*common, also=[lambda: cls.check(**own)])
         show.style(asked)
         page = cls(open_page(asked, cls.images), **own)
