@@ -10,10 +10,10 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb import capture
-from cdcwb.capture import planner
 from cdcwb.formats import FORMATS
 from cdcwb.formats.dissector import run_here
 from cdcwb.formats.files import list_files
+from cdcwb.planned import Planned
 from tests.made import generate
 
 ONE_FILE: dict[str, dict[str, Any]] = {
@@ -24,7 +24,9 @@ ONE_FILE: dict[str, dict[str, Any]] = {
 
 def about_splits(path: Path) -> list[tuple[str, str]]:
     """Value and evidence of the rows about splits."""
-    rows = planner("auto", {"split_size": 60_000})(list_files(str(path)), run_here).detected_rows
+    reading = capture.check_capture(str(path), options={"split_size": 60_000}).reading
+    assert reading is not None
+    rows = Planned(*capture._planned(reading, run_here)).detected_rows
     return [(row["value"], row["evidence"]) for row in rows if row["setting"] == "splits"]
 
 
