@@ -118,6 +118,7 @@ _MOST_SHARED: Final = 1_000_000  # positions of several records by which events 
 _APART: Final = pa.array([Kind.UNDO, Kind.HEARTBEAT], pa.string())
 _PAIRED: Final = pa.array([name for name in FORMATS if get_format(name).pairing is Pairing.POSITION], pa.string())
 _MESSAGES: Final = ("qlik-kafka", "debezium")  # the streams of these formats are partitions of topics
+_CHANGE_TABLES: Final = ("qlik-change-table", "sqlserver-ct")  # each table is a stream
 _TOPIC: Final = "kafka.topic"
 _PARTITION: Final = "kafka.partition"
 _OFFSET: Final = "kafka.offset"
@@ -428,7 +429,8 @@ def _with_stream(events: pa.RecordBatch) -> pa.RecordBatch:
     log = pa.repeat("", len(events))
     labels = table_labels(events)
     apart = pc.or_(pc.equal(labels, NO_TABLE), pc.equal(events["kind"], str(Kind.CONTROL)))  # a control table
-    stream = pc.if_else(pc.equal(events["format"], "qlik-change-table"), pc.if_else(apart, events["file"], labels), log)
+    of_table = pc.is_in(events["format"], pa.array(_CHANGE_TABLES))
+    stream = pc.if_else(of_table, pc.if_else(apart, events["file"], labels), log)
     if "headers" in events.schema.names:
         topic, number = (pc.map_lookup(events["headers"], name, "first") for name in (_TOPIC, _PARTITION))
         partition = pc.binary_join_element_wise("partition ", number, "")

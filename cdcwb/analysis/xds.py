@@ -43,7 +43,7 @@ from cdcwb.errors import OptionError
 from cdcwb.index.columns import Ints
 from cdcwb.spark.stored import batches_of
 from cdcwb.writing import exchange, naming, put, remove, written
-from cdcwb.xds import DECISIONS, Decision, Settings, Snapshot
+from cdcwb.xds import Decision, Settings, Snapshot
 from cdcwb.xds.rows import CYCLE, NUMBERS, OWN
 
 if TYPE_CHECKING:
@@ -403,7 +403,10 @@ def write_published(
         made = stack.enter_context(written(target) if target.suffix else _folder(target, overwrite))
         _write_documents(published.documents, made, target)
         if lines is not None:
-            rows = SparkRows(published.decisions, DECISIONS).sorted(("file_index", "offset"))
+            from pyspark.sql.pandas.types import to_arrow_schema
+
+            decided = published.decisions
+            rows = SparkRows(decided, to_arrow_schema(decided.schema)).sorted(("file_index", "offset"))
             with stack.enter_context(written(lines)).open("xb") as out:
                 write_lines(line_text.lines(rows, "jsonl"), out, "\n", lines)
 

@@ -122,7 +122,6 @@ def test_the_card_and_both_pages_are_drawn(page: Page) -> None:
     assert "of 400 transactions committed" in page.text(".cdcwb-cards")
     assert page.counted() == 3000
     assert "of 400 transactions committed" in page.text(".answer")
-    assert not page.one(".cdcwb-controls .following").is_displayed()  # it is no topic
     for panel in ("timeline", "when", "changed_over_time", "together"):
         assert page.see(panel).find_elements("css selector", ".plot .main-svg"), panel
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,11 +21,12 @@ import pytest
 
 from cdcwb import model
 from cdcwb.analysis.export import export, write_stream
+from cdcwb.dataset import LocalRows, Rows, SparkRows, schema_of
 from cdcwb.errors import OptionError
 from tests.limits import run
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 HOSTILE = 'a,"b"\r\nc\td \u2028 \x00\x1b[31m <script> 中文 😀 '
 FIRST = datetime(1, 1, 1, tzinfo=UTC)
@@ -55,21 +57,23 @@ EVENTS = [
 
 @dataclass
 class MadeUp:
-    """What :func:`export` needs of a capture."""
+    """What :func:`export` needs of a capture. Without a session its rows are read in this process, in another order."""
 
-    spark: SparkSession
-    rows: dict[str, list[dict[str, Any]]]
+    spark: SparkSession | None
+    tables: dict[str, list[dict[str, Any]]]
     files: list[dict[str, Any]]
 
-    def __getattr__(self, view: str) -> DataFrame:
-        if view not in model.TABLES:
-            raise AttributeError(view)
-        table = pa.Table.from_pylist(self.rows[view], schema=model.TABLES[view])
-        return self.spark.createDataFrame(table).repartition(7)  # so that no order is kept by chance
+    def rows(self, view: str, columns: Sequence[str]) -> Rows:
+        """See :meth:`cdcwb.Capture.rows`."""
+        schema = schema_of(view, columns)
+        table = pa.Table.from_pylist(self.tables[view], schema=model.TABLES[view]).select(list(columns)).cast(schema)
+        if self.spark is None:
+            return LocalRows(lambda: reversed(table.to_batches(2)), schema)
+        return SparkRows(self.spark.createDataFrame(table).repartition(7), schema)  # no order is kept by chance
 
 
-@pytest.fixture(scope="module")
-def capture(spark: SparkSession) -> MadeUp:
+@pytest.fixture(scope="module", params=["this process", "Spark"])
+def capture(spark: SparkSession, request: pytest.FixtureRequest) -> MadeUp:
     files = [{"file": f"a{index}", "file_index": index} for index in range(11)]
     rows = {
         "events": EVENTS,
@@ -101,7 +105,7 @@ def capture(spark: SparkSession) -> MadeUp:
             row("detected", scope="capture", setting="a", value="1", overridden=False),
         ],
     }
-    return MadeUp(spark, rows, files)
+    return MadeUp(spark if request.param == "Spark" else None, rows, files)
 
 
 def text(value: Any) -> Any:
@@ -135,7 +139,7 @@ def test_jsonl_has_every_column_of_every_row_in_capture_order(capture: MadeUp, t
 def test_jsonl_columns_stand_in_the_order_of_the_model(capture: MadeUp, tmp_path: Path) -> None:
     for view, schema in model.TABLES.items():
         export(capture, view, tmp_path / "x.jsonl")
-        assert [list(line) for line in read_jsonl(tmp_path / "x.jsonl")] == [schema.names] * len(capture.rows[view])
+        assert [list(line) for line in read_jsonl(tmp_path / "x.jsonl")] == [schema.names] * len(capture.tables[view])
 
 
 def test_structs_keep_their_null_fields(capture: MadeUp, tmp_path: Path) -> None:
@@ -293,8 +297,11 @@ def test_a_view_without_rows_is_a_file_without_rows(spark: SparkSession, tmp_pat
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_a_file_appears_whole_or_not_at_all(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     class Failing(MadeUp):
-        def __getattr__(self, view: str) -> DataFrame:
-            return super().__getattr__(view).selectExpr("* except (length)", "raise_error('lost') as length")
+        def rows(self, view: str, columns: Sequence[str]) -> Rows:
+            rows = super().rows(view, columns)
+            assert isinstance(rows, SparkRows)
+            lost = rows.frame.selectExpr("* except (length)", "cast(raise_error('lost') as bigint) as length")
+            return SparkRows(lost.select(*columns), rows.schema)
 
     target = tmp_path / f"x.{kind}"
     target.write_bytes(b"of yesterday")
@@ -321,7 +328,7 @@ def test_awkward_folder_names_do(capture: MadeUp, tmp_path: Path) -> None:
 def test_a_file_of_the_capture_is_not_written_over(capture: MadeUp, tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     source.write_bytes(b"captured")
-    capture = MadeUp(capture.spark, capture.rows, [{"file": str(source), "file_index": 0}])
+    capture = MadeUp(capture.spark, capture.tables, [{"file": str(source), "file_index": 0}])
     with pytest.raises(OptionError, match="belongs to the capture"):
         export(capture, "events", source)
     assert source.read_bytes() == b"captured"

@@ -60,7 +60,7 @@ def saved_both_ways(path: Path, to: Path, monkeypatch: pytest.MonkeyPatch, **opt
     found = open_small(path, options=options)
     assert found is not None
     found.save(to / "small")
-    facts = summarize(found)
+    facts = summarize(cdcwb.load(path, **options))
     monkeypatch.setattr(small, "AT_MOST", 0)
     cdcwb.load(path, **options).save(to / "spark")
     for name in TABLES:
