@@ -478,6 +478,11 @@ class Capture:
         return self._tables.spark
 
     @property
+    def question_session(self) -> SparkSession | None:
+        """The session that answers questions about it; None if this process does."""
+        return None if self.local_rows("changes", ()) is not None else self.spark
+
+    @property
     def has_images(self) -> bool:
         """False if it was loaded with ``images=False``."""
         return getattr(self._tables, "with_images", True)

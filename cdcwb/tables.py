@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb import model
@@ -21,7 +22,7 @@ from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.small import Small, tables_of
 from cdcwb.spark.stored import Stored
-from cdcwb.writing import scratch
+from cdcwb.writing import naming, scratch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,9 +93,12 @@ class Live(Planned, _InSession):
         if small is None:
             return None
         if table == "changes" and needs_images(table, columns):
-            if not (self._scratch / table).exists():
-                small.write_table(table, self._scratch)
-            return LocalRows(Stored(self._scratch / table, table, columns).batches, schema)
+            folder = self._scratch / table
+            if not folder.exists():
+                with naming(self._scratch):
+                    small.write_table(table, part := Path(mkdtemp(dir=self._scratch)))
+                    (part / table).rename(folder)
+            return LocalRows(Stored(folder, table, columns).batches, schema)
         if table == "events" and needs_images(table, columns):
             return LocalRows(lambda: (batch.select(columns) for batch in small.events()), schema)
         if table not in self._read_once:

@@ -88,7 +88,7 @@ class PageOf:
     def _page(self, **parameters: Any) -> Page:
         """The page of the notebook for the current selection, cached for the next call."""
         assert self._kind is not None
-        session = self._bench.capture.spark
+        session = self._bench.capture.question_session
         asked = (session, parameters, self._bench.selection.values())
         if self._made is None or self._made[0] != asked:
             self._made = asked, self._kind.of(self._bench.capture, **parameters)

@@ -43,7 +43,7 @@ def test_opening_a_page_leaves_the_selection_as_it_is() -> None:
 
 def test_a_brush_is_read_in_the_zone_of_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(zone: str, theme: str) -> Any:
-        arguments = (str(DATA / "gbase8s"), "auto", "{}", [], "", "", "", zone, [], theme)
+        arguments = (str(DATA / "gbase8s"), "auto", "{}", [], "", "", "", zone, theme)
         return page(Transactions.open(*arguments).timeline()).children[0]
 
     monkeypatch.setenv("CDCWB_VIEWS", "live")

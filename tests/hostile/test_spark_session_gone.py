@@ -1,5 +1,5 @@
-"""A Spark session that was never started, or that was stopped: the explorer does without it, and everything else says
-so in one sentence, or continues in the session that is running instead."""
+"""A Spark session that was never started, or that was stopped: the explorer does without it, and so does a small
+capture; a large one says so in one sentence, or continues in the session that is running instead."""
 
 from __future__ import annotations
 
@@ -56,14 +56,18 @@ from pathlib import Path
 import cdcwb
 from cdcwb.analysis.export import export
 from cdcwb.analysis.summary import summarize
+from cdcwb import small, tables
 from cdcwb.spark.session import get_spark
 
+small.AT_MOST, tables.MOST_ROWS, tables.MOST_IMAGES = 0, -1, -1  # as if they were large
 folder = Path(sys.argv[2])
 live = cdcwb.load(sys.argv[1])
 opened = live.view.drift()
 saved = cdcwb.load(live.save(folder / "saved"))
 rows = cdcwb.load(live.spark.read.option("header", True).csv(sys.argv[3]), "idm-event-log")
 part = live.filter(tables=["shop.customer"])
+for capture in (live, saved):
+    capture.spark
 live.spark.stop()
 
 
@@ -103,6 +107,23 @@ print(json.dumps([stopped, again]))
 """
 
 
+SMALL = """
+import json, sys
+import cdcwb
+from cdcwb.analysis.summary import summarize
+live = cdcwb.load(sys.argv[1])
+opened = live.view.drift()
+live.spark.stop()
+facts = [summarize(live)["changes"], bool(opened.overview().facts), bool(live.view.transactions.overview().facts)]
+print(json.dumps([*facts, live.rows("changes", ["operation"]).table().num_rows]))
+"""
+
+
+@pytest.mark.spark
+def test_a_small_capture_answers_after_spark_was_stopped() -> None:
+    assert output_of(SMALL, str(DATA / "gbase8s")) == [900, True, True, 900]
+
+
 @pytest.mark.spark
 def test_after_spark_was_stopped_every_table_and_page_says_so_and_continues_in_the_next_session(tmp_path: Path) -> None:
     log = DATA / "idm-event-log" / "eventlog.csv"
@@ -119,7 +140,9 @@ def test_after_spark_was_stopped_every_table_and_page_says_so_and_continues_in_t
 KILLED = """
 import json, os, signal, sys
 import cdcwb
+from cdcwb import small
 from cdcwb.spark.session import get_spark
+small.AT_MOST = 0  # as if it were large
 spark = get_spark()
 capture = cdcwb.load(sys.argv[1])
 os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)

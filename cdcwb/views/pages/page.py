@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, 
 import pyarrow as pa
 
 from cdcwb.analysis.marks import marks_of
-from cdcwb.errors import OptionError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.filtering import NOT_LIMITED
 from cdcwb.model import Severity
 from cdcwb.report import check_parameters, open_page, record, show
@@ -67,6 +67,8 @@ def panel(
             with shown_as(page.display):
                 if live is not None and page.is_live:
                     return View(page.views.bench, "", [live()], controls=False, headings=False)
+                if page.capture.question_session is not page.session:
+                    raise CaptureError("the Spark session of this page was stopped: make the page again")
                 sheet = Sheet(title, page.views.bench if page.is_live else None)
                 say(page, sheet, *args, **named)
                 return sheet
@@ -95,6 +97,7 @@ class Page:
         self.opened = opened
         self.asked = opened.asked
         self.capture: Any = opened.capture
+        self.session = self.capture.question_session
         self.summary = opened.summary
         self.display = page_display()
 
