@@ -9,19 +9,33 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from cdcwb.model import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Batches", "LocalRows", "Rows", "SparkRows", "joined", "needs_images", "schema_of", "total"]
+__all__ = [
+    "Batches",
+    "LocalRows",
+    "Rows",
+    "SparkRows",
+    "conform",
+    "joined",
+    "needs_images",
+    "runs_of",
+    "schema_of",
+    "total",
+]
 
 _WAITING: Final = 8  # results are merged as soon as there are so many, to limit memory
 _BATCH: Final = 1 << 16  # rows of a batch whose rows were sorted
@@ -73,6 +87,10 @@ class Rows(ABC):
     @abstractmethod
     def batches(self) -> Batches:
         """All rows, batch by batch, in this process."""
+
+    @abstractmethod
+    def write(self, folder: Path) -> None:
+        """Writes the rows into a folder of Parquet files."""
 
     @abstractmethod
     def to_frame(self, spark: SparkSession) -> DataFrame:
@@ -182,6 +200,13 @@ class LocalRows(Rows):
         """See :class:`Rows`."""
         return (batch for batch in self._read() if batch.num_rows)
 
+    def write(self, folder: Path) -> None:
+        """See :class:`Rows`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(folder / "part-0.parquet", self.schema) as writer:
+            for batch in self.batches():
+                writer.write_batch(batch)
+
     def to_frame(self, spark: SparkSession) -> DataFrame:
         """See :class:`Rows`. All rows are in memory meanwhile."""
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -220,7 +245,7 @@ class SparkRows(Rows):
         schema = self.schema
 
         def answers(batches: Batches) -> Batches:
-            if waiting := _merged(_conform(batches, schema), partial, merge):
+            if waiting := _merged(conform(batches, schema), partial, merge):
                 yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(merge(waiting))]})
 
         results = self.frame.mapInArrow(answers, "answer binary").toArrow()["answer"].to_pylist()
@@ -246,13 +271,17 @@ class SparkRows(Rows):
         own = self.schema
 
         def made(batches: Batches) -> Batches:
-            yield from _conform(function(_conform(batches, own)), schema)
+            yield from conform(function(conform(batches, own)), schema)
 
         return SparkRows(frame.mapInArrow(made, from_arrow_schema(schema)), schema)
 
     def batches(self) -> Batches:
         """See :class:`Rows`. They are collected by one job."""
         yield from self.frame.toArrow().select(self.schema.names).cast(self.schema).to_batches()
+
+    def write(self, folder: Path) -> None:
+        """See :class:`Rows`."""
+        self.frame.write.mode("overwrite").parquet(str(folder))
 
     def to_frame(self, spark: SparkSession) -> DataFrame:
         """See :class:`Rows`. It belongs to its own session."""
@@ -292,13 +321,13 @@ def _merged(batches: Batches, partial: Callable[[pa.RecordBatch], T], merge: Cal
     return waiting
 
 
-def _conform(batches: Batches, schema: pa.Schema) -> Batches:
+def conform(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
     """Batches with exactly the types of a schema, whose arrays begin at offset 0 (Spark requires it with some versions
     of Arrow)."""
     for batch in batches:
         if batch.num_rows:
             moved = any(column.offset for column in batch.columns)
-            whole = batch.take(pa.array(range(batch.num_rows))) if moved else batch
+            whole = batch.take(pa.array(np.arange(batch.num_rows))) if moved else batch
             yield whole if whole.schema.equals(schema) else whole.select(schema.names).cast(schema)
 
 
@@ -322,6 +351,15 @@ def schema_of(table: str, columns: Sequence[str]) -> pa.Schema:
 def total(numbers: Sequence[int]) -> int:
     """The sum, to merge the counts of a fold."""
     return sum(numbers)
+
+
+def runs_of(batch: pa.RecordBatch, keys: Sequence[str]) -> Batches:
+    """The runs of rows with equal ``keys``, each as a batch."""
+    codes = [np.asarray(batch[key].dictionary_encode().indices) for key in keys]
+    edges = np.flatnonzero(np.logical_or.reduce([np.diff(code) != 0 for code in codes])) + 1
+    for start, end in pairwise([0, *edges.tolist(), len(batch)]):
+        if end > start:
+            yield batch.slice(start, end - start)
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

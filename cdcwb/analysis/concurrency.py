@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.dataset import Batches, joined
+from cdcwb.dataset import Batches, joined, runs_of
 from cdcwb.index.changes import EVERY, Some, Transactions
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import Completeness
@@ -165,9 +165,7 @@ def _by_time(batches: Batches) -> Batches:
     """Steps in order of their times, each piece in a batch of its own, and the numbers of transactions."""
     for steps in _summed_runs(batches, ["piece", "at"], {"number": "sum"}, _STEPS, extra=["kind"]):
         steps = steps.filter(pc.or_(steps["kind"].is_valid(), pc.not_equal(steps["number"], 0)))
-        numbers = np.asarray(steps["piece"])
-        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        yield from (steps.slice(first, end - first) for first, end in pairwise(edges) if end > first)
+        yield from runs_of(steps, ["piece"])
 
 
 def of_some(

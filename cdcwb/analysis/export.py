@@ -60,7 +60,6 @@ __all__ = [
     "check_target",
     "check_url",
     "export",
-    "join_text",
     "local",
     "parts_beside",
     "parts_of",
@@ -256,13 +255,6 @@ def _write_parquet(rows: DataFrame, folder: Path) -> None:
         rows.write.option("compression", "snappy").parquet(local(folder))
     finally:
         spark.conf.set(setting, str(before))
-
-
-def join_text(parts: list[Path], target: Path, header: bytes) -> None:
-    """Joins the header and the parts to one file, and deletes the parts."""
-    with target.open("xb") as out:
-        out.write(header)
-        _append_parts(parts, out)
 
 
 def _append_parts(parts: list[Path], out: IO[bytes]) -> None:

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from cdcwb.dataset import LocalRows, Rows, SparkRows, joined, schema_of
+from cdcwb.dataset import LocalRows, Rows, SparkRows, conform, joined, schema_of
 from cdcwb.errors import OptionError
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selection import NO_TABLE
@@ -218,12 +217,8 @@ class Snapshot:
         self._kept.add(name)
         folder = parent / f"{name}.parquet"
         remove(folder)
-        folder.mkdir(parents=True)
         columns = _PLACED if name == "changes" and not self._images else TABLES[name].names
-        rows = self._capture.rows(name, columns)
-        with pq.ParquetWriter(folder / "part-0.parquet", rows.schema) as writer:
-            for batch in rows.batches():
-                writer.write_batch(batch)
+        self._capture.rows(name, columns).write(folder)
         (folder / "_SUCCESS").touch()
 
     @property
@@ -322,7 +317,4 @@ def part_of(keys: Iterable[npt.NDArray[Any]], bounds: list[tuple[Any, ...]]) -> 
 def from_start(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The table as batches of that schema whose arrays have offset 0, which Spark requires with some versions of
     Arrow."""
-    for batch in table.select(schema.names).cast(schema).combine_chunks().to_batches():
-        if batch.num_rows:
-            moved = any(column.offset for column in batch.columns)
-            yield batch.take(pa.array(np.arange(batch.num_rows))) if moved else batch
+    yield from conform(table.select(schema.names).combine_chunks().to_batches(), schema)

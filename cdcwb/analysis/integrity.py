@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import NO_TABLE
-from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.dataset import Batches, Rows, joined, runs_of
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Pairing
 from cdcwb.index.columns import table_labels
@@ -226,7 +226,7 @@ def _out_of_order(batches: Batches) -> Batches:
     previous: Record | None = None
     highest = ""
     for batch in batches:
-        for stream in _slices(batch, "stream"):
+        for stream in runs_of(batch, ["stream"]):
             first = _record(stream, 0)
             if previous is None or previous["stream"] != first["stream"]:
                 previous, highest = None, ""
@@ -244,14 +244,6 @@ def _out_of_order(batches: Batches) -> Batches:
             part["places"] = [_place(stream, row, previous if row == 0 else _record(stream, row - 1)) for row in rows]
             yield pa.RecordBatch.from_pylist([part], _OUT_OF_ORDER)
             previous, highest = _record(stream, len(stream) - 1), max(highest, ends["max"])
-
-
-def _slices(batch: pa.RecordBatch, *keys: str) -> Iterator[pa.RecordBatch]:
-    """The runs of rows with equal keys."""
-    codes = [np.asarray(batch[key].dictionary_encode().indices) for key in keys]
-    changes = np.logical_or.reduce([np.diff(code) != 0 for code in codes])
-    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batch)]
-    return (batch.slice(start, end - start) for start, end in pairwise(edges))
 
 
 def _record(events: pa.RecordBatch, row: int) -> Record:
@@ -391,7 +383,7 @@ def _distinct(batches: Batches) -> Batches:
     batch, from numbers in ascending order."""
     last: tuple[Any, ...] = ()
     for batch in batches:
-        for stream in _slices(batch, "stream", "numbering"):
+        for stream in runs_of(batch, ["stream", "numbering"]):
             numbers = np.asarray(stream["number"])
             key = (stream["stream"][0].as_py(), stream["numbering"][0].as_py())
             there = 1 + np.count_nonzero(np.diff(numbers)) - (last == (*key, numbers[0]))

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from cdcwb.analysis.frames import NO_TABLE, dated_rows
 from cdcwb.analysis.images import Pairs
 from cdcwb.analysis.misaligned import ALIKE, distance, profiles_of
-from cdcwb.dataset import Batches, Rows, joined, schema_of
+from cdcwb.dataset import Batches, Rows, joined, runs_of, schema_of
 from cdcwb.formats.json_values import parse_json
 from cdcwb.index.columns import table_labels
 from cdcwb.model import CHANGES, TABLE_VERSIONS, Operation, Outcome
@@ -317,10 +317,7 @@ def _run_lengths(batches: Batches) -> Batches:
     run: dict[str, Any] | None = None
     for batch in batches:
         done = []
-        codes = [np.asarray(batch[name].dictionary_encode().indices) for name in _VERSION]
-        edges = np.flatnonzero(np.logical_or.reduce([np.diff(code) != 0 for code in codes])) + 1
-        for start, end in pairwise([0, *edges.tolist(), len(batch)]):
-            part = batch.slice(start, end - start)
+        for part in runs_of(batch, _VERSION):
             table, version = (part[name][0].as_py() for name in _VERSION)
             times = pc.min_max(part["changed_at"]).as_py()
             facts = {"first_at": times["min"], "last_at": times["max"], "changes": len(part)}

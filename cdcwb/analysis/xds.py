@@ -31,7 +31,6 @@ from cdcwb.analysis.export import (
     check_ending,
     check_replaced,
     check_target,
-    join_text,
     local,
     parts_beside,
     parts_of,
@@ -434,12 +433,12 @@ def _write_documents(rows: DataFrame, made: Path, target: Path) -> None:
     """Writes the documents to the file or the folder ``made``."""
     from pyspark.sql import functions as F
 
+    if target.suffix:
+        text = F.expr("substring(xml, 1, length(xml) - 1) AS line")  # each line is written with its end
+        with made.open("xb") as out:
+            write_lines(SparkRows(rows.select(text), line_text.LINE), out, "\n", target)
+        return
     with parts_beside(target) as parts:
-        if target.suffix:
-            text = F.expr("substring(xml, 1, length(xml) - 1)")  # Spark writes the last line end
-            rows.select(text.alias("value")).write.option("compression", "none").text(local(parts))
-            join_text(parts_of(parts, target), made, b"")
-            return
         rows.select("document", "xml").write.option("compression", "snappy").parquet(local(parts))
         for part in parts_of(parts, target):
             _one_by_one(part, made)

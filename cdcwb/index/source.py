@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cdcwb.dataset import Rows, SparkRows
 from cdcwb.errors import CaptureError
@@ -232,12 +231,7 @@ def _build_places(store: Store, capture: Capture) -> Index:
 
 def _parts(rows: Rows, folder: Path) -> list[Path]:
     """Parquet files with rows, in a folder."""
-    if isinstance(rows, SparkRows):
-        rows.frame.write.mode("overwrite").parquet(str(folder))
-    else:
-        with pq.ParquetWriter(folder / "part-0.parquet", rows.schema) as writer:
-            for batch in rows.batches():
-                writer.write_batch(batch)
+    rows.write(folder)
     return sorted(folder.glob("*.parquet"))
 
 

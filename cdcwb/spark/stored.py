@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdcwb.dataset import joined
 from cdcwb.errors import CaptureError
 from cdcwb.model import TABLES, WHOLE, Completeness
 from cdcwb.time_axis import micros
 
-__all__ = ["Stored", "batches_of", "check_tables", "group_sizes", "joined", "read_rows"]
+__all__ = ["Stored", "batches_of", "check_tables", "group_sizes", "read_rows"]
 
 _BATCH: Final = 1 << 17
 _REQUIRED: Final = {
@@ -143,9 +144,3 @@ class Stored:
     def batch(self) -> pa.RecordBatch:
         """All rows in one table."""
         return joined([*self.batches()], self.schema)
-
-
-def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Several batches as one; without any, no rows of ``schema``."""
-    combined = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
-    return combined[0] if combined else pa.RecordBatch.from_pylist([], schema)
