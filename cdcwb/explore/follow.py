@@ -17,7 +17,7 @@ from cdcwb.dataset import LocalRows
 from cdcwb.explore.search import LOCATION, each_batch
 from cdcwb.filters import Comparison, holds, mask_of_texts
 from cdcwb.index.columns import Bools
-from cdcwb.index.places import Index
+from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.source import Source
 from cdcwb.index.store import Entry
 from cdcwb.model import CHANGES
@@ -47,7 +47,7 @@ class Rows:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._index: Index = source.index
+        self._index: RecordIndex = source.index
         self._tables: dict[str, tuple[npt.NDArray[np.int64], pa.Array]] = {}
         self.inferred: dict[str, str] = {}
         for name in self._index.store.names(_KEYS):

@@ -26,7 +26,7 @@ from cdcwb.explore.views import COPIES, Change, change_of, record_view, row_view
 from cdcwb.filters import IMAGES, Filter, mask_of_texts, parse, quoted, value_kinds
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Codes, Column
-from cdcwb.index.places import Index
+from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
 from cdcwb.model import Outcome
@@ -100,7 +100,7 @@ class Explorer:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.index: Index = source.index
+        self.index: RecordIndex = source.index
         self.records = Records(source)
         home = source.home
         self.marks = Marks(None if home is None else home / MARKS)
@@ -427,7 +427,7 @@ class _Noted:
 
     kind = "text"
 
-    def __init__(self, index: Index, marks: Marks) -> None:
+    def __init__(self, index: RecordIndex, marks: Marks) -> None:
         self._index = index
         self._marks = marks
 

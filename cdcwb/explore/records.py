@@ -24,7 +24,7 @@ from cdcwb.formats.dissector import Field
 from cdcwb.formats.options import nearest
 from cdcwb.index.changes import TooManyChangesError
 from cdcwb.index.columns import Numbers, Texts, Times
-from cdcwb.index.places import Index
+from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS, Kind
 from cdcwb.spark.stored import group_sizes, read_rows
@@ -192,13 +192,13 @@ _WANTED: Final = ("record", "offset", "position", "commit_position", "csn", "rec
 _ALONE: Final = ("position", "commit_position", "csn", "record_id", "transaction")
 
 
-def places(index: Index) -> list[str]:
+def places(index: RecordIndex) -> list[str]:
     """The kinds of locations in this capture: names of columns, and the sources' own names of them."""
     known = [name for name in _WANTED if name in index.columns]
     return known + [alias for alias in ("lsn", "change_seq") if ALIASES[alias] in known]
 
 
-def find(index: Index, text: str, near: int) -> int:
+def find(index: RecordIndex, text: str, near: int) -> int:
     """The record of a text: ``offset 0x1F40`` (in the file of the record ``near``, or ``stream-2.bin offset 8000``),
     ``record 17``, ``position 0000000B03FE0050``, ``time 2025-03-23T10:57:19Z`` (the first at or after it), or a value
     alone, which is searched as position, CSN, record_id, transaction, time and record number.
@@ -227,7 +227,7 @@ def find(index: Index, text: str, near: int) -> int:
     )
 
 
-def _anywhere(index: Index, value: str, near: int) -> int:
+def _anywhere(index: RecordIndex, value: str, near: int) -> int:
     for name in _ALONE:
         column = index.columns.get(name)
         row = None if column is None else _equal(column, value, near)
@@ -242,7 +242,7 @@ def _anywhere(index: Index, value: str, near: int) -> int:
     raise OptionError(f"no record has '{visible(value)}' as {joined(places(index), 'or')}")
 
 
-def _in_column(index: Index, name: str, value: str, near: int) -> int:
+def _in_column(index: RecordIndex, name: str, value: str, near: int) -> int:
     column = index.columns[name]
     if name == "record":
         number = _integer(value)
@@ -301,7 +301,7 @@ def _next_higher(column: Any, bound: Any, otherwise: str) -> int:
     return int(lower[pc.index(values, pc.min(values)).as_py()])
 
 
-def _offset(index: Index, text: str, file: int) -> int:
+def _offset(index: RecordIndex, text: str, file: int) -> int:
     offset = _integer(text)
     row = index.at(file, offset)
     if row is None:
@@ -309,7 +309,7 @@ def _offset(index: Index, text: str, file: int) -> int:
     return row
 
 
-def _file(index: Index, name: str) -> int:
+def _file(index: RecordIndex, name: str) -> int:
     for entry in index.files:
         if name in (str(entry["file"]), re.split(r"[/\\]", str(entry["file"]))[-1]):
             return int(entry["file_index"])

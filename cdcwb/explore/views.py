@@ -16,7 +16,7 @@ import pyarrow as pa
 from cdcwb.explore.records import Record
 from cdcwb.filters import IMAGES
 from cdcwb.formats.dissector import Field
-from cdcwb.index.places import Index
+from cdcwb.index.record_index import RecordIndex
 from cdcwb.model import CHANGES, EVENTS, Kind, Problem, Severity
 from cdcwb.words import clock, plural, visible
 
@@ -54,7 +54,7 @@ def _iso(time: datetime) -> str:
     return wall if "." in wall else f"{wall}.000000"
 
 
-def row_view(index: Index, row: int, mark: str | None) -> dict[str, Any]:
+def row_view(index: RecordIndex, row: int, mark: str | None) -> dict[str, Any]:
     """A row of the list of records. ``ended``: the end of its transaction, if the record has no time."""
     record = index.row(row, [name for name in _COLUMNS if name in index.columns])
     time = record["time"]
@@ -76,7 +76,7 @@ def _severity(codes: list[str]) -> str:
     return str(min(known, key=list(Severity).index, default=Severity.WARNING))
 
 
-def record_view(index: Index, record: Record, change: Change | None, mark: str | None) -> dict[str, Any]:
+def record_view(index: RecordIndex, record: Record, change: Change | None, mark: str | None) -> dict[str, Any]:
     """The content of the panes for one record."""
     data = record.data
     event = record.event
@@ -214,7 +214,7 @@ def _bit(child: Field, match: re.Match[str]) -> dict[str, Any]:
     }
 
 
-def schema_of(index: Index, version: str | None) -> dict[str, Any] | None:
+def schema_of(index: RecordIndex, version: str | None) -> dict[str, Any] | None:
     """The table version of a record: its name, its origin, its columns, and the other versions of the table; None if
     unknown."""
     version_row = index.versions.get(version) if version is not None else None

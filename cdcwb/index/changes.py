@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, coded, of_columns
-from cdcwb.index.places import Index
+from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.store import Entry
 from cdcwb.model import CHANGES, Completeness, Kind, Outcome
 from cdcwb.spark.stored import group_sizes, read_rows
@@ -228,9 +228,9 @@ class TooManyChangesError(CaptureError):
     """A capture has more changes than views show (:data:`MOST_CHANGES`)."""
 
 
-def build_changes(parts: Sequence[Path], transactions: pa.Table, places: Index) -> Changes:
+def build_changes(parts: Sequence[Path], transactions: pa.Table, records: RecordIndex) -> Changes:
     """Writes the index of the changes in Parquet files (rows of :data:`cdcwb.model.CHANGES`, all columns or those that
-    are used here, in any order) to the store of ``places``. ``transactions`` are rows of
+    are used here, in any order) to the store of ``records``. ``transactions`` are rows of
     :data:`cdcwb.model.TRANSACTIONS`. Raises TooManyChangesError above :data:`MOST_CHANGES`."""
     total = sum(sum(group_sizes(path)) for path in parts)
     if total > MOST_CHANGES:
@@ -238,15 +238,15 @@ def build_changes(parts: Sequence[Path], transactions: pa.Table, places: Index) 
             f"{count(total)} changes are too many for views, which show up to {count(MOST_CHANGES)}: narrow by time "
             "first, as in capture.filter(time_from=…, time_to=…).view. Reports show the complete capture."
         )
-    transactions = _in_order(transactions, places)
+    transactions = _in_order(transactions, records)
     names = transactions["transaction_id"].combine_chunks()
     schema = pa.schema([CHANGES.field(name) for name in (*READ, "source_events", "changed_columns")])
     none = pa.RecordBatch.from_pylist([], schema)
     batches = chain([none], *(read_rows(path, schema) for path in parts))
     rows = pa.concat_tables([_prepared(batch, names) for batch in batches]).unify_dictionaries()
     headers = of_columns({name: rows[name].combine_chunks() for name in rows.column_names})
-    record = places.exactly(headers.numbers["file_index"], headers.numbers["offset"])
-    half = _halves(record, headers.numbers, places)
+    record = records.exactly(headers.numbers["file_index"], headers.numbers["offset"])
+    half = _halves(record, headers.numbers, records)
     order = np.argsort(record, kind="stable")
     stored = ("changed_at", "committed_at", "bytes", "transaction", *_CODED, "set")
     numbers = {"record": record[order], "half": half[order]} | {name: headers.numbers[name][order] for name in stored}
@@ -254,7 +254,7 @@ def build_changes(parts: Sequence[Path], transactions: pa.Table, places: Index) 
     tables["sets"] = pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))})
     tables["changes"] = pa.table({name: pa.array(values) for name, values in numbers.items()})
     tables["transactions"] = transactions
-    return _opened(places.store.write(_CHANGES, tables, {}), places)
+    return _opened(records.store.write(_CHANGES, tables, {}), records)
 
 
 def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
@@ -280,10 +280,10 @@ def _other_records(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return {name: parts.get(name, none).cast(pa.int64()).fill_null(-1) for name in ("other_file", "other_offset")}
 
 
-def _halves(record: Ints, numbers: Mapping[str, npt.NDArray[Any]], places: Index) -> Ints:
+def _halves(record: Ints, numbers: Mapping[str, npt.NDArray[Any]], records: RecordIndex) -> Ints:
     """The record of the other half of each change that is an update in two records; else -1."""
-    kinds = places.texts("kind")
-    other = places.exactly(numbers["other_file"], numbers["other_offset"])
+    kinds = records.texts("kind")
+    other = records.exactly(numbers["other_file"], numbers["other_offset"])
     is_half = np.isin(kinds.codes[other], [kinds.code_of(Kind.BEFORE), kinds.code_of(Kind.AFTER)])
     return np.where(is_half & (other >= 0) & (other != record) & (kinds.codes[other] >= 0), other, -1)
 
@@ -295,9 +295,9 @@ def _lengths(events: pa.Array) -> pa.Array:
     return pa.array((upto[offsets[1:]] - upto[offsets[:-1]]).astype(np.int64))
 
 
-def _in_order(transactions: pa.Table, places: Index) -> pa.Table:
+def _in_order(transactions: pa.Table, records: RecordIndex) -> pa.Table:
     """The transactions in the order of their first records, and the numbers of these (-1 without a record)."""
-    named = places.texts("transaction")
+    named = records.texts("transaction")
     first = np.full(max(1, len(named.texts)), -1, np.int64)
     rows = np.flatnonzero(named.codes >= 0)[::-1]
     first[named.codes[rows]] = rows  # the last assignment, that of the first record, wins
@@ -308,39 +308,39 @@ def _in_order(transactions: pa.Table, places: Index) -> pa.Table:
     return transactions.append_column("record", pa.array(record)).take(pa.array(order))
 
 
-def open_changes(places: Index) -> Changes | None:
-    """The index in the store of ``places``; None if it is missing."""
-    entry = places.store.read(_CHANGES)
-    return None if entry is None else _opened(entry, places)
+def open_changes(records: RecordIndex) -> Changes | None:
+    """The index in the store of ``records``; None if it is missing."""
+    entry = records.store.read(_CHANGES)
+    return None if entry is None else _opened(entry, records)
 
 
-def _opened(entry: Entry, places: Index) -> Changes:
+def _opened(entry: Entry, records: RecordIndex) -> Changes:
     tables = entry.tables
     texts = {name: tables[name]["text"].to_pylist() for name in _CODED}
     sets = tables["sets"]["columns"].to_pylist()
     transactions = Transactions(tables["transactions"])
     transactions.until = transactions.span[1] if transactions.span else NO_TIME
     numbers = {name: tables["changes"][name].to_numpy() for name in tables["changes"].schema.names}
-    return Changes(places, numbers, texts, sets, transactions)
+    return Changes(records, numbers, texts, sets, transactions)
 
 
 class Changes(Headers):
     """Changes by number, from 0 in capture order, and transactions by number.
 
-    * ``places``: the index of records; ``record``: the number of a change's record there
+    * ``record_index``: the index of records; ``record``: the number of a change's record there
     * ``users``: the codes of users
     """
 
     def __init__(
         self,
-        places: Index,
+        records: RecordIndex,
         numbers: Mapping[str, npt.NDArray[Any]],
         texts: Mapping[str, list[str]],
         sets: Sequence[Sequence[str]],
         transactions: Transactions,
     ) -> None:
         super().__init__(numbers, texts, sets)
-        self.places = places
+        self.record_index = records
         self.record: Ints = numbers["record"]
         self.transactions = transactions
 

@@ -82,8 +82,8 @@ class Selected:
         """The problems of selected transactions and records; if everything is selected, all problems. A record is
         selected if it is that of a selected change, or has a selected time and table. Rows of the index: row, severity,
         code, sentence …"""
-        places, changes = self.changes.places, self.changes
-        rows: list[dict[str, Any]] = places.problem_list
+        index, changes = self.changes.record_index, self.changes
+        rows: list[dict[str, Any]] = index.problem_list
         if not self.selection.chosen():
             return rows
         mask = self.mask()
@@ -102,7 +102,7 @@ class Selected:
         """Whether a problem without a transaction is about a record with a selected time and table."""
         if problem["row"] < 0 or problem["transaction_id"] is not None:
             return False
-        row = self.changes.places.row(problem["row"], ["time", "table", "operation"])
+        row = self.changes.record_index.row(problem["row"], ["time", "table", "operation"])
         chosen = self.selection.chosen()
         first, last, tables = chosen.get("time_from"), chosen.get("time_to"), chosen.get("tables")
         if not chosen.keys() <= {*TIME, "tables"} or not (first or last):  # the others are those of changes
@@ -143,7 +143,7 @@ class Selected:
             return _of_codes(changes.transaction, pc.is_in(ids, pa.array(value, ids.type)).to_pylist())
         if name == "text":
             return self._with_text(value)
-        positions = changes.places.columns.get("position")
+        positions = changes.record_index.columns.get("position")
         if positions is None:
             return np.zeros(len(changes), np.bool_)
         return self._of_records(positions.compare(">=" if name == "position_from" else "<=", value))
@@ -167,7 +167,7 @@ class Selected:
         mask |= _of_codes(changes.set, [any(low in name.lower() for name in names) for names in changes.sets])
         ids = changes.transactions.rows["transaction_id"]
         mask |= _of_codes(changes.transaction, pc.match_substring(ids, low, ignore_case=True).to_pylist())
-        positions = changes.places.columns.get("position")
+        positions = changes.record_index.columns.get("position")
         if isinstance(positions, Texts):
             matches = pc.match_substring(positions.values, low, ignore_case=True).fill_null(False)
             mask |= self._of_records(matches.to_numpy(zero_copy_only=False))

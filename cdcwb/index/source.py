@@ -26,7 +26,7 @@ from cdcwb.formats.dissector import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.source import absolute, info_of, is_copy, version_of
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
-from cdcwb.index.places import HEADERS, Index, build_index, open_index
+from cdcwb.index.record_index import HEADERS, RecordIndex, build_index, open_index
 from cdcwb.index.store import Store
 from cdcwb.model import TABLES
 from cdcwb.saved import SAVED, read_description, saved_at
@@ -71,7 +71,7 @@ class Source:
 
     def __init__(
         self,
-        index: Index,
+        index: RecordIndex,
         home: Path | None,
         options: Mapping[str, Any],
         events: list[Path],
@@ -126,7 +126,7 @@ def source_of(capture: Capture) -> Source:
     if files is None:
         return _of_events(capture, None, {})
     store = Store(_origin(files.files, files.format, files.options))
-    index = open_index(store) or _build_places(store, capture)
+    index = open_index(store) or _build_records(store, capture)
     return Source(index, None, files.options, [], lambda: capture)
 
 
@@ -202,7 +202,7 @@ def _of_files(path: Paths, format: str, home: Path | None, options: Mapping[str,
 
     paths = list_files(path)
     store = Store(_origin(paths, format, options))
-    index = open_index(store) or _build_places(store, capture())
+    index = open_index(store) or _build_records(store, capture())
     return Source(index, home, options, [], capture)
 
 
@@ -221,7 +221,7 @@ def _stamp(file: str | Path) -> list[Any]:
     return [str(file), *info_of(str(file)), version_of(str(file))]
 
 
-def _build_places(store: Store, capture: Capture) -> Index:
+def _build_records(store: Store, capture: Capture) -> RecordIndex:
     with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
         rows = capture.rows("events", (*_COLUMNS, "headers"))
         if isinstance(rows, SparkRows):

@@ -286,7 +286,7 @@ def _bars(changes: Changes, numbers: Ints, live: bool) -> tuple[list[dict[str, A
     transactions = changes.transactions
     rows = transactions.records(ask.drawn(transactions, DRAWN[live], numbers))
     last = None if transactions.until == NO_TIME else time_of(transactions.until)
-    about: dict[str, Any] = {"capture_end": last, "unit": changes.places.unit_of(0), "named": live}
+    about: dict[str, Any] = {"capture_end": last, "unit": changes.record_index.unit_of(0), "named": live}
     if len(numbers) > len(rows) and changes.axis is not None:
         start, width = changes.axis.bins(BINS)
         about |= {"density": ask.density(transactions, numbers, start, width), "density_us": width}

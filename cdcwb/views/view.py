@@ -295,21 +295,21 @@ def records_of(rows: Rows, changes: Changes) -> list[int | None]:
 
 
 def _by_place(rows: Rows, changes: Changes) -> list[int | None]:
-    numbers = {str(entry["file"]): int(entry["file_index"]) for entry in changes.places.files}
+    numbers = {str(entry["file"]): int(entry["file_index"]) for entry in changes.record_index.files}
 
     places = [(numbers.get(str(row.get("file"))), row.get("offset")) for row in rows]
     return [
-        None if file is None or not isinstance(offset, int) else changes.places.at(file, offset)
+        None if file is None or not isinstance(offset, int) else changes.record_index.at(file, offset)
         for file, offset in places
     ]
 
 
 def _by_position(rows: Rows, changes: Changes) -> list[int | None]:
-    return _by_value(rows, _POSITIONS, lambda values: changes.places.first("position", values))
+    return _by_value(rows, _POSITIONS, lambda values: changes.record_index.first("position", values))
 
 
 def _by_record_id(rows: Rows, changes: Changes) -> list[int | None]:
-    return _by_value(rows, _RECORD_IDS, lambda values: changes.places.first("record_id", values))
+    return _by_value(rows, _RECORD_IDS, lambda values: changes.record_index.first("record_id", values))
 
 
 def _by_transaction(rows: Rows, changes: Changes) -> list[int | None]:

@@ -36,7 +36,7 @@ def selections(source: Source) -> list[dict[str, Any]]:
     table, operations = changes.texts["table"][0], changes.texts["operation"]
     column = changes.names[0]
     ids = changes.transactions.rows["transaction_id"].to_pylist()
-    positions = sorted(filter(None, (changes.places.columns["position"].value(row) for row in changes.record)))
+    positions = sorted(filter(None, (changes.record_index.columns["position"].value(row) for row in changes.record)))
     users = changes.transactions.texts["user"]
     return [
         {"tables": [table]},

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cdcwb.explore.search import compare
 from cdcwb.filters import FilterError, narrowing, parse, quoted
 from cdcwb.index.columns import NO_TIME, Codes, Numbers, Texts, Times
-from cdcwb.index.places import _bare_names
+from cdcwb.index.record_index import _bare_names
 from cdcwb.time_axis import micros
 
 NOON = dt.datetime(2025, 3, 23, 12, tzinfo=dt.UTC)

@@ -1,4 +1,4 @@
-"""The index of places: every record in capture order with what it is, made again when the capture is another."""
+"""The index of records: every record in capture order with what it is, made again when the capture is another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.records import find
-from cdcwb.index.places import Index, build_index, open_index
+from cdcwb.index.record_index import RecordIndex, build_index, open_index
 from cdcwb.index.source import Source, open_source
 from cdcwb.index.store import Store
 from tests.explore_captures import DATA, saved
@@ -168,7 +168,7 @@ def test_a_place_that_is_none_is_said_with_those_there_are(text: str, said: str,
 TABLES = 40
 
 
-def large(folder: Path, records: int) -> Index:
+def large(folder: Path, records: int) -> RecordIndex:
     """An index of so many records, in four files."""
     rows = np.arange(records)
     a_file = records // 4 + 1
@@ -202,7 +202,7 @@ def large(folder: Path, records: int) -> Index:
     return index
 
 
-def paged(index: Index) -> tuple[float, float]:
+def paged(index: RecordIndex) -> tuple[float, float]:
     """The slowest page and the slowest filter, in seconds of this process; a page is asked for in the middle of what a
     filter found."""
     explorer = Explorer(Source(index, None, {}, [], lambda: pytest.fail("the capture was opened")))

@@ -101,8 +101,8 @@ def test_the_index_holds_every_change_at_its_record(source: Source, rows: Rows) 
 
 def test_the_selected_changes_are_those_that_fit(case: tuple[Selected, Rows]) -> None:
     selected, rows = case
-    places, changes = selected.changes.places, selected.changes
-    offsets = [places.number("offset", int(record)) for record in changes.record[selected.mask()]]
+    records, changes = selected.changes.record_index, selected.changes
+    offsets = [records.number("offset", int(record)) for record in changes.record[selected.mask()]]
     assert offsets == [row["offset"] for row in rows]
 
 
@@ -199,7 +199,7 @@ def test_tables_are_told_with_their_first_change(case: tuple[Selected, Rows]) ->
     assert {row["table"]: row["changes"] for row in found} == Counter(row["table"] for row in rows)
     for row in found:
         mine = [one for one in rows if one["table"] == row["table"]]
-        assert selected.changes.places.number("offset", row["record"]) == mine[0]["offset"]
+        assert selected.changes.record_index.number("offset", row["record"]) == mine[0]["offset"]
         assert dict(row["operations"]) == Counter(one["operation"] for one in mine)
         assert row["first_time"] == min((one["at"] for one in mine if one["at"]), default=None)
 

@@ -78,7 +78,7 @@ def put(sheet: Sheet) -> tuple[str, list[Any]]:
 
 def test_rows_name_their_records_only_where_somebody_can_click(bench: Bench) -> None:
     changes = bench.changes
-    rows = [{"position": changes.places.row(int(changes.record[n]))["position"], "what": "x"} for n in (3, 5)]
+    rows = [{"position": changes.record_index.row(int(changes.record[n]))["position"], "what": "x"} for n in (3, 5)]
     rows.append({"position": None, "what": "<b>"})
     live, paper = Sheet("", bench), Sheet("")
     for sheet in (live, paper):

@@ -22,7 +22,7 @@ from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, Kind
 from cdcwb.spark.stored import read_rows
 
-__all__ = ["HEADERS", "PROBLEM_ROWS", "Index", "build_index", "open_index"]
+__all__ = ["HEADERS", "PROBLEM_ROWS", "RecordIndex", "build_index", "open_index"]
 
 _RECORDS: Final = "records"
 
@@ -54,7 +54,7 @@ _SEARCHED: Final = pa.large_string()
 
 def build_index(
     store: Store, parts: Sequence[Path], about: Mapping[str, Any], problems: pa.Table, versions: pa.Table
-) -> Index:
+) -> RecordIndex:
     """Writes the index of the events in Parquet files.
 
     ``parts`` have rows of :data:`cdcwb.model.EVENTS`, all columns or those that are used here, in any order. ``about``
@@ -70,7 +70,7 @@ def build_index(
     _add_coded("problem", codes, numbers, texts)
     tables = {name: pa.table({"text": column}) for name, column in texts.items()}
     tables |= {"numbers": pa.table({name: pa.array(values) for name, values in numbers.items()})}
-    return Index(store.write(_RECORDS, {**tables, "problems": placed, "versions": versions}, about), store)
+    return RecordIndex(store.write(_RECORDS, {**tables, "problems": placed, "versions": versions}, about), store)
 
 
 def _read(parts: Sequence[Path]) -> pa.Table:
@@ -212,13 +212,13 @@ _ENDS: Final = (Kind.COMMIT, Kind.ROLLBACK)
 _CODED: Final = ("kind", "operation", "type", "schema", "table", "version", "transaction", "problem")
 
 
-def open_index(store: Store) -> Index | None:
+def open_index(store: Store) -> RecordIndex | None:
     """The index in a store; None if it is missing."""
     entry = store.read(_RECORDS)
-    return None if entry is None else Index(entry, store)
+    return None if entry is None else RecordIndex(entry, store)
 
 
-class Index:
+class RecordIndex:
     """The records by number, from 0 in capture order.
 
     * ``columns``: the columns of filters
