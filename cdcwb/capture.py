@@ -14,16 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
-
-import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.dataset import Rows, SparkRows, needs_images, schema_of
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.filtering import FILTERED_BY, Condition, Filters, TimeWindow, check_names, condition_of, conditions, filtered
+from cdcwb.filtering import Filters, check_names, condition_of, conditions, filtered, needed_columns
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.continued import Stamps, stamps_of
@@ -46,6 +43,7 @@ from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural, size
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from cdcwb.index.selection import Selection
@@ -66,6 +64,8 @@ __all__ = [
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # folder of all events, if only some rows or values of them are saved
 _SAMPLE: Final = 256  # messages of topics, to detect the format
+_OF_ROWS: Final = schema_of("changes", ("operation", "position", "transaction_id", "table_version"))
+"""The columns of every table of typed rows that filters compare."""
 
 
 def register(spark: SparkSession) -> None:
@@ -535,63 +535,40 @@ class Capture:
         local = self.local_rows(table, columns)
         if local is not None:
             return local
-        names = {} if needs_images(table, columns) else {"events": "headers", "changes": "change_headers"}
-        frame: DataFrame = getattr(self, names.get(table, table))
-        return SparkRows(frame.select(*columns), schema_of(table, columns))
+        needed = self._needed(table, columns)
+        frame = self._frame(table, needs_images(table, needed))
+        return self._filtered_rows(SparkRows(frame.select(*needed), schema_of(table, needed)), columns)
 
     def local_rows(self, table: str, columns: Sequence[str]) -> Rows | None:
         """:meth:`rows` that this process reads; None if Spark has to."""
-        wheres = [filters.where for filters in self._filters if filters.where is not None]
-        by = [list(FILTERED_BY[table])] if self._filters else []
-        by += [condition.needed(table) for condition in wheres]
-        needed = list(dict.fromkeys([*columns, *chain.from_iterable(by)]))
-        rows = self._tables.rows(table, needed)
-        if rows is None or not self._filters:
-            return rows
-        for filters, window in zip(self._filters, self._windows, strict=True):
-            rows = filtered(table, rows, filters, window)
-            if filters.where is not None:
-                rows = self._where(table, rows, filters.where)
-        return rows.select(columns)
+        rows = self._tables.rows(table, self._needed(table, columns))
+        return None if rows is None else self._filtered_rows(rows, columns)
 
-    def _where(self, table: str, rows: Rows, condition: Condition) -> Rows:
-        """The rows for which a condition holds, or those of the transactions for which it does."""
-        if condition.fits(model.TABLES[table].names):
-            return rows.where(condition.mask)
-        other = condition.decided_by
-        if other is None:
-            raise condition.lacking
-        if "transaction_id" not in FILTERED_BY[table]:
-            return rows
-        decisive = self.whole.rows(other, ["transaction_id", *condition.needed(other)]).where(condition.mask)
-        ids = decisive.select(["transaction_id"]).table()["transaction_id"].unique()
-        return rows.where(lambda batch: pc.is_in(batch["transaction_id"], ids, skip_nulls=True))
+    def _needed(self, table: str, columns: Sequence[str]) -> list[str]:
+        return [*dict.fromkeys([*columns, *needed_columns(table, self._filters)])]
 
-    @cached_property
-    def _windows(self) -> list[TimeWindow | None]:
-        """What each filter needs of transactions and events."""
-        whole = self.whole
-        times = ("transaction_id", "began_at", "ended_at", "outcome")
-        located = ("file", "offset", "changed_at", "transaction_id")
-        return [
-            TimeWindow.of(filters, whole.rows("transactions", times), whole.rows("events", located))
-            if filters.is_window
-            else None
-            for filters in self._filters
-        ]
+    def _filtered_rows(self, rows: Rows, columns: Sequence[str]) -> Rows:
+        for filters in self._filters:
+            rows = filtered(rows, filters, self.whole.rows)
+        return rows.select(columns) if self._filters else rows
+
+    def _frame(self, table: str, images: bool) -> DataFrame:
+        """A table without filters; events and changes perhaps without images."""
+        frame: DataFrame = getattr(self._tables, table)(*([images] if table in ("events", "changes") else []))
+        return frame
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
     @property
     def events(self) -> DataFrame:
         """One row per wire record; capture order is (file_index, offset)."""
-        return self._filtered(self._tables.events(True))
+        return self._filtered("events")
 
     @property
     def headers(self) -> DataFrame:
         """``events`` without images and raw bytes, which is several times as fast. Problems of values are not detected.
         If a filter has a condition, which may name images, they are included."""
-        return self._filtered(self._tables.events(self._has_condition))
+        return self._filtered("events", images=False)
 
     def select_events(self, *columns: str) -> DataFrame:
         """Some columns of ``events``, as ``events.select(*columns)``, without decoding the others. Spark
@@ -606,31 +583,27 @@ class Capture:
     def changes(self) -> DataFrame:
         """One row per logical change. If transactions cross borders of splits (GBase 8s, GoldenGate), the first access
         runs a Spark job over headers."""
-        return self._filtered(self._tables.changes(True))
+        return self._filtered("changes")
 
     @property
     def change_headers(self) -> DataFrame:
         """``changes`` as :attr:`headers` are ``events``: without images, and so without changed_columns."""
-        return self._filtered(self._tables.changes(self._has_condition))
-
-    @property
-    def _has_condition(self) -> bool:
-        return any(filters.where is not None for filters in self._filters)
+        return self._filtered("changes", images=False)
 
     @property
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        return self._filtered(self._tables.transactions())
+        return self._filtered("transactions")
 
     @property
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
-        return self._filtered(self._tables.table_versions())
+        return self._filtered("table_versions")
 
     @property
     def problems(self) -> DataFrame:
         """One row per problem. The first access may run a Spark job, like that of :attr:`changes`."""
-        return self._filtered(self._tables.problems())
+        return self._filtered("problems")
 
     @property
     def detected(self) -> DataFrame:
@@ -650,9 +623,8 @@ class Capture:
 
         Raises CaptureError for an unknown table or column, and names those that exist.
         """
-        return self._filtered(
-            self._tables.table(TableRequest(name, None if columns is None else tuple(columns), images, schema))
-        )
+        frame = self._tables.table(TableRequest(name, None if columns is None else tuple(columns), images, schema))
+        return self._narrowed(frame, _OF_ROWS)
 
     # --- views --------------------------------------------------------------------------------------------------------
 
@@ -742,25 +714,19 @@ class Capture:
         part = self.filter(**by_name) if by_name else self
         return Capture(part._tables, (*part._filters, *filters)) if filters else part
 
-    def _filtered(self, frame: DataFrame) -> DataFrame:
+    def _filtered(self, table: str, images: bool = True) -> DataFrame:
+        """A table with only the rows that match the filters; with images where a condition may compare them."""
+        images = images or any(filters.where is not None for filters in self._filters)
+        return self._narrowed(self._frame(table, images), schema_of(table, model.TABLES[table].names))
+
+    def _narrowed(self, frame: DataFrame, schema: pa.Schema) -> DataFrame:
+        """A DataFrame with only the rows that match the filters, which compare the columns of ``schema``."""
+        if not self._filters:
+            return frame
+        names, rows = frame.columns, cast("Rows", SparkRows(frame, schema))
         for filters in self._filters:
-            frame = self._narrowed(frame, filters)
-        return frame
-
-    def _narrowed(self, frame: DataFrame, filters: Filters) -> DataFrame:
-        from cdcwb.spark.select import select
-
-        is_windowed = filters.time_from is not None or filters.time_to is not None
-        return select(
-            frame,
-            tables=filters.tables,
-            transactions=filters.transactions,
-            time_from=filters.time_from,
-            time_to=filters.time_to,
-            where=filters.where,
-            times=(self._tables.transactions(), self._tables.events(False)) if is_windowed else None,
-            table=lambda name: getattr(self._tables, name)(*([] if name == "transactions" else [True])),
-        )
+            rows = filtered(rows, filters, self.whole.rows)
+        return rows.to_frame(frame.sparkSession).select(*names)
 
     # --- saving -------------------------------------------------------------------------------------------------------
 
@@ -828,8 +794,7 @@ class Capture:
     def with_tables(self, tables: Live) -> Self:
         """The same capture with other tables."""
         again = copy.copy(self)  # keeps filters and the attributes of subclasses
-        for name in ("view", "_windows"):
-            vars(again).pop(name, None)
+        vars(again).pop("view", None)
         again._tables = tables
         return again
 

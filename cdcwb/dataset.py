@@ -97,8 +97,8 @@ class Rows(ABC):
         """The rows as a DataFrame."""
 
     @abstractmethod
-    def with_column_of(self, other: Rows, key: str, name: str) -> Rows:
-        """The rows with a column ``name`` of ``other``, in which the values of the column ``key`` are unique: that of
+    def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
+        """The rows with a column ``name`` of ``other``, in which the values of the columns ``keys`` are unique: that of
         the row with the same key; null where there is none."""
 
     @abstractmethod
@@ -112,6 +112,10 @@ class Rows(ABC):
     def select(self, columns: Sequence[str]) -> Rows:
         """Some of the columns."""
         return self.map(_Selected(list(columns)), pa.schema([self.schema.field(name) for name in columns]))
+
+    def drop(self, name: str) -> Rows:
+        """All columns but one."""
+        return self.select([column for column in self.schema.names if column != name])
 
     def where(self, predicate: Callable[[pa.RecordBatch], Any]) -> Rows:
         """The rows for which a predicate, which gives a mask, holds."""
@@ -136,8 +140,12 @@ class _Filtered:
         self._predicate = predicate
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        mask = self._predicate(batch)
-        return batch.filter(mask if isinstance(mask, pa.Array) else pa.array(mask))
+        return batch.filter(_mask(self._predicate, batch))
+
+
+def _mask(predicate: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch) -> pa.Array:
+    mask = predicate(batch)
+    return mask if isinstance(mask, pa.Array) else pa.array(mask)
 
 
 class _Reduced:
@@ -213,14 +221,15 @@ class LocalRows(Rows):
 
         return spark.createDataFrame(self.table(), from_arrow_schema(self.schema))
 
-    def with_column_of(self, other: Rows, key: str, name: str) -> Rows:
-        """See :class:`Rows`. The two columns of ``other`` are in memory meanwhile."""
+    def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
+        """See :class:`Rows`. These columns of ``other`` are in memory meanwhile."""
         schema = self.schema.append(other.schema.field(name))
 
         def read() -> Batches:
-            values = other.table().select([key, name])
+            values = other.select([*keys, name]).table()
+            known = _combined(values, keys)
             for batch in self._read():
-                at = pc.index_in(batch[key], values[key], skip_nulls=True)
+                at = pc.index_in(_combined(batch, keys), known, skip_nulls=True)
                 column = values[name].take(at).combine_chunks()
                 yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
 
@@ -234,7 +243,8 @@ class LocalRows(Rows):
 
 
 class SparkRows(Rows):
-    """The rows of a DataFrame with the columns of ``schema``."""
+    """The rows of a DataFrame with the columns of ``schema``, and perhaps others, which only :meth:`where`,
+    :meth:`drop` and :meth:`with_column_of` keep."""
 
     def __init__(self, frame: DataFrame, schema: pa.Schema) -> None:
         self.schema = schema
@@ -287,13 +297,29 @@ class SparkRows(Rows):
         """See :class:`Rows`. It belongs to its own session."""
         return self.frame
 
-    def with_column_of(self, other: Rows, key: str, name: str) -> Rows:
+    def select(self, columns: Sequence[str]) -> Rows:
         """See :class:`Rows`."""
-        from pyspark.sql import functions as F
+        return SparkRows(self.frame.select(*columns), pa.schema([self.schema.field(name) for name in columns]))
 
-        values = other.to_frame(self.frame.sparkSession).select(F.col(key).alias("_key"), name)
-        joined_rows = self.frame.join(values, F.col(key) == F.col("_key"), "left").drop("_key")
-        return SparkRows(joined_rows, self.schema.append(other.schema.field(name)))
+    def drop(self, name: str) -> Rows:
+        """See :class:`Rows`."""
+        return SparkRows(self.frame.drop(name), self.schema.remove(self.schema.get_field_index(name)))
+
+    def where(self, predicate: Callable[[pa.RecordBatch], Any]) -> Rows:
+        """See :class:`Rows`."""
+        schema = self.schema
+
+        def kept(batches: Batches) -> Batches:
+            for batch in batches:
+                for rows in conform([batch.select(schema.names)], schema):
+                    yield batch.filter(_mask(predicate, rows))
+
+        return SparkRows(self.frame.mapInArrow(kept, self.frame.schema), schema)
+
+    def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
+        """See :class:`Rows`."""
+        values = other.to_frame(self.frame.sparkSession).select(*keys, name)
+        return SparkRows(self.frame.join(values, [*keys], "left"), self.schema.append(other.schema.field(name)))
 
     def union(self, other: Rows) -> Rows:
         """See :class:`Rows`."""
@@ -308,6 +334,14 @@ def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Array:
         columns |= {f"{number} is valid": rows[name].is_valid(), f"{number}": rows[name]}
         keys += [(f"{number} is valid", "ascending"), (f"{number}", direction)]
     return pc.sort_indices(pa.table(columns), sort_keys=keys)
+
+
+def _combined(rows: pa.RecordBatch | pa.Table, keys: Sequence[str]) -> Any:
+    """The values of some columns as one; null where one is null."""
+    columns = [rows[name] for name in keys]
+    if len(columns) == 1:
+        return columns[0]
+    return pc.binary_join_element_wise(*[column.cast(pa.string()) for column in columns], "\n")
 
 
 def _merged(batches: Batches, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> list[T]:

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -20,15 +21,17 @@ from cdcwb.formats.options import nearest
 from cdcwb.model import Outcome
 
 __all__ = [
-    "FILTERED_BY",
+    "DATED",
     "NOT_LIMITED",
     "Condition",
     "Filters",
-    "TimeWindow",
     "check_names",
     "condition_of",
     "conditions",
+    "dated",
     "filtered",
+    "needed_columns",
+    "time_of",
 ]
 
 NOT_LIMITED: Final = ("text", "without_time")
@@ -40,7 +43,7 @@ FILTERED_BY: Final = {
     "changes": ("schema_name", "table_name", "transaction_id", "changed_at", "committed_at"),
     "transactions": ("transaction_id", "tables", "began_at", "ended_at", "outcome"),
     "table_versions": ("schema_name", "table_name"),
-    "problems": ("table", "transaction_id", "file", "offset"),
+    "problems": ("severity", "table", "transaction_id", "file", "offset"),
     "detected": (),
 }
 """The columns by which the rows of each table are filtered."""
@@ -61,38 +64,6 @@ class Filters:
     def is_window(self) -> bool:
         """Whether times are limited."""
         return self.time_from is not None or self.time_to is not None
-
-
-@dataclass(frozen=True)
-class TimeWindow:
-    """What a window of time needs of other tables: the ids of the transactions with a known time, the end of each (else
-    its begin), the ids of those that are open in the window, and the records in it, each as file and offset."""
-
-    ids: pa.Array
-    ended: pa.Array
-    open_ids: pa.Array
-    records: pa.Array
-
-    @classmethod
-    def of(cls, filters: Filters, transactions: Rows, events: Rows) -> TimeWindow:
-        """``transactions`` have transaction_id, began_at, ended_at and outcome; ``events`` file, offset, changed_at and
-        transaction_id."""
-        rows = transactions.table()
-        ended = pc.coalesce(rows["ended_at"], rows["began_at"]).combine_chunks()
-        ids = rows["transaction_id"].combine_chunks()
-        window = cls(ids, ended, ids.filter(_open_in(rows, filters)), pa.array([], pa.string()))
-        inside = [
-            _records(batch.filter(window.holds(batch, filters)).select(["file", "offset"]))
-            for batch in events.batches()
-        ]
-        return cls(ids, ended, window.open_ids, pa.concat_arrays([window.records, *inside]))
-
-    def holds(self, batch: pa.RecordBatch, filters: Filters) -> pa.Array:
-        """Whether each event or change is in the window: by its own time, else that of its commit, else the end of its
-        transaction, else its begin. One without any time never is."""
-        known = [batch[name] for name in ("changed_at", "committed_at") if name in batch.schema.names]
-        ended = self.ended.take(pc.index_in(batch["transaction_id"], self.ids, skip_nulls=True))
-        return _inside(pc.coalesce(*known, ended), filters)
 
 
 @dataclass(frozen=True)
@@ -215,19 +186,29 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST]) + (" …" if len(names) > _MOST else "") or "none"
 
 
-def filtered(name: str, rows: Rows, filters: Filters, window: TimeWindow | None) -> Rows:
-    """The rows of the table ``name`` that match the filters. ``window``: for a window of time."""
-    return rows.where(lambda batch: _mask(name, batch, filters, window))
+def needed_columns(table: str, filters: Sequence[Filters]) -> list[str]:
+    """The columns of a table of the model that filters compare."""
+    by = [*FILTERED_BY[table]] if filters else []
+    return [*dict.fromkeys([*by, *chain.from_iterable(one.where.needed(table) for one in filters if one.where)])]
 
 
-def _mask(name: str, batch: pa.RecordBatch, filters: Filters, window: TimeWindow | None) -> pa.Array:
+def filtered(rows: Rows, filters: Filters, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
+    """The rows of a table that match the filters; they have at least the columns of :func:`needed_columns`. ``other``
+    gives some columns of another table of the capture, which has the times of rows without one, and the transactions
+    for which a condition holds."""
+    if filters.tables is not None or filters.transactions is not None:
+        rows = rows.where(partial(_is_named_by, filters))
+    if filters.is_window:
+        rows = _in_window(rows, filters, other)
+    return rows if filters.where is None else _where(rows, filters.where, other)
+
+
+def _is_named_by(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
     masks = [pa.repeat(True, batch.num_rows)]
     if filters.tables is not None:
         masks.append(_of_tables(batch, filters.tables))
     if filters.transactions is not None and "transaction_id" in batch.schema.names:
         masks.append(pc.is_in(batch["transaction_id"], pa.array(sorted(filters.transactions), pa.string())))
-    if window is not None:
-        masks.append(_in_window(name, batch, filters, window))
     return pc.fill_null(reduce(pc.and_, masks), False)
 
 
@@ -252,21 +233,64 @@ def _is_named(label: str, tables: Collection[str]) -> bool:
     return label in tables or any(label.endswith(f".{name}") for name in tables)
 
 
-def _in_window(name: str, batch: pa.RecordBatch, filters: Filters, window: TimeWindow) -> pa.Array:
-    if name == "transactions":
-        return _open_in(batch, filters)
-    if name == "problems":
-        is_open = pc.is_in(batch["transaction_id"], window.open_ids, skip_nulls=True)
-        return pc.or_(is_open, pc.is_in(_records(batch), window.records, skip_nulls=True))
-    return window.holds(batch, filters) if name in ("events", "changes") else pa.repeat(True, batch.num_rows)
+def _in_window(rows: Rows, filters: Filters, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
+    """The rows of a window: events and changes by their time, transactions that are open in it, problems whose record
+    or transaction is in it."""
+    names = rows.schema.names
+    if "ended_at" in names:
+        return rows.where(partial(_open_in, filters))
+    if "changed_at" in names:
+        return dated(rows, other).where(partial(_inside, filters)).drop(DATED)
+    if "severity" not in names:
+        return rows
+    events = other("events", ["file", "offset", "changed_at", "transaction_id"])
+    inside = dated(events, other).where(partial(_inside, filters)).map(_in_it, _IN_IT)
+    transactions = other("transactions", ["transaction_id", "began_at", "ended_at", "outcome"])
+    is_open = transactions.where(partial(_open_in, filters)).map(_open_then, _OPEN_THEN)
+    rows = rows.with_column_of(inside, ["file", "offset"], _RECORD)
+    rows = rows.with_column_of(is_open, ["transaction_id"], _TRANSACTION)
+    return rows.where(_is_either).drop(_RECORD).drop(_TRANSACTION)
 
 
-def _records(batch: pa.RecordBatch) -> pa.Array:
-    """Files with offsets; null without either."""
-    return pc.binary_join_element_wise(pc.cast(batch["offset"], pa.string()), batch["file"], "\n")
+DATED: Final = "_ended"
+"""The column that :func:`dated` adds."""
+_ENDED: Final = pa.schema([("transaction_id", pa.string()), (DATED, model.TRANSACTIONS.field("ended_at").type)])
+_RECORD, _TRANSACTION = "_record", "_transaction"
+_IN_IT: Final = pa.schema([("file", pa.string()), ("offset", pa.int64()), (_RECORD, pa.bool_())])
+_OPEN_THEN: Final = pa.schema([("transaction_id", pa.string()), (_TRANSACTION, pa.bool_())])
 
 
-def _inside(times: pa.Array, filters: Filters) -> pa.Array:
+def dated(rows: Rows, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
+    """Events or changes with the end of their transaction, or its begin, in the column :data:`DATED`."""
+    times = other("transactions", ["transaction_id", "began_at", "ended_at"])
+    return rows.with_column_of(times.map(_ends, _ENDED), ["transaction_id"], DATED)
+
+
+def time_of(batch: pa.RecordBatch) -> pa.Array:
+    """The time of each row of :func:`dated`: its own, else that of its commit, else the end of its transaction, else
+    its begin; null if all are unknown."""
+    return pc.coalesce(*[batch[name] for name in ("changed_at", "committed_at", DATED) if name in batch.schema.names])
+
+
+def _ends(batch: pa.RecordBatch) -> pa.RecordBatch:
+    ended = pc.coalesce(batch["ended_at"], batch["began_at"])
+    return pa.RecordBatch.from_arrays([batch["transaction_id"], ended], schema=_ENDED)
+
+
+def _in_it(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([batch["file"], batch["offset"], pa.repeat(True, batch.num_rows)], schema=_IN_IT)
+
+
+def _open_then(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([batch["transaction_id"], pa.repeat(True, batch.num_rows)], schema=_OPEN_THEN)
+
+
+def _is_either(batch: pa.RecordBatch) -> pa.Array:
+    return pc.or_(pc.is_valid(batch[_RECORD]), pc.is_valid(batch[_TRANSACTION]))
+
+
+def _inside(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
+    times = time_of(batch)
     mask = pc.is_valid(times)
     if filters.time_from is not None:
         mask = pc.and_(mask, pc.greater_equal(times, pa.scalar(filters.time_from, times.type)))
@@ -275,17 +299,41 @@ def _inside(times: pa.Array, filters: Filters) -> pa.Array:
     return pc.fill_null(mask, False)
 
 
-def _open_in(rows: Any, filters: Filters) -> pa.Array:
+def _open_in(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
     """Whether each transaction is open in the window, as far as its times are known: one that is open at the end of the
     capture has no end; one with one time is open then."""
-    kind = model.TRANSACTIONS.field("ended_at").type
-    start, last = pc.coalesce(rows["began_at"], rows["ended_at"]), pc.coalesce(rows["ended_at"], rows["began_at"])
+    began, ended = batch["began_at"], batch["ended_at"]
+    start, last = pc.coalesce(began, ended), pc.coalesce(ended, began)
     mask = pc.is_valid(start)
     if filters.time_from is not None:
-        endless = pc.and_(pc.is_null(rows["ended_at"]), pc.equal(rows["outcome"], str(Outcome.OPEN)))
-        late = pc.greater_equal(last, pa.scalar(filters.time_from, kind))
+        endless = pc.and_(pc.is_null(ended), pc.equal(batch["outcome"], str(Outcome.OPEN)))
+        late = pc.greater_equal(last, pa.scalar(filters.time_from, last.type))
         mask = pc.and_(mask, pc.or_kleene(endless, late))
     if filters.time_to is not None:
-        mask = pc.and_(mask, pc.less(start, pa.scalar(filters.time_to, kind)))
-    filled = pc.fill_null(mask, False)
-    return filled.combine_chunks() if isinstance(filled, pa.ChunkedArray) else filled
+        mask = pc.and_(mask, pc.less(start, pa.scalar(filters.time_to, start.type)))
+    return pc.fill_null(mask, False)
+
+
+def _where(rows: Rows, condition: Condition, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
+    """The rows for which a condition holds. If the table lacks a column of the condition, another one decides
+    (:attr:`Condition.decided_by`): a table with transactions keeps the rows of the transactions that have a row there,
+    one without transactions is unchanged."""
+    if condition.fits(rows.schema.names):
+        return rows.where(condition.mask)
+    table = condition.decided_by
+    if table is None:
+        raise condition.lacking
+    if "transaction_id" not in rows.schema.names:
+        return rows
+    decisive = other(table, [*dict.fromkeys(["transaction_id", *condition.needed(table)])]).where(condition.mask)
+    ids = decisive.map(_open_then, _OPEN_THEN).reduce_by_key(["transaction_id"], [], _first_of_each)
+    return rows.with_column_of(ids, ["transaction_id"], _TRANSACTION).where(_is_decided).drop(_TRANSACTION)
+
+
+def _first_of_each(batch: pa.RecordBatch) -> pa.RecordBatch:
+    ids = batch["transaction_id"].unique()
+    return pa.RecordBatch.from_arrays([ids, pa.repeat(True, len(ids))], schema=_OPEN_THEN)
+
+
+def _is_decided(batch: pa.RecordBatch) -> pa.Array:
+    return pc.is_valid(batch[_TRANSACTION])

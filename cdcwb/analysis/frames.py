@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from cdcwb.dataset import LocalRows, Rows, SparkRows, conform, joined, schema_of
+from cdcwb.dataset import LocalRows, Rows, SparkRows, conform
 from cdcwb.errors import OptionError
+from cdcwb.filtering import dated
+from cdcwb.filtering import time_of as time_of_row
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import TABLES
-from cdcwb.spark.select import dated
 from cdcwb.spark.session import on_cluster
 from cdcwb.spark.stored import Stored
 from cdcwb.tables import MOST_ROWS
@@ -67,24 +67,14 @@ def dated_rows(capture: Any, columns: Sequence[str]) -> Rows:
     else the end of its transaction, else its begin."""
     wanted = list(dict.fromkeys([*columns, "changed_at"]))
     rows: Rows = capture.rows("changes", list(dict.fromkeys([*wanted, "committed_at", "transaction_id"])))
-    if isinstance(rows, SparkRows):
-        frame = dated(rows.frame, capture.transactions).withColumn("changed_at", F.col("_when"))
-        return SparkRows(frame.select(*wanted), schema_of("changes", wanted))
-    ends = joined([*capture.rows("transactions", ("transaction_id", "began_at", "ended_at")).batches()], _ENDS)
-    ended = pc.coalesce(ends["ended_at"], ends["began_at"])
-
-    def fill(batch: pa.RecordBatch) -> pa.RecordBatch:
-        at = pc.coalesce(batch["changed_at"], batch["committed_at"])
-        if at.null_count:
-            at = pc.coalesce(
-                at, ended.take(pc.index_in(batch["transaction_id"], ends["transaction_id"], skip_nulls=True))
-            )
-        return batch.set_column(batch.schema.get_field_index("changed_at"), batch.schema.field("changed_at"), at)
-
-    return rows.map(fill, rows.schema).select(wanted)
+    rows = dated(rows, capture.rows)
+    return rows.map(_with_time, rows.schema).select(wanted)
 
 
-_ENDS: Final = schema_of("transactions", ("transaction_id", "began_at", "ended_at"))
+def _with_time(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index("changed_at"), "changed_at", time_of_row(batch))
+
+
 _SAMPLED: Final = 10_000  # times of a batch from which quartiles are estimated
 
 

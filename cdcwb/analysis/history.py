@@ -127,7 +127,7 @@ def history_of_row(capture: Any, known: KnownTable, key: Key, keys: Keyed | None
         row = replace(row, first=narrow.fold(row.first_order, _least))
     users = capture.rows("transactions", ("transaction_id", "user"))
     changes = changes_of(capture, CHANGES.names, keys).map(row, _HISTORY)
-    return changes.with_column_of(users, "transaction_id", "user")
+    return changes.with_column_of(users, ["transaction_id"], "user")
 
 
 def _least(orders: Sequence[Order | None]) -> Order | None:

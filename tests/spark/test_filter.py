@@ -11,7 +11,7 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.dataset import LocalRows
+from cdcwb.dataset import LocalRows, total
 from cdcwb.errors import OptionError
 from tests.spark.tables import truth_table
 
@@ -152,23 +152,34 @@ def test_a_condition_may_name_what_only_changes_have(capture: Capture, changes: 
     assert names(part.events) == {row["transaction_id"] for row in undone}
 
 
+WINDOW = {"time_from": "2025-03-23T08:00:02Z", "time_to": "2025-03-23T08:00:09Z"}
+
+
 @pytest.mark.parametrize(
-    "where",
+    "filters",
     [
-        'operation == "DELETE" and before.city != null',
-        'outcome == "undone"',
-        'kind == "rollback"',
-        'completeness != "complete" and table == "customer"',
-        'changed_columns == "city" or csn != null',
+        {"where": 'operation == "DELETE" and before.city != null'},
+        {"where": 'outcome == "undone"'},
+        {"where": 'kind == "rollback"'},
+        {"where": 'completeness != "complete" and table == "customer"'},
+        {"where": 'changed_columns == "city" or csn != null'},
+        WINDOW,
+        {"tables": ["customer", "shop.orders"], **WINDOW, "where": 'operation != "INSERT"'},
     ],
 )
-def test_a_condition_gives_the_same_rows_in_this_process_and_in_spark(capture: Capture, where: str) -> None:
-    part = capture.filter(where=where)
-    for name, column in (("events", "position"), ("changes", "position"), ("transactions", "transaction_id")):
+def test_a_filter_gives_the_same_rows_in_this_process_and_in_spark(capture: Capture, filters: dict[str, Any]) -> None:
+    part = capture.filter(**filters)
+    columns = {"events": "position", "changes": "position", "transactions": "transaction_id", "problems": "sentence"}
+    counts: list[int] = []
+    for name, column in columns.items():
         here = part.rows(name, [column])
         assert isinstance(here, LocalRows) or name == "events"
         frame = getattr(part, name).select(column)
-        assert sorted(here.table()[column].to_pylist(), key=str) == sorted((row[0] for row in frame.collect()), key=str)
+        found = here.table()[column].to_pylist()
+        assert sorted(found, key=str) == sorted((row[0] for row in frame.collect()), key=str)
+        counts.append(len(found))
+        assert len(found) < capture.rows(name, [column]).fold(len, total) or name == "problems"
+    assert sum(counts) > 0
 
 
 def test_filters_add_up_in_one_call_or_in_several(capture: Capture, changes: list[dict[str, Any]]) -> None:
