@@ -6,9 +6,11 @@ import random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from cdcwb.formats.containers.sql import SqlSegments, find_begin, looks_like_dump, outline, segments, value_places
+from cdcwb.formats.containers.rows import FileProbe
+from cdcwb.formats.containers.sql import Segments, cut_sql, find_begin, looks_like_dump, outline, segments
 from cdcwb.formats.containers.sql_values import column, value_of
 from tests.event_logs import as_sql, rows
 from tests.mutate import mutate
@@ -26,17 +28,24 @@ def read(data: bytes, table: str | None = "t", backslash: bool = False) -> list[
         assert some.start[0] == end
         assert all(before == after for before, after in zip(some.end[:-1], some.start[1:], strict=True))
         end = some.end[-1]
-        found += _told(data, some, backslash)
+        found += _told(array(data), some, backslash)
     assert end == len(data)
     return found
 
 
-def _told(data: bytes, some: SqlSegments, backslash: bool) -> list[tuple[bytes, Any]]:
+def _told(data: Any, some: Segments, backslash: bool) -> list[tuple[bytes, Any]]:
     said: dict[int, Any] = {gap.index: f"{gap.code or gap.kind}: {gap.reason}" for gap in some.gaps}
     for group in some.rows.values():
-        columns = [column(tokens, "utf-8", backslash).texts.to_pylist() for tokens in zip(*group.values, strict=True)]
-        said.update(zip(group.index, zip(*columns, strict=True), strict=True))
-    return [(data[a:b], said[at]) for at, (a, b) in enumerate(zip(some.start, some.end, strict=True))]
+        width = group.starts[0].shape[1]
+        columns = [group.column(data, place, "utf-8", backslash).texts.to_pylist() for place in range(width)]
+        said.update(zip(np.concatenate(group.index).tolist(), zip(*columns, strict=True), strict=True))
+    return [(data[a:b].tobytes(), said[at]) for at, (a, b) in enumerate(zip(some.start, some.end, strict=True))]
+
+
+def cells(record: bytes) -> dict[str, Any]:
+    """The values of a row, by the bytes they are written in; columns without a name are numbered."""
+    file = FileProbe("x.sql", "sql", width=9, settings={"backslash": False})
+    return {cell.name: (record[cell.inner : cell.end], cell.text) for cell in cut_sql(record, file)}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,7 @@ def _told(data: bytes, some: SqlSegments, backslash: bool) -> list[tuple[bytes, 
 )
 def test_a_literal_has_its_text(token: str, text: str | None) -> None:
     assert value_of(token) == (text, None)
-    found = column([token.encode(), b"'other'"], "utf-8", False)
+    found = column(pa.array([token.encode(), b"'other'"]), "utf-8", False)
     assert found.texts.to_pylist() == [text, "other"]
     assert not found.refused
 
@@ -89,21 +98,21 @@ def test_a_literal_has_its_text(token: str, text: str | None) -> None:
     ],
 )
 def test_what_only_the_database_can_work_out_is_refused(token: str) -> None:
-    found = column([b"'x'", token.encode()], "utf-8", False)
+    found = column(pa.array([b"'x'", token.encode()]), "utf-8", False)
     assert found.texts.to_pylist() == ["x", None]
     reason = f"expected a literal, found {token or 'nothing'}, which only the database can evaluate"
     assert found.refused == {1: f"{reason}; export the table as CSV"}
 
 
 def test_a_backslash_is_an_escape_where_it_is_said() -> None:
-    assert column([rb"'a\'b\\'", b"'c'"], "utf-8", True).texts.to_pylist() == ["a'b\\", "c"]
-    assert column([rb"'a\b'"], "utf-8", False).texts.to_pylist() == ["a\\b"]
+    assert column(pa.array([rb"'a\'b\\'", b"'c'"]), "utf-8", True).texts.to_pylist() == ["a'b\\", "c"]
+    assert column(pa.array([rb"'a\b'"]), "utf-8", False).texts.to_pylist() == ["a\\b"]
     data = rb"INSERT INTO t VALUES (1,'a\'),(2'),(2,'b\\');"
     assert [said for _, said in read(data, backslash=True)] == [("1", "a'),(2"), ("2", "b\\")]
 
 
 def test_bytes_that_are_not_in_the_character_set_are_hex() -> None:
-    found = column([b"'J\xe9'", b"'x'"], "utf-8", False)
+    found = column(pa.array([b"'J\xe9'", b"'x'"]), "utf-8", False)
     assert found.texts.to_pylist() == ["4ae9", "x"]
     assert found.garbled.tolist() == [0]
 
@@ -196,8 +205,8 @@ def test_rows_of_copy_are_lines_with_escapes() -> None:
     assert found[0][0] == b"COPY s.t (a, b) FROM stdin;\n1\t\\N\n"
     assert found[3][0] == b"4\t\n\\.\n"
     assert read(data, backslash=True)[1][1] == found[1][1]
-    assert value_places(found[0][0], "utf-8", False) == (("a", "b"), [(28, 29), (30, 32)])
-    assert value_places(found[1][0], "utf-8", False)[1][0] == (0, 1)
+    assert cells(found[0][0]) == {"a": (b"1", "1"), "b": (rb"\N", None)}
+    assert cells(found[1][0])["column_1"] == (b"2", "2")
 
 
 def test_a_copy_without_rows_is_filler_and_one_without_an_end_is_truncated() -> None:
@@ -213,10 +222,9 @@ def test_rows_of_insert_all_have_the_query_at_their_end() -> None:
     )
     found = read(data)
     told = [("1", "it's"), "filler: rows of other", "malformed: expected 2 values, found 1", (None, "3")]
-    assert [said for _, said in found] == told
-    assert found[-1][0].endswith(b"FROM dual;\n")
-    assert value_places(found[0][0], "utf-8", False)[0] == ("a", "b")
-    assert value_places(found[-1][0], "utf-8", False)[0] == ("b", "a")
+    assert [said for _, said in found if said != "filler: white space"] == [*told, "filler: another statement"]
+    assert cells(found[0][0]) == {"a": (b"1", "1"), "b": (b"'it''s'", "it's")}
+    assert list(cells(found[-2][0])) == ["b", "a"]
     assert read(b"INSERT ALL INTO t VALUES (1, 'x') INTO t VALUES (2, 'y")[0][1] == ("1", "x")
 
 
@@ -236,18 +244,15 @@ def test_the_same_rows_wherever_a_dump_is_cut() -> None:
 def test_an_outline_names_the_tables_and_their_first_rows() -> None:
     found = outline(array(as_sql(rows(20))), "utf-8", False, 5)
     assert set(found) == {"other", "indirect.eventlog"}
-    assert found["other"] == (None, [(b"1", b"'x'")])
-    columns, some = found["indirect.eventlog"]
-    assert columns is not None
-    assert columns[0] == "record_id"
-    assert 5 <= len(some) <= 7
+    assert found["other"] == ("other", None, [("1", "x")])
+    assert found["indirect.eventlog"].columns is not None
+    assert found["indirect.eventlog"].columns[0] == "record_id"
+    assert len(found["indirect.eventlog"].rows) == 5
 
 
 def test_values_are_found_in_the_bytes_of_a_row() -> None:
     record = b"INSERT INTO t (a, b) VALUES (1, 'x,y' ),"
-    names, places = value_places(record, "utf-8", False)
-    assert names == ("a", "b")
-    assert [record[a:b] for a, b in places] == [b"1", b"'x,y' "]
+    assert cells(record) == {"a": (b"1", "1"), "b": (b"'x,y' ", "x,y")}
 
 
 def test_what_a_dump_looks_like() -> None:

@@ -1,5 +1,5 @@
-"""Where strings, comments, values, rows and statements of SQL end: loops over the bytes, each of which looks at a byte
-once (docs/formats/idm-event-log.md §1.5)."""
+"""Where strings, comments, values and rows of SQL end: loops over the bytes, each of which looks at a byte once
+(docs/formats/idm-event-log.md §1.5)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any, Final
 
 from cdcwb.formats.kernels import kernel
 
-__all__ = ["FULL", "LAST", "WRONG", "read_row", "read_rows", "skip_blank", "statement_end"]
+__all__ = ["FULL", "LAST", "OPEN", "WRONG", "read_row", "read_rows", "skip_blank"]
 
 FULL: Final = 0
 """No room for more rows: the next one begins at the returned offset."""
 LAST: Final = 1
-"""The last row of a run: no comma and other row follow it."""
-WRONG: Final = 2
-"""A row that cannot be read, or has another number of values."""
+"""A semicolon follows the last row."""
+OPEN: Final = 2
+"""A row that neither a semicolon nor a comma and another row follow; it is not counted."""
+WRONG: Final = 3
+"""A row that cannot be read, or has another number of values; it is not counted."""
 
 
 @kernel
@@ -181,17 +183,19 @@ def _line_end(b: Any, at: Any, stop: Any) -> Any:
     end = at
     while end < stop and (b[end] == 32 or b[end] == 9 or b[end] == 13):
         end += 1
-    return end + 1 if end < stop and b[end] == 10 else at
+    return min(end + 1, stop) if end == stop or b[end] == 10 else at
 
 
 @kernel
-def read_rows(
-    b: Any, at: Any, stop: Any, most: Any, backslash: bool, starts: Any, ends: Any, first: Any, after: Any
-) -> Any:
-    """Reads rows that commas separate, the first of them at ``at``: why it ended (:data:`FULL`, :data:`LAST` or
-    :data:`WRONG`), the number of rows, the offset of the next one, and the last three values of :func:`read_row` for
-    it. ``first`` gets the offset of each row's parenthesis, ``after`` its end with the comma and the rest of its line.
-    It ends after ``most`` bytes."""
+def read_rows(b: Any, at: Any, bounds: Any, backslash: bool, head: Any, starts: Any, ends: Any, after: Any) -> Any:
+    """Reads rows, the first of them at ``at``: those that commas separate, and those of the statements that follow with
+    the same ``head`` (the bytes up to the row).
+
+    Returns why it ended (:data:`FULL`, :data:`LAST`, :data:`OPEN` or :data:`WRONG`), the number of rows, the offset of
+    the next one, and the three values of :func:`read_row` for it. ``starts`` and ``ends`` get the offsets of the
+    values, ``after`` the end of each row with its comma or semicolon and the rest of the line. ``bounds``: the end of
+    the bytes, the offset from which on no statement is begun, and after how many bytes to end."""
+    stop, limit, most = bounds
     begin, rows = at, 0
     while rows < len(starts) and at - begin < most:
         if at >= stop or b[at] != 40:
@@ -199,71 +203,25 @@ def read_rows(
         count, end, looked = read_row(b, at, stop, backslash, starts[rows], ends[rows])
         if end < 0 or count != starts.shape[1]:
             return WRONG, rows, at, count, end, looked
-        first[rows], after[rows] = at, end
-        rows += 1
-        comma = end
-        while comma < stop and _is_blank(b[comma]):
-            comma += 1
-        if comma >= stop or b[comma] != 44:
-            return LAST, rows, end, count, end, comma
-        following, looked = skip_blank(b, comma + 1, stop)
-        if following >= stop or b[following] != 40:
-            return LAST, rows, end, count, end, looked
-        after[rows - 1] = _line_end(b, comma + 1, stop)
+        sign = end
+        while sign < stop and _is_blank(b[sign]):
+            sign += 1
+        if sign >= stop or (b[sign] != 44 and b[sign] != 59):
+            return OPEN, rows, at, count, end, sign
+        after[rows] = _line_end(b, sign + 1, stop)
+        if b[sign] == 44:
+            following, looked = skip_blank(b, sign + 1, stop)
+            if following >= stop or b[following] != 40:
+                return OPEN, rows, at, count, end, looked
+        else:
+            following = after[rows] + len(head)
+            same = after[rows] < limit and following < stop and b[following] == 40
+            place = 0
+            while same and place < len(head):
+                same = b[after[rows] + place] == head[place]
+                place += 1
+            if not same:
+                return LAST, rows + 1, after[rows], count, end, looked
         at = following
+        rows += 1
     return FULL, rows, at, 0, 0, at
-
-
-@kernel
-def _is_keyword(b: Any, at: Any, stop: Any) -> bool:
-    """Whether INSERT, REPLACE or GO is at ``at``, and white space follows."""
-    end = at
-    while end < stop and _is_word(b[end]) and end - at < 8:
-        end += 1
-    if end >= stop or not _is_blank(b[end]):
-        return False
-    size, code = end - at, 0
-    for place in range(at, end):
-        code = (code << 8) | (int(b[place]) | 32)
-    return bool(
-        (size == 2 and code == 0x676F)
-        or (size == 6 and code == 0x696E73657274)
-        or (size == 7 and code == 0x7265706C616365)
-    )
-
-
-@kernel
-def _after_semicolon(b: Any, at: Any, stop: Any) -> Any:
-    """The end of the line after a semicolon, if the rest of it is blank; else ``at``."""
-    end = at
-    while end < stop and (b[end] == 32 or b[end] == 9 or b[end] == 13):
-        end += 1
-    return stop if end == stop else _line_end(b, at, stop)
-
-
-@kernel
-def statement_end(b: Any, at: Any, stop: Any, backslash: bool) -> Any:
-    """The end of the statement at ``at``, after its semicolon and the rest of its line, or before the line of the next
-    INSERT; -1 and ``stop`` if a quote or a comment has no end: then the offset of that, else 0, is the third."""
-    while at < stop:
-        c = b[at]
-        end = at + 1
-        if c == 59:
-            return _after_semicolon(b, end, stop), end, 0
-        if c == 39:
-            end = _string(b, at + 1, stop, backslash)
-        elif c == 34:
-            while end < stop and b[end] != 34:
-                end += 1
-            end += 1
-        elif c == 45 or c == 47:
-            end = max(_comment(b, at, stop, True), at + 1)
-        elif c == 10:
-            while end < stop and _is_blank(b[end]):
-                end += 1
-            if _is_keyword(b, end, stop):
-                return at + 1, end, 0
-        if end > stop:
-            return -1, stop, at
-        at = end
-    return stop, stop, 0

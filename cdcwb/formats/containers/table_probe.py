@@ -36,8 +36,7 @@ from cdcwb.formats.containers.rows import (
     named,
     text_rows,
 )
-from cdcwb.formats.containers.sql import is_table, looks_like_dump, outline, written_name
-from cdcwb.formats.containers.sql_values import column
+from cdcwb.formats.containers.sql import DumpTable, is_table, looks_like_dump, outline
 from cdcwb.formats.containers.tables import csv_parts, open_parquet, read_parts
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import Source, in_file, open_source
@@ -180,8 +179,8 @@ def _sample(parts: Iterable[Part], names: Sequence[str], limit: int) -> tuple[Te
 _DEEP: Final = 256 << 20  # bytes in which the table of a dump is looked for
 _MYSQL: Final = re.compile(rb"(?i)-- (?:MySQL|MariaDB) dump|phpMyAdmin SQL Dump|/\*!\d{5} |INSERT\s+INTO\s+`")
 
-DumpTables = Mapping[str, tuple[tuple[str, ...] | None, Sequence[Texts]]]
-"""Tables of a dump that have rows, by name (in lower case, with dots): columns (None: not listed), and first rows."""
+DumpTables = Mapping[str, DumpTable]
+"""Tables of a dump that have rows, by name (in lower case, with dots)."""
 
 
 def probe_dump(
@@ -221,7 +220,7 @@ def of_columns(
     claimed; and whether there is one. Raises OptionError if there is no table of that name."""
     if table is not None:
         return named_tables(tables, table)[0], True
-    found = (name for name, (columns, _) in tables.items() if columns and claims(columns))
+    found = (name for name, table in tables.items() if table.columns and claims(table.columns))
     name = next(found, "")
     return name, bool(name)
 
@@ -252,17 +251,14 @@ def _dump(
     at."""
     buffer = source.read(0, source.length)
     is_escape = _MYSQL.search(buffer[:HEAD].tobytes()) is not None if backslash is None else backslash
-    tables = {
-        name: (listed, _literals(values, charset, is_escape))
-        for name, (listed, values) in outline(buffer, charset, is_escape, limit, table and table.casefold()).items()
-    }
+    tables = outline(buffer, charset, is_escape, limit, table and table.casefold())
     try:
         name, is_sure = choose(tables)
     except OptionError:  # a table that an option names may follow
         if is_last:
             raise
         return None, False
-    columns, rows = tables.get(name, (None, ()))
+    written, columns, rows = tables.get(name, DumpTable(name, None, []))
     width = len(columns) if columns is not None else max(map(len, rows), default=0)
     size = 0 if source.compression is not None else info_of(path).size
     found = FileProbe(
@@ -271,20 +267,13 @@ def _dump(
         None if columns is None else unique_names(columns),
         width,
         charset,
-        settings={"table": name, "name": written_name(buffer, name, charset), "backslash": is_escape},
+        settings={"table": name, "name": written, "backslash": is_escape},
         size=size,
         compression=source.compression,
         problem=source.problem,
         sample=tuple(rows[:limit]),
     )
     return found, is_sure and len(rows) >= limit
-
-
-def _literals(rows: Sequence[tuple[bytes, ...]], charset: str, backslash: bool) -> list[Texts]:
-    width = len(rows[0]) if rows else 0
-    same = [row for row in rows if len(row) == width]
-    columns = [column(list(tokens), charset, backslash).texts.to_pylist() for tokens in zip(*same, strict=True)]
-    return list(zip(*columns, strict=True))
 
 
 # --- Parquet ----------------------------------------------------------------------------------------------------------

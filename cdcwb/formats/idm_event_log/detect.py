@@ -170,7 +170,7 @@ def _chosen(tables: DumpTables, options: LogOptions) -> tuple[str, Assignment, s
     best: tuple[str, Assignment] | None = None
     last: OptionError | None = None
     for name in names:
-        columns, rows = tables[name]
+        _, columns, rows = tables[name]
         width = len(columns) if columns is not None else max((len(row) for row in rows), default=0)
         labels = unique_names(columns) if columns is not None else numbered(width)
         try:
