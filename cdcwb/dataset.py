@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -30,8 +31,11 @@ __all__ = [
     "Rows",
     "SparkRows",
     "conform",
+    "differ",
+    "grouped",
     "joined",
     "needs_images",
+    "numbered",
     "runs_of",
     "schema_of",
     "total",
@@ -57,6 +61,19 @@ class Rows(ABC):
     def fold(self, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
         """``merge`` of the results of ``partial`` for all batches, in any order. Results are small; ``merge`` of no
         results is the result for no rows."""
+
+    def totals(
+        self,
+        totals: Mapping[str, str],
+        columns: Callable[[pa.RecordBatch], Mapping[str, Any] | pa.RecordBatch | pa.Table] = pa.table,
+    ) -> pa.Table:
+        """The groups (:func:`grouped`) of the rows that ``columns`` makes of each batch."""
+        schema = self.schema
+
+        def merge(parts: Sequence[pa.Table]) -> pa.Table:
+            return grouped(parts or [pa.table(columns(joined([], schema)))], totals)
+
+        return self.fold(lambda batch: grouped([pa.table(columns(batch))], totals), merge)
 
     @abstractmethod
     def map(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Rows:
@@ -385,6 +402,40 @@ def schema_of(table: str, columns: Sequence[str]) -> pa.Schema:
 def total(numbers: Sequence[int]) -> int:
     """The sum, to merge the counts of a fold."""
     return sum(numbers)
+
+
+def grouped(parts: Sequence[pa.Table], totals: Mapping[str, str]) -> pa.Table:
+    """The rows of tables that are equal in the columns that have no total as one row, with the totals of the others:
+    ``sum``, ``min``, ``max`` or ``any``, by column."""
+    keys = [name for name in parts[0].schema.names if name not in totals]
+    groups = pa.concat_tables(parts).group_by(keys, use_threads=False).aggregate(list(totals.items()))
+    return groups.select([*keys, *("_".join(total) for total in totals.items())]).rename_columns([*keys, *totals])
+
+
+def differ(first: pa.Array, second: pa.Array) -> npt.NDArray[np.bool_]:
+    """Whether two values differ; null equals null."""
+    unequal = pc.fill_null(pc.not_equal(first, second), False)
+    return np.asarray(pc.or_(unequal, pc.xor(first.is_null(), second.is_null()))).astype(np.bool_)
+
+
+def numbered(batches: Batches, keys: Sequence[str], name: str, runs: Sequence[str] = ()) -> Batches:
+    """The rows with a column ``name``: the number, from 1, of each row among those of its key, which follow one another
+    (:meth:`Rows.by_key`); with ``runs`` that of the run of rows that are equal in these columns."""
+    last, number = None, 0
+    for batch in batches:
+        if batch.num_rows:
+            rows = batch if last is None else joined([last, batch], batch.schema)
+            changes = [
+                [differ(rows[key].slice(1), rows[key].slice(0, len(rows) - 1)) for key in columns]
+                for columns in (keys, runs)
+            ]
+            begins, steps = (np.logical_or.reduce(of) if of else np.ones(len(rows) - 1, np.bool_) for of in changes)
+            if last is None:
+                begins, steps = np.append(True, begins), np.append(True, steps)
+            total = number + np.cumsum(begins | steps)
+            numbers = total - np.maximum.accumulate(np.where(begins, total - 1, 0))
+            yield batch.append_column(pa.field(name, pa.int64()), pa.array(numbers))
+            last, number = batch.slice(len(batch) - 1), int(numbers[-1])
 
 
 def runs_of(batch: pa.RecordBatch, keys: Sequence[str]) -> Batches:

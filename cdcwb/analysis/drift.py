@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.misaligned import NOTHING, RULE, Misaligned, Profile, Values, distance
+from cdcwb.analysis.profiles import NOTHING, Misaligned, Profile, Values, distance
 from cdcwb.analysis.version_order import (
     Pair,
     Statement,
@@ -27,6 +27,7 @@ from cdcwb.analysis.version_order import (
     Version,
     all_changes,
     continuing,
+    extent_of,
     rename_evidence,
     stretches,
     versions,
@@ -52,14 +53,15 @@ __all__ = [
     "Step",
     "all_findings",
     "chosen",
+    "difference_words",
     "drift",
-    "findings",
     "lane_rows",
     "misaligned_rows",
     "names_of",
     "newest_schema",
     "profile_rows",
     "reading",
+    "schema_changes",
     "step_profiles",
     "step_title",
     "steps_between",
@@ -67,26 +69,15 @@ __all__ = [
 ]
 
 
-_ROWS: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
-_MOST_STATEMENTS: Final = 10_000
-
-
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One difference between a version and the next. ``first_position`` is the position of the first row of the new
-    version, None if it has no rows."""
+class Finding(Difference):
+    """One difference between a version of a table and the next. ``first_position`` is the position of the first row of
+    the ``new_version``, None if it has no rows."""
 
-    rule: str
-    severity: str
     table: str
-    column: str | None
-    old: str | None
-    new: str | None
-    old_version: str
     new_version: str
     first_position: str | None
     first_at: datetime | None
-    evidence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +87,8 @@ class Step:
 
     old: Version
     new: Version
-    differences: list[Difference]
-    findings: list[Finding]
+    differences: list[Finding]
     compatibility: Compatibility
-    first_position: str | None
-    first_at: datetime | None
     again: bool
 
 
@@ -113,65 +101,77 @@ class Drift:
     versions: list[Version]
     stretches: list[Stretch]
     steps: list[Step]
-    findings: list[Finding]
     mixed: list[tuple[str, int]]
     statements: list[Statement]
     without_version: list[dict[str, Any]]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All differences of all steps, worst first, then by table and position."""
+        found = [finding for step in self.steps for finding in step.differences]
+        return sorted(
+            found, key=lambda one: (_RANKS.index(one.severity), one.table, one.first_position or "", one.rule)
+        )
+
+
+_RANKS: Final = list(Severity)
 
 
 def drift(capture: Any) -> Drift:
     """The schema drift of a capture."""
     known = versions(capture)
-    statements, without_version = _events(capture, [version.table_version for version in known])
-    statements += _of_versions(known)
+    statements, without_version = _events(capture, known)
     parts, mixed = stretches(capture, known)
     pairs = [(old, new) for old, new in pairwise(parts) if old.version.table == new.version.table]
-    steps = _steps(capture, pairs, statements)
-    return Drift(known, parts, steps, findings(steps), mixed, statements, without_version)
+    return Drift(known, parts, _steps(capture, pairs, statements), mixed, statements, without_version)
 
 
 # --- evidence in events -----------------------------------------------------------------------------------------------
 
-
+_ROWS: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
+_MOST_STATEMENTS: Final = 10_000
 _OF_EVENTS: Final = (
     *("kind", "operation", "schema_name", "table_name", "table_version", "file_index", "offset", "file", "position"),
-    *("changed_at", "headers"),
+    "headers",
 )
-_LOCATION: Final = ("position", "changed_at", "file", "offset")
-_DDL: Final = str(Operation.DDL)
 
 Unknown = dict[str, tuple[int, dict[str, Any]]]
 """The rows of unknown version by table: how many, and the first."""
 
 
-def _events(capture: Any, names: Iterable[str]) -> tuple[list[Statement], list[dict[str, Any]]]:
-    """The source's records of DDL, in log order, and the rows whose version is not known."""
-    known = pa.array(sorted(set(names)), pa.string())
-    statements, unknown = capture.rows("events", _OF_EVENTS).fold(partial(_evidence_of, known), _merged_evidence)
+def _events(capture: Any, known: Sequence[Version]) -> tuple[list[Statement], list[dict[str, Any]]]:
+    """The DDL that the source recorded or that defined versions, in log order, and the rows whose version is not
+    known."""
+    names = pa.array({version.table_version for version in known}, pa.string())
+    records, unknown = capture.rows("events", _OF_EVENTS).fold(partial(_evidence_of, names), _merged_evidence)
+    statements = [Statement(table, position or None, text) for table, position, *_, text in records]
+    statements += [
+        Statement(version.table, version.lineage.get("change_seq"), version.schema_text)
+        for version in known
+        if version.origin == Operation.DDL and version.schema_text
+    ]
     without_version = [
         {"table": table, "events": events, **{name: first[name] for name in ("position", "file", "offset")}}
         for table, (events, first) in unknown.items()
     ]
     without_version.sort(key=lambda row: (-row["events"], row["table"], row["position"] or ""))
-    return [Statement(*row) for *_, row in statements], without_version
+    return sorted(statements, key=lambda statement: statement.position or ""), without_version
 
 
 def _evidence_of(known: pa.Array, events: pa.RecordBatch) -> tuple[list[Any], Unknown]:
-    is_ddl = pc.fill_null(pc.equal(events["operation"], _DDL), False)
+    is_ddl = pc.fill_null(pc.equal(events["operation"], str(Operation.DDL)), False)
     ddl = events.filter(is_ddl)
-    statements = []
+    records = []
     for row, table in zip(ddl.to_pylist(), table_labels(ddl).to_pylist(), strict=True):
         headers = dict(row["headers"] or ())
         if text := headers.get("statement") or headers.get("DETAILS"):
-            location = (table, row["position"] or "", row["file_index"], row["offset"])
-            statements.append((*location, (table, text, *(row[name] for name in _LOCATION))))
+            records.append((table, row["position"] or "", row["file_index"], row["offset"], text))
     is_row = pc.is_in(events["kind"], pa.array(_ROWS, pa.string()))
-    is_unknown = pc.and_(is_row, pc.invert(pc.or_(is_ddl, pc.is_in(events["table_version"], known))))
-    rows = events.filter(is_unknown)
-    rows = rows.take(pc.sort_indices(rows, [("file_index", "ascending"), ("offset", "ascending")]))
+    rows = events.filter(pc.and_(is_row, pc.invert(pc.or_(is_ddl, pc.is_in(events["table_version"], known)))))
+    rows = rows.sort_by([("file_index", "ascending"), ("offset", "ascending")])
     labels, firsts, counts = np.unique(table_labels(rows).to_numpy(False), return_index=True, return_counts=True)
     shown = rows.take(pa.array(firsts)).to_pylist()
-    return statements, dict(zip(labels.tolist(), zip(counts.tolist(), shown, strict=True), strict=True))
+    return records, dict(zip(labels.tolist(), zip(counts.tolist(), shown, strict=True), strict=True))
 
 
 def _merged_evidence(parts: Sequence[tuple[list[Any], Unknown]]) -> tuple[list[Any], Unknown]:
@@ -179,58 +179,45 @@ def _merged_evidence(parts: Sequence[tuple[list[Any], Unknown]]) -> tuple[list[A
     for table, (events, first) in (item for _, of_part in parts for item in of_part.items()):
         before, other = unknown.get(table, (0, first))
         unknown[table] = before + events, min(first, other, key=itemgetter("file_index", "offset"))
-    return sorted(row for statements, _ in parts for row in statements)[:_MOST_STATEMENTS], unknown
-
-
-def _of_versions(known: Iterable[Version]) -> list[Statement]:
-    """The DDL statements that defined versions."""
-    return [
-        Statement(version.table, version.schema_text, (version.lineage or {}).get("change_seq"), None, "", 0)
-        for version in known
-        if version.origin == str(Operation.DDL) and version.schema_text
-    ]
+    return sorted(row for records, _ in parts for row in records)[:_MOST_STATEMENTS], unknown
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-def steps_between(
-    capture: Any, chosen: Sequence[tuple[Version, Version]], statements: Iterable[Statement]
-) -> list[Step]:
-    """The steps between pairs of versions that need not be adjacent; ``statements`` are the statements of a
-    :class:`Drift`."""
-    return _steps(capture, [(all_changes(old), all_changes(new)) for old, new in chosen], statements)
+def steps_between(capture: Any, old: Version, new: Version, statements: Sequence[Statement]) -> list[Step]:
+    """The step between two versions that need not be adjacent; ``statements`` are those of a :class:`Drift`."""
+    return _steps(capture, [(all_changes(old), all_changes(new))], statements)
 
 
-def _steps(capture: Any, pairs: Sequence[tuple[Stretch, Stretch]], statements: Iterable[Statement]) -> list[Step]:
+def _steps(capture: Any, pairs: Sequence[tuple[Stretch, Stretch]], statements: Sequence[Statement]) -> list[Step]:
     """The differences of each pair of consecutive stretches; includes steps without a difference."""
-    by_table: dict[str, list[Statement]] = defaultdict(list)
-    for each in sorted(statements, key=lambda s: (s.position or "", s.file, s.offset)):
-        by_table[each.table].append(each)
-    by_ddl: list[dict[tuple[str, str], str]] = []
-    open_pairs = []
+    of_table: dict[str, list[Statement]] = defaultdict(list)
+    for statement in statements:
+        of_table[statement.table].append(statement)
+    evidence: list[dict[tuple[str, str], str]] = []
+    possible = []
     for number, (old, new) in enumerate(pairs):
-        names = [{str(column["name"]) for column in stretch.version.columns} for stretch in (old, new)]
-        removed, added = sorted(names[0] - names[1]), sorted(names[1] - names[0])
-        between = (
-            [statement for statement in by_table[new.version.table] if _between(statement, old, new)]
-            if removed and added
-            else []
-        )
-        by_ddl.append(rename_evidence(between, removed, added))
-        taken = {name for pair in by_ddl[-1] for name in pair}
-        for before, after in candidates(old.version.columns, new.version.columns) if removed and added else ():
-            if before not in taken and after not in taken:
-                first, last = _with_rows(pairs, number, -1, before), _with_rows(pairs, number, 1, after)
-                both = (first.version.table_version, last.version.table_version)
-                open_pairs.append(Pair(number, new.version.table, *both, before, after, *_reach(first, last)))
-    by_rows: dict[int, dict[tuple[str, str], str]] = defaultdict(dict)
-    for pair, why in continuing(capture, open_pairs).items():
-        by_rows[pair.number][pair.old, pair.new] = why
-    return [_step(old, new, by_ddl[number] | by_rows[number]) for number, (old, new) in enumerate(pairs)]
+        removed, added = (sorted(_names(side) - _names(other)) for side, other in ((old, new), (new, old)))
+        renamed: dict[tuple[str, str], str] = {}
+        if removed and added:
+            between = [each for each in of_table[new.version.table] if _is_between(each, old, new)]
+            renamed = rename_evidence(between, removed, added)
+            taken = {name for pair in renamed for name in pair}
+            for names in candidates(old.version.columns, new.version.columns):
+                if taken.isdisjoint(names):
+                    possible.append(_pair(pairs, number, *names))
+        evidence.append(renamed)
+    for pair, why in continuing(capture, possible).items():
+        evidence[pair.number][pair.old, pair.new] = why
+    return [_step(old, new, renamed) for (old, new), renamed in zip(pairs, evidence, strict=True)]
 
 
-def _between(ddl: Statement, old: Stretch, new: Stretch) -> bool:
+def _names(stretch: Stretch) -> set[str]:
+    return {str(column["name"]) for column in stretch.version.columns}
+
+
+def _is_between(ddl: Statement, old: Stretch, new: Stretch) -> bool:
     """Whether a statement is after the first row of the old version and not after the first row of the new one."""
     if ddl.position is None:
         return True
@@ -238,50 +225,37 @@ def _between(ddl: Statement, old: Stretch, new: Stretch) -> bool:
     return (before is None or ddl.position > before) and (after is None or ddl.position <= after)
 
 
-def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, column: str) -> Stretch:
-    """The nearest stretch with rows that have a column, searched backwards (``way`` -1) or forwards (1) from a step;
-    the stretch of the step itself if there is none."""
-    side = 0 if way < 0 else 1
-    own = pairs[number][side]
-    at = number
-    while 0 <= at < len(pairs):
-        stretch = pairs[at][side]
-        known = any(str(known_column["name"]) == column for known_column in stretch.version.columns)
-        if stretch.version.table != own.version.table or not known:
+def _pair(pairs: Sequence[tuple[Stretch, Stretch]], number: int, old: str, new: str) -> Pair:
+    """A pair of columns, in the nearest stretches with rows that have them, and the positions of rows that show the
+    effect of the step; unlimited unless one of its versions returns."""
+    first = _with_rows((pairs[at][0] for at in range(number, -1, -1)), pairs[number][0], old)
+    last = _with_rows((pairs[at][1] for at in range(number, len(pairs))), pairs[number][1], new)
+    complete = all(stretch.changes == stretch.version.changes for stretch in (first, last))
+    reach = (None, None) if complete else (first.first_position, last.last_position)
+    return Pair(number, last.version.table, first.version.table_version, last.version.table_version, old, new, *reach)
+
+
+def _with_rows(ways: Iterable[Stretch], own: Stretch, column: str) -> Stretch:
+    """The first stretch with rows as long as the table of a step's ``own`` one has a column; else that."""
+    for stretch in ways:
+        if stretch.version.table != own.version.table or column not in _names(stretch):
             break
         if stretch.changes:
             return stretch
-        at += way
     return own
 
 
-def _reach(old: Stretch, new: Stretch) -> tuple[str | None, str | None]:
-    """The range of positions whose rows show the effect of a step; unlimited unless one of its versions returns."""
-    complete = old.changes == old.version.changes and new.changes == new.version.changes
-    return (None, None) if complete else (old.first_position, new.last_position)
-
-
 def _step(old: Stretch, new: Stretch, evidence: Mapping[tuple[str, str], str]) -> Step:
-    changed = differences(old.version.columns, new.version.columns, evidence)
-    both = (old.version.table_version, new.version.table_version)
-    rows = [
-        Finding(
-            *(str(d.rule), str(d.severity), new.version.table, d.column, d.old, d.new),
-            *(*both, new.first_position, new.first_at, d.evidence),
-        )
-        for d in changed
-    ]
-    fit = compatibility(old.version.columns, new.version.columns, former_names(changed))
-    return Step(old.version, new.version, changed, rows, fit, new.first_position, new.first_at, new.again)
+    before, after = old.version, new.version
+    changed = differences(before.columns, after.columns, evidence)
+    where: dict[str, Any] = {"table": after.table, "new_version": after.table_version}
+    where |= {name: getattr(new, name) for name in ("first_position", "first_at")}
+    found = [Finding(**{name: getattr(difference, name) for name in _FACTS}, **where) for difference in changed]
+    fit = compatibility(before.columns, after.columns, former_names(changed))
+    return Step(before, after, found, fit, new.again)
 
 
-def findings(changed: Iterable[Step]) -> list[Finding]:
-    """All differences of all steps, worst first, then by table and position."""
-    ranks = {str(severity): rank for rank, severity in enumerate(Severity)}
-    rows = [f for step in changed for f in step.findings]
-    return sorted(
-        rows, key=lambda finding: (ranks[finding.severity], finding.table, finding.first_position or "", finding.rule)
-    )
+_FACTS: Final = ("rule", "severity", "column", "old", "new", "evidence")
 
 
 # --- a sink that keeps the newest schema ------------------------------------------------------------------------------
@@ -303,56 +277,37 @@ def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> lis
     rows), ``changes`` (the number of rows), ``rule``, ``column``, ``old``, ``new``, ``what``. Only versions with rows,
     and only differences that lose or confuse values. The ``changed`` steps determine which version is the newest, and
     which columns were renamed."""
-    newest: dict[str, Version] = {}
-    by_table: dict[str, list[Version]] = defaultdict(list)
-    for version in known:
-        if version.changes:
-            by_table[version.table].append(version)
-            newest[version.table] = version
-    ways: dict[str, list[Step]] = defaultdict(list)
-    for step in changed:
-        ways[step.new.table].append(step)
-        if step.new.changes:
-            newest[step.new.table] = step.new
+    used = [version for version in known if version.changes]
+    newest = {version.table: version for version in (*used, *(step.new for step in changed if step.new.changes))}
+    names = _names_on_the_way(changed)
     losses = []
-    for table, of_table in by_table.items():
-        names = _names_on_the_way(ways[table])
-        for version in of_table:
-            if version is newest[table]:
-                continue
-            renamed = dict.fromkeys(names.get(version.table_version, {}).items(), "renamed on the way")
-            for d in differences(version.columns, newest[table].columns, renamed):
-                if d.severity is Severity.INFO and d.rule is not Rule.ADDED:
-                    continue
-                facts = {"rule": str(d.rule), "column": d.column, "old": d.old, "new": d.new}
-                whose = {"table": table, "table_version": version.table_version, "changes": version.changes}
-                losses.append({**whose, **facts, "what": _LOSS[d.rule]})
+    for version in sorted(used, key=attrgetter("table")):
+        last = newest[version.table]
+        renamed = names.get((version.table, version.table_version), {})
+        why = dict.fromkeys(renamed.items(), "renamed on the way")
+        for found in differences(version.columns, last.columns, why) if version is not last else ():
+            if found.severity is not Severity.INFO or found.rule is Rule.ADDED:
+                about = {name: getattr(version, name) for name in ("table", "table_version", "changes")}
+                facts = {"rule": str(found.rule), "column": found.column, "old": found.old, "new": found.new}
+                losses.append({**about, **facts, "what": _LOSS[found.rule]})
     return losses
 
 
-def _names_on_the_way(way: Sequence[Step]) -> dict[str, dict[str, str]]:
-    """By version: the final names of its columns that were renamed later."""
-    final_names: dict[str, dict[str, str]] = {}
-    later: dict[str, str] = {}
-    for step in reversed(way):
+def _names_on_the_way(steps: Sequence[Step]) -> dict[tuple[str, str], dict[str, str]]:
+    """By table and version: the final names of its columns that were renamed later."""
+    final_names: dict[tuple[str, str], dict[str, str]] = {}
+    later: dict[str, dict[str, str]] = defaultdict(dict)
+    for step in reversed(steps):
+        of_table = later[step.new.table]
         for new, old in former_names(step.differences).items():
-            later[old] = later.pop(new, new)
-        final_names.setdefault(step.old.table_version, dict(later))
+            of_table[old] = of_table.pop(new, new)
+        final_names.setdefault((step.old.table, step.old.table_version), dict(of_table))
     return final_names
 
 
-# --- drift page -------------------------------------------------------------------------------------------------------
+# --- selection of versions --------------------------------------------------------------------------------------------
 
 _NAMED: Final = 30  # names that a message lists
-_READS: Final = {
-    "full": "each reads the other",
-    "backward": "the newer reads the older, not the other way round",
-    "forward": "the older reads the newer, not the other way round",
-    "none": "neither reads the other",
-}
-
-
-# --- selection of versions --------------------------------------------------------------------------------------------
 
 
 def chosen(known: Sequence[Version], table: str, old_version: str, new_version: str) -> tuple[Version, Version] | None:
@@ -365,18 +320,20 @@ def chosen(known: Sequence[Version], table: str, old_version: str, new_version: 
     wrong: list[str] = []
     table, old_version, new_version = map(str, (table, old_version, new_version))  # papermill passes numbers
     of_table = _of_table(known, table, wrong)
-    old = _named(of_table, "old_version", old_version, wrong) if old_version else None
+    old = _named(of_table, "old_version", old_version, wrong)
     if old is not None and not table:
         of_table = [version for version in of_table if version.table == old.table]
-    new = _named(of_table, "new_version", new_version, wrong) if new_version else None
+    new = _named(of_table, "new_version", new_version, wrong)
     if old is None and new is not None and not old_version:
         old = next((v for v in known if (v.table, v.number) == (new.table, new.number - 1)), None)
         if old is None:
-            wrong.append(f"new_version: '{_short(new)}' is the first of {new.table}, and no old_version was given")
+            first = visible(new.table_version)
+            wrong.append(f"new_version: '{first}' is the first of {new.table}, and no old_version was given")
     if old is not None and new is None and not new_version:
         new = [version for version in known if version.table == old.table][-1]
         if new is old:
-            wrong.append(f"old_version: '{_short(old)}' is the last of {old.table}, and no new_version was given")
+            last = visible(old.table_version)
+            wrong.append(f"old_version: '{last}' is the last of {old.table}, and no new_version was given")
     if wrong:
         raise OptionError("; ".join(wrong))
     return None if old is None or new is None else (old, new)
@@ -394,35 +351,35 @@ def names_of(known: Sequence[Version], table: str) -> set[str]:
 def _of_table(known: Sequence[Version], table: str, wrong: list[str]) -> list[Version]:
     """The versions of a table; all if no table is given or the table is unknown."""
     tables = list(dict.fromkeys(version.table for version in known))
-    if not table:
-        return list(known)
     matching = [name for name in tables if name == table] or [name for name in tables if name.endswith(f".{table}")]
-    if len(matching) == 1:
-        return [version for version in known if version.table == matching[0]]
-    if matching:
-        wrong.append(f"table: '{visible(table)}' is the name of several: {_listed(matching)}")
-    else:
-        hint = visible(nearest(table, tables), 200)
-        wrong.append(f"table: there is no '{visible(table)}'.{hint} There are: {_listed(tables)}")
-    return list(known)
+    if not table or len(matching) != 1:
+        if table and matching:
+            wrong.append(f"table: '{visible(table)}' is the name of several: {_listed(matching)}")
+        elif table:
+            wrong.append(f"table: {_unknown(table, tables)}")
+        return list(known)
+    return [version for version in known if version.table == matching[0]]
 
 
-def _named(versions_of: Sequence[Version], parameter: str, name: str, wrong: list[str]) -> Version | None:
-    exact = [version for version in versions_of if version.table_version == name]
-    tables = {version.table for version in versions_of}
-    numbered = [version for version in versions_of if str(version.number) == name and len(tables) == 1]
-    begun = [version for version in versions_of if len(name) > 2 and version.table_version.startswith(name)]
-    matching = exact or numbered or begun
+def _named(of_table: Sequence[Version], parameter: str, name: str, wrong: list[str]) -> Version | None:
+    if not name:
+        return None
+    is_one_table = len({version.table for version in of_table}) == 1
+    matching = [version for version in of_table if version.table_version == name]
+    matching = matching or [version for version in of_table if is_one_table and str(version.number) == name]
+    matching = matching or [v for v in of_table if len(name) > 2 and v.table_version.startswith(name)]
     if len(matching) == 1:
         return matching[0]
+    names = [version.table_version for version in matching or of_table]
     if matching:
-        listed = _listed([version.table_version for version in matching])
-        wrong.append(f"{parameter}: '{visible(name)}' is ambiguous; versions that begin with it: {listed}")
-        return None
-    names = [version.table_version for version in versions_of]
-    hint = visible(nearest(name, names), 200)
-    wrong.append(f"{parameter}: there is no '{visible(name)}'.{hint} There are: {_listed(names)}")
+        wrong.append(f"{parameter}: '{visible(name)}' is ambiguous; versions that begin with it: {_listed(names)}")
+    else:
+        wrong.append(f"{parameter}: {_unknown(name, names)}")
     return None
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    return f"there is no '{visible(name)}'.{visible(nearest(name, names), 200)} There are: {_listed(names)}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -430,16 +387,11 @@ def _listed(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
-def _short(version: Version) -> str:
-    return visible(version.table_version)
-
-
 # --- rows for tables and charts ---------------------------------------------------------------------------------------
 
 
 def lane_rows(drift_of: Drift) -> list[dict[str, Any]]:
     """A row for every period in which a version is in force, as :func:`cdcwb.charts.version_lanes` draws them."""
-    names = ("first_position", "last_position", "first_at", "last_at", "changes", "again")
     schemas: dict[str, dict[Any, int]] = defaultdict(dict)
     rows = []
     steps = iter(drift_of.steps)  # one between two periods of a table, in their order
@@ -450,9 +402,19 @@ def lane_rows(drift_of: Drift) -> list[dict[str, Any]]:
         previous = version.table
         columns = tuple((column["name"], column["type"]) for column in version.columns)
         schema = schemas[version.table].setdefault(columns, len(schemas[version.table]))
-        row = {**_about(version), **{name: getattr(period, name) for name in names}, "schema": schema}
-        rows.append({**row, "change": change})
+        row = {**_about(version), **extent_of(period), "again": period.again}
+        rows.append({**row, "schema": schema, "change": change})
     return rows
+
+
+def version_rows(known: Iterable[Version]) -> list[dict[str, Any]]:
+    """A row for every version."""
+    return [_about(version) | extent_of(version) for version in known]
+
+
+def _about(version: Version) -> dict[str, Any]:
+    facts = {name: getattr(version, name) for name in ("table", "number", "table_version", "origin")}
+    return facts | {"columns": len(version.columns)}
 
 
 def schema_changes(drift_of: Drift) -> list[Step]:
@@ -466,7 +428,7 @@ def difference_words(step: Step, most: int = 3) -> str:
     for difference in step.differences:
         column, old, new = difference.column, difference.old, difference.new
         if column is None:
-            words.append(str(difference.rule).replace("_", " "))
+            words.append(difference.rule.heading)
         elif difference.rule == Rule.RENAMED:
             words.append(f"{old} → {new}")
         elif old is None or new is None:
@@ -477,34 +439,28 @@ def difference_words(step: Step, most: int = 3) -> str:
     return ", ".join([*words[:most], *more])
 
 
-def version_rows(known: Iterable[Version]) -> list[dict[str, Any]]:
-    """A row for every version."""
-    names = ("first_position", "last_position", "first_at", "last_at", "changes")
-    return [{**_about(version), **{name: getattr(version, name) for name in names}} for version in known]
-
-
-def _about(version: Version) -> dict[str, Any]:
-    facts = {name: getattr(version, name) for name in ("table", "number", "table_version", "origin")}
-    return facts | {"columns": len(version.columns)}
-
-
 def all_findings(drift_of: Drift, values: Values) -> list[Finding]:
     """Differences of versions and misaligned values, worst first. Values under the wrong columns are errors, one for
     each column."""
     shown = [
         Finding(
-            *(RULE, str(Severity.ERROR), item.table, column, column, other, item.table_version, item.table_version),
-            *(
-                item.first_position,
-                item.first_at,
-                f"the values of {plural(item.changes, 'row')} look like those of {other}",
-            ),
+            rule=Rule.MISALIGNED,
+            severity=Severity.ERROR,
+            column=column,
+            old=column,
+            new=other,
+            evidence=f"the values of {plural(item.changes, 'row')} look like those of {other}",
+            table=item.table,
+            new_version=item.table_version,
+            first_position=item.first["position"],
+            first_at=item.first["changed_at"],
         )
         for item in values.misaligned
         for column, other in item.columns
     ]
-    errors = [finding for finding in drift_of.findings if finding.severity == Severity.ERROR]
-    return errors + shown + drift_of.findings[len(errors) :]
+    known = drift_of.findings
+    errors = [finding for finding in known if finding.severity is Severity.ERROR]
+    return errors + shown + known[len(errors) :]
 
 
 def step_title(step: Step) -> str:
@@ -521,7 +477,6 @@ def reading(changed: Iterable[Step]) -> list[dict[str, Any]]:
             "old": step.old.table_version,
             "new": step.new.table_version,
             "fit": step.compatibility.name,
-            "meaning": _READS[step.compatibility.name],
             "evidence": _why(step.compatibility.backward),
             "sentence": _why(step.compatibility.forward),
         }
@@ -539,14 +494,10 @@ def misaligned_rows(misaligned: Iterable[Misaligned]) -> list[dict[str, Any]]:
     """A row for each column that has the values of another."""
     return [
         {
-            "table": item.table,
-            "table_version": item.table_version,
+            **{name: item.first[name] for name in ("table", "position", "file", "offset")},
+            "at": item.first["changed_at"],
             "column": column,
             "looks_like": other,
-            "position": item.first_position,
-            "at": item.first_at,
-            "file": item.file,
-            "offset": item.offset,
             "changes": item.changes,
         }
         for item in misaligned
@@ -559,29 +510,28 @@ def profile_rows(
 ) -> list[dict[str, Any]]:
     """A row for each column with the profile of its values before and after; ``columns``: pairs of the name before and
     after."""
-    return [
-        {"column": new if old == new else f"{new} (before: {old})", **_looks(before.get(old), after.get(new))}
-        for old, new in columns
-    ]
+    rows = []
+    for old, new in columns:
+        both = before.get(old, NOTHING), after.get(new, NOTHING)
+        far = distance(*both)
+        looks = [
+            {
+                "values": f"{profile.values:,}",
+                "null": _share(profile.nulls, profile.rows),
+                "numbers": _share(profile.number, profile.values),
+                "dates": _share(profile.time, profile.values),
+                "characters": f"{profile.length / profile.values:.1f}" if profile.values else "—",
+                "magnitude": f"{10 ** min(profile.magnitude / profile.number, 300):.3g}" if profile.number else "—",
+            }
+            for profile in both
+        ]
+        change = {n: look if look == looks[1][n] else f"{look} → {looks[1][n]}" for n, look in looks[0].items()}
+        name = new if old == new else f"{new} (before: {old})"
+        rows.append({"column": name, **change, "unlike": "too few values" if far is None else f"{far:.2f}"})
+    return rows
 
 
-def _looks(before: Profile | None, after: Profile | None) -> dict[str, Any]:
-    both = (before or NOTHING, after or NOTHING)
-    far = distance(*both)
-    row: dict[str, Any] = {"values": _change(*(f"{p.values:,}" for p in both))}
-    row["null"] = _change(*(_share(p.nulls, p.rows) for p in both))
-    row["numbers"] = _change(*(_share(p.number, p.values) for p in both))
-    row["dates"] = _change(*(_share(p.time, p.values) for p in both))
-    row["characters"] = _change(*(f"{p.length / p.values:.1f}" if p.values else "—" for p in both))
-    row["magnitude"] = _change(*(f"{10 ** min(p.size / p.number, 300):.3g}" if p.number else "—" for p in both))
-    return row | {"unlike": "too few values" if far is None else f"{far:.2f}"}
-
-
-def _change(before: str, after: str) -> str:
-    return before if before == after else f"{before} → {after}"
-
-
-def _share(part: int, total: int) -> str:
+def _share(part: float, total: float) -> str:
     return f"{part / total:.0%}" if total else "—"
 
 
@@ -592,7 +542,7 @@ def step_profiles(changed: Iterable[Step], values: Values) -> list[dict[str, Any
     for step in changed:
         table = step.new.table
         before, after = (values.profiles.get((table, s.table_version), {}) for s in (step.old, step.new))
-        former = {str(d.new): str(d.old) for d in step.differences if d.rule == "column_renamed"}
+        former = former_names(step.differences)
         for name in after:
             old = former.get(name, name)
             far = distance(before.get(old, NOTHING), after[name])

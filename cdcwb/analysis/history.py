@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, MAP, Bools, Keys, Pairs, as_flags, differ, group_starts, of_table
+from cdcwb.analysis.images import IMAGES, MAP, Bools, Keys, Pairs, as_flags, group_starts, of_table
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, known_tables
-from cdcwb.dataset import Rows
+from cdcwb.dataset import Rows, differ
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import CHANGES, Operation, Outcome

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.dataset import differ
 from cdcwb.model import Operation, Outcome
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "Pairs",
     "are_committed",
     "as_flags",
-    "differ",
     "group_starts",
     "labels",
     "maps_of",
@@ -63,11 +63,6 @@ def as_flags(mask: pa.Array) -> Bools:
     """A mask for numpy; null is false."""
     flags: Bools = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
     return flags
-
-
-def differ(first: pa.Array, second: pa.Array) -> Bools:
-    """Whether two values differ; null equals null."""
-    return as_flags(pc.not_equal(first, second)) | as_flags(pc.xor(pc.is_null(first), pc.is_null(second)))
 
 
 class Pairs:

@@ -28,7 +28,6 @@ from cdcwb.analysis.images import (
     Pairs,
     are_committed,
     as_flags,
-    differ,
     group_starts,
     maps_of,
     of_table,
@@ -36,7 +35,7 @@ from cdcwb.analysis.images import (
     times,
 )
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, known_tables
-from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.dataset import Batches, Rows, differ, joined
 from cdcwb.errors import OptionError
 from cdcwb.model import CHANGES, Operation
 from cdcwb.time_axis import micros, time_of

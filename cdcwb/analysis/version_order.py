@@ -1,4 +1,5 @@
-"""The versions of a capture's tables in the order in which they were in force, with facts from their rows.
+"""The versions of a capture's tables in the order in which they were in force, with facts from their rows, and the
+columns that a later version renamed.
 
 The order follows the positions of the rows; if these overlap, it follows the rows one by one.
 """
@@ -6,25 +7,26 @@ The order follows the positions of the rows; if these overlap, it follows the ro
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import groupby
-from operator import itemgetter
-from typing import Any, Final
+from operator import attrgetter, itemgetter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import NO_TABLE, dated_rows
-from cdcwb.analysis.images import Pairs
-from cdcwb.analysis.misaligned import ALIKE, distance, profiles_of
-from cdcwb.dataset import Batches, Rows, joined, runs_of, schema_of
+from cdcwb.analysis.images import Pairs, maps_of
+from cdcwb.analysis.profiles import ALIKE, Profile, distance, profiles_of
+from cdcwb.dataset import Batches, Rows, joined, numbered
 from cdcwb.formats.json_values import parse_json
 from cdcwb.index.columns import table_labels
-from cdcwb.model import CHANGES, TABLE_VERSIONS, Operation, Outcome
+from cdcwb.model import CHANGES, Operation, Outcome
 from cdcwb.words import plural
 
 __all__ = [
@@ -34,119 +36,124 @@ __all__ = [
     "Version",
     "all_changes",
     "continuing",
+    "extent_of",
     "rename_evidence",
     "renames",
     "stretches",
     "versions",
 ]
 
-
-_MOST_RUNS: Final = 20_000
 _RUNS: Final = 4  # if versions alternate more often than this, a return cannot be distinguished from late rows
+_EXTENT: Final = {
+    "first_position": "min",
+    "last_position": "max",
+    "first_at": "min",
+    "last_at": "max",
+    "changes": "sum",
+}
+_VERSION: Final = ("table", "table_version")
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a table, and its rows: ``changes`` (how many), ``first_position``, ``first_at`` and ``last_at``
-    (UTC) of these; None without rows or times. ``columns``: rows of :data:`cdcwb.model.COLUMN`. ``number``: its ordinal
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Some rows: their number (``changes``), their first and last position and time (UTC); None without rows or
+    times."""
+
+    first_position: str | None = None
+    last_position: str | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    changes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version(Extent):
+    """One version of a table, and its rows. ``columns``: rows of :data:`cdcwb.model.COLUMN`. ``number``: its ordinal
     among the versions of the table, from 1."""
 
     table: str
     table_version: str
-    columns: list[Mapping[str, Any]]
+    columns: Sequence[Mapping[str, Any]]
     origin: str
-    first_position: str | None
-    first_event: Mapping[str, int] | None
-    changes: int
-    first_at: datetime | None
-    last_at: datetime | None
-    last_position: str | None = None
     schema_text: str | None = None
-    lineage: Mapping[str, str] | None = None
+    lineage: Mapping[str, str]
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A period in which a version is in force; a version that returns has several. ``changes``, positions and times are
-    those of the rows in it, None without rows."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch(Extent):
+    """A period in which a version is in force, with its rows; a version that returns (``again``) has several."""
 
     version: Version
-    first_position: str | None
-    last_position: str | None
-    first_at: datetime | None
-    last_at: datetime | None
-    changes: int
     again: bool = False
+
+
+def extent_of(rows: Extent) -> dict[str, Any]:
+    """The fields of an :class:`Extent`."""
+    return {name: getattr(rows, name) for name in _EXTENT}
 
 
 def versions(capture: Any) -> list[Version]:
     """The versions of every table, by table, in the order of their first rows. A version without rows follows the one
     that the source created before it."""
-    rows = capture.rows("table_versions", TABLE_VERSIONS.names).table().to_pylist()
-    used = dated_rows(capture, _OF_ROWS).fold(_used, _merged_used).to_pylist()
-    of_rows = {(row["table"], row["table_version"]): row for row in used}
+    used = _dated(capture, ()).totals(_EXTENT, lambda batch: {name: batch[name] for name in _VERSION} | _extent(batch))
+    of_rows = {tuple(row.pop(name) for name in _VERSION): row for row in used.to_pylist()}
     by_table: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        table = ".".join(filter(None, (row["schema_name"], row["table_name"]))) or NO_TABLE
-        nothing = dict.fromkeys(("first_position", "last_position", "first_at", "last_at"))
-        of_version = of_rows.get((table, row["table_version"]), nothing | {"changes": 0})
-        if of_version["changes"]:  # the first row of an update may be its before image, which precedes the change
-            first = [p for p in (row["first_position"], of_version["first_position"]) if p is not None]
-            of_version["first_position"] = min(first, default=None)
-        facts = ("table_version", "origin", "first_event", "schema_text")
-        lineage = dict(row["lineage"] or ())
-        columns_of = {name: row[name] for name in facts} | {"columns": row["columns"] or [], "lineage": lineage}
-        by_table[table].append(columns_of | {name: of_version[name] for name in (*nothing, "changes")})
+    for row in capture.rows("table_versions", _OF_VERSIONS).table().to_pylist():
+        table = ".".join(filter(None, (row.pop("schema_name"), row.pop("table_name")))) or NO_TABLE
+        first = row.pop("first_position")
+        extent = of_rows.get((table, row["table_version"]), {})
+        if extent:  # the first row of an update may be its before image, which precedes the change
+            positions = [position for position in (first, extent["first_position"]) if position is not None]
+            extent["first_position"] = min(positions, default=None)
+        lists = {"columns": row["columns"] or [], "lineage": dict(row["lineage"] or ())}
+        by_table[table].append({"table": table, **row, **lists, **extent})
     return [
-        Version(table=table, number=number, **row)
+        Version(number=number, **{name: fact for name, fact in row.items() if name != "first_event"})
         for table in sorted(by_table)
         for number, row in enumerate(_in_order(by_table[table]), 1)
     ]
 
 
-_OF_ROWS: Final = ("schema_name", "table_name", "table_version", "position", "changed_at")
-_VERSION: Final = ["table", "table_version"]
-_FACTS: Final = {
-    "changes": "sum",
-    "first_position": "min",
-    "last_position": "max",
-    "first_at": "min",
-    "last_at": "max",
-}
+_OF_VERSIONS: Final = (
+    *("schema_name", "table_name", "table_version", "first_position", "first_event", "columns", "origin"),
+    *("schema_text", "lineage"),
+)
+_PLACED: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in _VERSION),
+        *map(CHANGES.field, ("position", "file_index", "offset", "changed_at")),
+    ]
+)
 
 
-def _used(changes: pa.RecordBatch) -> pa.Table:
-    """What the rows of each version show: how many there are, their first and last position and time."""
-    rows = changes.filter(changes["table_version"].is_valid())
-    positions, times = rows["position"], rows["changed_at"]
-    columns = [table_labels(rows), rows["table_version"], pa.repeat(1, len(rows)), positions, positions, times, times]
-    return _merged_used([pa.table(columns, names=[*_VERSION, *_FACTS])])
+def _dated(capture: Any, tables: Sequence[str]) -> Rows:
+    """Where the changes of known version are; of some tables only those with a position."""
+    names = _PLACED.names[1:]
+
+    def placed(changes: pa.RecordBatch) -> pa.RecordBatch:
+        labels, keep = table_labels(changes), changes["table_version"].is_valid()
+        if tables:
+            keep = pc.and_(pc.and_(keep, changes["position"].is_valid()), pc.is_in(labels, pa.array(tables)))
+        return pa.RecordBatch.from_arrays([labels, *(changes[name] for name in names)], schema=_PLACED).filter(keep)
+
+    return dated_rows(capture, ("schema_name", "table_name", *names)).map(placed, _PLACED)
 
 
-def _merged_used(parts: Sequence[pa.Table]) -> pa.Table:
-    if not parts:
-        return _used(joined([], schema_of("changes", _OF_ROWS)))
-    groups = pa.concat_tables(parts).group_by(_VERSION, use_threads=False).aggregate(list(_FACTS.items()))
-    return groups.rename_columns([*_VERSION, *_FACTS])
+def _extent(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    position, at = batch["position"], batch["changed_at"]
+    return dict(zip(_EXTENT, (position, position, at, at, pa.repeat(1, len(batch))), strict=True))
 
 
 def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The versions of a table by the positions of their first rows; those without, after the version that was created
     before them."""
-    made = _as_made(rows)
-    placed = sorted((row for row in made if row["first_position"] is not None), key=lambda row: row["first_position"])
-    behind: dict[int | None, list[dict[str, Any]]] = defaultdict(list)
-    last = None
-    for row in made:
-        if row["first_position"] is not None:
-            last = id(row)
-        else:
-            behind[last].append(row)
-    in_order = behind[None]
-    for row in placed:
-        in_order += [row, *behind[id(row)]]
-    return in_order
+    made, anchor, order = _as_made(rows), ("", -1), []
+    for number, row in enumerate(made):
+        if row.get("first_position") is not None:
+            anchor = (row["first_position"], number)
+        order.append((*anchor, number))
+    return [made[number] for *_, number in sorted(order)]
 
 
 _NUMBERED: Final = re.compile(r"(?:^|[@#/])(\d{1,18})$")
@@ -156,58 +163,52 @@ def _as_made(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The versions of a table in the order of creation, by the first of these that is present and distinct in all: the
     source's number, the event with the definition, its position, its time, the number in its name."""
 
-    def number(*names: str) -> Callable[[dict[str, Any]], Any]:
-        def of(row: dict[str, Any]) -> Any:
-            text = next((row["lineage"][name] for name in names if name in row["lineage"]), None)
-            return int(text) if text is not None and text.isdecimal() and len(text) < 19 else None
+    def keys_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        lineage, event = row["lineage"], row["first_event"]
+        number = lineage.get("version", lineage.get("tableVersion")) or ""
+        named = _NUMBERED.search(row["table_version"] or "")
+        return (
+            int(number) if number.isdecimal() and len(number) < 19 else None,
+            None if event is None or event["file_index"] < 0 else (event["file_index"], event["offset"]),
+            *(lineage.get(name) for name in ("change_seq", "timestamp", "time")),
+            None if named is None else int(named[1]),
+        )
 
-        return of
-
-    def event(row: dict[str, Any]) -> Any:
-        location = row["first_event"]
-        return None if location is None or location["file_index"] < 0 else (location["file_index"], location["offset"])
-
-    def named(row: dict[str, Any]) -> Any:
-        match = _NUMBERED.search(row["table_version"] or "")
-        return None if match is None else int(match[1])
-
-    texts = [lambda row, name=name: row["lineage"].get(name) for name in ("change_seq", "timestamp", "time")]
-    for key in (number("version", "tableVersion"), event, *texts, named):
-        keys = [key(row) for row in rows]
+    for keys in zip(*map(keys_of, rows), strict=True):
         if None not in keys and len(set(keys)) == len(keys):
-            return [row for _, row in sorted(zip(keys, rows, strict=True), key=lambda pair: pair[0])]
+            return [row for _, row in sorted(zip(keys, rows, strict=True), key=itemgetter(0))]
     return sorted(rows, key=lambda row: row["table_version"] or "")
+
+
+# --- periods in which versions are in force ---------------------------------------------------------------------------
 
 
 def stretches(capture: Any, known: Sequence[Version]) -> tuple[list[Stretch], list[tuple[str, int]]]:
     """The periods in which versions are in force, by table, in order; and the tables in which rows of an older version
     follow rows of a newer one although the older did not return, and how often."""
-    runs = _runs(capture, _overlapping(known))
-    too_many = sum(map(len, runs.values())) >= _MOST_RUNS  # incomplete
-    mixed: list[tuple[str, int]] = []
-    by_table: dict[str, list[Version]] = defaultdict(list)
-    for version in known:
-        by_table[version.table].append(version)
-    result = []
+    by_table = {table: list(of_table) for table, of_table in groupby(known, attrgetter("table"))}
+    runs = _runs(capture, {table: of_table for table, of_table in by_table.items() if _overlap(of_table)})
+    result, mixed = [], []
     for table, of_table in by_table.items():
-        turns = runs.get(table)
-        late = 0
-        if turns is not None and (too_many or len(turns) > _RUNS * len(of_table)):
-            late, turns = len(turns) - len({turn["table_version"] for turn in turns}), None
-        if turns is None:
-            result += [all_changes(unused) for unused in of_table]
-        else:
-            parts, late = _as_they_come(of_table, turns)
-            result += parts
-        if late:
-            mixed.append((table, late))
+        turns, late = runs.get(table, []), 0
+        number = max((turn["turns"] for turn in turns), default=0)
+        if number > _RUNS * len(of_table):
+            late, turns = number - len({turn["table_version"] for turn in turns}), []
+        turns = turns or [
+            {"table_version": version.table_version, **extent_of(version)}
+            for version in of_table
+            if version.first_position is not None
+        ]
+        of_turns, late_turns = _as_they_come(of_table, turns)
+        result += of_turns
+        if late or late_turns:
+            mixed.append((table, late or late_turns))
     return result, mixed
 
 
 def all_changes(version: Version) -> Stretch:
     """A stretch with all rows of a version."""
-    facts = (version.first_position, version.last_position, version.first_at, version.last_at, version.changes)
-    return Stretch(version, *facts)
+    return Stretch(version=version, **extent_of(version))
 
 
 def _as_they_come(of_table: Sequence[Version], turns: Sequence[Mapping[str, Any]]) -> tuple[list[Stretch], int]:
@@ -215,164 +216,91 @@ def _as_they_come(of_table: Sequence[Version], turns: Sequence[Mapping[str, Any]
     the version that replaced it follows any more; other rows of it are late. Versions without a position follow the one
     before them."""
     by_name = {version.table_version: version for version in of_table}
-    behind: dict[str, list[Version]] = defaultdict(list)
-    last = ""
+    followers: dict[str, list[Stretch]] = defaultdict(list)
+    current = ""
     for version in of_table:
         if version.first_position is None:
-            behind[last].append(version)
+            followers[current].append(all_changes(version))
         else:
-            last = version.table_version
+            current = version.table_version
     ends = {turn["table_version"]: number for number, turn in enumerate(turns)}
-    result = [all_changes(version) for version in behind.pop("", ())]
+    result = followers.pop("", [])
     latest: dict[str, int] = {}  # index of the latest stretch of each version
     current, late = "", 0
     for number, turn in enumerate(turns):
         name = turn["table_version"]
+        extent = {fact: turn[fact] for fact in _EXTENT}
         if name in latest:
-            later = (later_version.version.table_version for later_version in result[latest[name] + 1 :])
+            at = latest[name]
+            later = (stretch.version.table_version for stretch in result[at + 1 :])
             if name == current or any(ends.get(version, -1) > number for version in later):
                 late += name != current
-                result[latest[name]] = _longer(result[latest[name]], turn)
+                result[at] = _longer(result[at], extent)
                 continue
-        version = by_name[name]
-        first = turn["first_position"] if name in latest else version.first_position
-        facts = (first, turn["last_position"], turn["first_at"], turn["last_at"], turn["changes"])
-        result.append(Stretch(version, *facts, again=name in latest))
+        elif by_name[name].first_position is not None:
+            extent["first_position"] = by_name[name].first_position
+        result.append(Stretch(version=by_name[name], again=name in latest, **extent))
         latest[name], current = len(result) - 1, name
-        result += [all_changes(version) for version in behind.pop(name, ())]
+        result += followers.pop(name, [])
     return result, late
 
 
-def _longer(stretch: Stretch, turn: Mapping[str, Any]) -> Stretch:
-    """A stretch extended by rows."""
-    times = [
-        time for time in (stretch.first_at, stretch.last_at, turn["first_at"], turn["last_at"]) if time is not None
-    ]
+def _longer(stretch: Stretch, extent: Mapping[str, Any]) -> Stretch:
+    """A stretch extended by rows that follow."""
+    times = [time for fact in ("first_at", "last_at") for time in (getattr(stretch, fact), extent[fact]) if time]
     return replace(
         stretch,
-        last_position=turn["last_position"],
+        last_position=extent["last_position"],
         first_at=min(times, default=None),
         last_at=max(times, default=None),
-        changes=stretch.changes + turn["changes"],
+        changes=stretch.changes + extent["changes"],
     )
 
 
-def _overlapping(known: Iterable[Version]) -> set[str]:
-    """Tables with a version whose rows begin before those of another end."""
-    tables: set[str] = set()
-    last: dict[str, str] = {}
-    for version in known:
+def _overlap(of_table: Iterable[Version]) -> bool:
+    """Whether rows of a version begin before those of another end."""
+    last = ""
+    for version in of_table:
         first = version.first_position
-        if first is None:
-            continue
-        if version.table in last and first <= last[version.table]:
-            tables.add(version.table)
-        last[version.table] = max(last.get(version.table, ""), version.last_position or first)
-    return tables
+        if first is not None:
+            if first <= last:
+                return True
+            last = max(last, version.last_position or first)
+    return False
 
 
-def _runs(capture: Any, tables: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-    """Runs of consecutive rows of one version, by table in log order. A table with very many runs has only some of
-    them."""
-    tables = list(tables)
+def _runs(capture: Any, tables: Mapping[str, Sequence[Version]]) -> dict[str, list[dict[str, Any]]]:
+    """Runs of consecutive rows of one version, by table in log order, with the number of ``turns`` up to it. Of a table
+    with very many runs the last ones are one for each version."""
     if not tables:
         return {}
+    most = _RUNS * max(map(len, tables.values())) + 1
 
-    def of_tables(changes: pa.RecordBatch) -> pa.RecordBatch:
-        labels = table_labels(changes)
-        known = pc.and_(changes["table_version"].is_valid(), changes["position"].is_valid())
-        keep = pc.and_(pc.is_in(labels, pa.array(tables, pa.string())), known)
-        columns = [labels, *(changes[name] for name in _PLACED.names[1:])]
-        return pa.RecordBatch.from_arrays(columns, schema=_PLACED).filter(keep)
+    def facts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        turn = {"turn": pc.min_element_wise(batch["turn"], most), "turns": batch["turn"]}
+        return {name: batch[name] for name in _VERSION} | turn | _extent(batch)
 
-    rows = dated_rows(capture, ("schema_name", "table_name", *_PLACED.names[1:])).map(of_tables, _PLACED)
-    order = ["position", "file_index", "offset"]
-    found = rows.by_key(["table"], order, _run_lengths, _RUN).first(
-        [("run", "ascending"), ("table", "ascending")], _MOST_RUNS
+    rows = _dated(capture, list(tables)).by_key(
+        ["table"],
+        ["position", "file_index", "offset"],
+        partial(numbered, keys=["table"], name="turn", runs=_VERSION),
+        _PLACED.append(pa.field("turn", pa.int64())),
     )
-    runs: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
-    for row in found.to_pylist():
-        runs[row["table"]].append(row)
-    return runs
-
-
-_PLACED: Final = pa.schema(
-    [
-        *((name, pa.string()) for name in ("table", "table_version")),
-        *map(CHANGES.field, ("position", "file_index", "offset", "changed_at")),
-    ]
-)
-_RUN: Final = pa.schema(
-    [
-        ("run", pa.int64()),
-        *((name, pa.string()) for name in ("table", "table_version", "first_position", "last_position")),
-        *((name, CHANGES.field("changed_at").type) for name in ("first_at", "last_at")),
-        ("changes", pa.int64()),
-    ]
-)
-
-
-def _run_lengths(batches: Batches) -> Batches:
-    """The runs of each table, numbered from 1, from rows in log order."""
-    run: dict[str, Any] | None = None
-    for batch in batches:
-        done = []
-        for part in runs_of(batch, _VERSION):
-            table, version = (part[name][0].as_py() for name in _VERSION)
-            times = pc.min_max(part["changed_at"]).as_py()
-            facts = {"first_at": times["min"], "last_at": times["max"], "changes": len(part)}
-            facts |= {"first_position": part["position"][0].as_py(), "last_position": part["position"][-1].as_py()}
-            if run is not None and (run["table"], run["table_version"]) == (table, version):
-                known = [run[name] for name in ("first_at", "last_at") if run[name] is not None]
-                known += [facts[name] for name in ("first_at", "last_at") if facts[name] is not None]
-                run |= {"first_at": min(known, default=None), "last_at": max(known, default=None)}
-                run |= {"last_position": facts["last_position"], "changes": run["changes"] + facts["changes"]}
-                continue
-            number = run["run"] + 1 if run is not None and run["table"] == table else 1
-            done += [] if run is None else [run]
-            run = {"run": number, "table": table, "table_version": version, **facts}
-        yield pa.RecordBatch.from_pylist(done, _RUN)
-    yield pa.RecordBatch.from_pylist([] if run is None else [run], _RUN)
-
-
-# --- renamed columns --------------------------------------------------------------------------------------------------
-
-_SHARE: Final = 0.9  # minimum share of rows in both versions with equal values in a renamed column
-_VALUES: Final = 0.5  # minimum share of distinct values that occurred before
-_LEAST: Final = 2
-_TEXT: Final = 200  # characters of a statement that are shown
-_UNDONE: Final = (str(Outcome.ROLLED_BACK), str(Outcome.UNDONE), str(Outcome.UNDO))
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A column ``old`` of a table's ``old_version`` that may be renamed to ``new`` in its ``new_version``; ``number``
-    is that of the step. Only rows from ``since`` to ``until`` count (positions, None: all), since a version that
-    returns has rows before and after the other."""
-
-    number: int
-    table: str
-    old_version: str
-    new_version: str
-    old: str
-    new: str
-    since: str | None = None
-    until: str | None = None
+    runs = sorted(rows.totals({**_EXTENT, "turns": "max"}, facts).to_pylist(), key=itemgetter("table", "turn"))
+    return {table: list(of_table) for table, of_table in groupby(runs, itemgetter("table"))}
 
 
 # --- DDL statements ---------------------------------------------------------------------------------------------------
 
+_TEXT: Final = 200  # characters of a statement that are shown
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+
+class Statement(NamedTuple):
     """A DDL statement that the source recorded: ``text`` is SQL, or the details of a control table's row."""
 
     table: str
-    text: str
     position: str | None
-    at: datetime | None
-    file: str
-    offset: int
+    text: str
 
 
 _NAME: Final = r"""("[^"]{1,128}"|`[^`]{1,128}`|\[[^\]]{1,128}\]|'[^']{1,256}'|[^\s"`\[\](),;.']{1,128})"""
@@ -433,6 +361,26 @@ def _shown(text: str, old: str, new: str) -> str:
 
 # --- evidence in rows -------------------------------------------------------------------------------------------------
 
+_SHARE: Final = 0.9  # minimum share of rows in both versions with equal values in a renamed column
+_VALUES: Final = 0.5  # minimum share of distinct values that occurred before
+_LEAST: Final = 2
+_UNDONE: Final = (str(Outcome.ROLLED_BACK), str(Outcome.UNDONE), str(Outcome.UNDO))
+
+
+class Pair(NamedTuple):
+    """A column ``old`` of a table's ``old_version`` that may be renamed to ``new`` in its ``new_version``; ``number``
+    is that of the step. Only rows from ``since`` to ``until`` count (positions, None: all), since a version that
+    returns has rows before and after the other."""
+
+    number: int
+    table: str
+    old_version: str
+    new_version: str
+    old: str
+    new: str
+    since: str | None = None
+    until: str | None = None
+
 
 def continuing(capture: Any, pairs: Sequence[Pair]) -> dict[Pair, str]:
     """The pairs of columns of which the second continues the first, with the evidence; best evidence first. Other pairs
@@ -441,16 +389,12 @@ def continuing(capture: Any, pairs: Sequence[Pair]) -> dict[Pair, str]:
     Rows that both versions have, found by key, decide. With fewer than two such rows, the values are compared, then
     their profiles.
     """
-    if not pairs:
-        return {}
     evidence: dict[Pair, str] = {}
-    left = list(range(len(pairs)))
+    left = dict(enumerate(pairs))
     for ask in (_by_rows, _by_values, _by_profiles):
-        answers = ask(_values_of(capture, {number: pairs[number] for number in left}))
-        evidence |= {pairs[number]: why for number, why in sorted(answers.items()) if why is not None}
-        left = [number for number in left if number not in answers]
-        if not left:
-            break
+        answers = ask(_values_of(capture, left)) if left else {}
+        evidence |= {left[number]: why for number, why in sorted(answers.items()) if why is not None}
+        left = {number: pair for number, pair in left.items() if number not in answers}
     return evidence
 
 
@@ -458,25 +402,25 @@ _READ: Final = (
     *("operation", "outcome", "schema_name", "table_name", "table_version", "position", "file_index", "offset"),
     *("changed_columns", "key", "before", "after"),
 )
+_ORDER: Final = ("position", "file_index", "offset")
 _VALUE: Final = pa.schema(
     [
-        ("pair", pa.int64()),
-        ("is_old", pa.bool_()),
-        ("key", pa.string()),
-        *map(CHANGES.field, ("position", "file_index", "offset")),
-        *((name, pa.string()) for name in ("before", "after")),
-        *((name, pa.bool_()) for name in ("has_before", "has_after", "untouched")),
+        *(("pair", pa.int64()), ("is_old", pa.bool_()), ("key", pa.string())),
+        *map(CHANGES.field, _ORDER),
+        *(("value", pa.string()), ("image", CHANGES.field("after").type)),
+        *(("seen", pa.string()), ("is_seen", pa.bool_())),
     ]
 )
+_COUNTS: Final = pa.schema([("pair", pa.int64()), ("all", pa.int64()), ("same", pa.int64())])
 
 
 def _values_of(capture: Any, pairs: Mapping[int, Pair]) -> Rows:
     """The values of the columns of pairs, a row for each pair that a change is evidence for: ``pair`` (its number),
-    whether the row has the old version (``is_old``), its ``key`` as text, its location, the value ``before`` and
-    ``after``, whether the images have the column (``has_before``, ``has_after``), and whether the change leaves it as
-    it was (``untouched``)."""
+    whether the row has the old version (``is_old``), its ``key`` as text, its location, the ``value`` after the change,
+    which is that before it if only that was captured, the same as an ``image``, and the value that is compared with
+    that of other rows of the key (``seen``): before the change in the new version, after it in the old one."""
     sides = [
-        (number, pair.table, version, is_old, column, pair.since, pair.until)
+        (number, pair, version, is_old, column)
         for number, pair in pairs.items()
         for version, is_old, column in ((pair.old_version, True, pair.old), (pair.new_version, False, pair.new))
     ]
@@ -485,9 +429,9 @@ def _values_of(capture: Any, pairs: Mapping[int, Pair]) -> Rows:
         changes = changes.filter(pc.invert(pc.is_in(changes["outcome"], pa.array(_UNDONE))))
         labels = table_labels(changes)
         parts = []
-        for number, table, version, is_old, column, since, until in sides:
-            keep = pc.and_(pc.equal(labels, table), pc.fill_null(pc.equal(changes["table_version"], version), False))
-            for limit, inside in ((since, pc.greater_equal), (until, pc.less_equal)):
+        for number, pair, version, is_old, column in sides:
+            keep = pc.and_(pc.equal(labels, pair.table), pc.equal(changes["table_version"], version))
+            for limit, inside in ((pair.since, pc.greater_equal), (pair.until, pc.less_equal)):
                 if limit is not None:
                     keep = pc.and_(keep, pc.fill_null(inside(changes["position"], limit), True))
             rows = changes.filter(keep)
@@ -499,127 +443,78 @@ def _values_of(capture: Any, pairs: Mapping[int, Pair]) -> Rows:
 
 
 def _values_in(rows: pa.RecordBatch, number: int, is_old: bool, column: str) -> pa.RecordBatch:
-    images: dict[str, pa.Array] = {}
-    for name in ("before", "after"):
-        has, images[name] = Pairs(rows[name]).of_column(column)
-        images[f"has_{name}"] = pa.array(has)
-    lists = rows["changed_columns"]
-    changed = np.zeros(len(rows), np.bool_)
-    named = np.asarray(pc.equal(pc.list_flatten(lists), column)).astype(np.bool_)
-    changed[np.asarray(pc.list_parent_indices(lists))[named]] = True
-    is_update = pc.fill_null(pc.not_equal(rows["operation"], str(Operation.INSERT)), False)
-    untouched = pc.and_(pc.and_(is_update, images["has_after"]), pc.and_(lists.is_valid(), pa.array(~changed)))
-    keys = pa.array([None if key is None else repr(sorted(key)) for key in rows["key"].to_pylist()], pa.string())
-    columns = {"pair": pa.repeat(number, len(rows)), "is_old": pa.repeat(is_old, len(rows)), "key": keys, **images}
-    columns |= {name: rows[name] for name in ("position", "file_index", "offset")} | {"untouched": untouched}
-    return pa.RecordBatch.from_arrays(
-        [columns[name].cast(kind) for name, kind in zip(_VALUE.names, _VALUE.types, strict=True)], schema=_VALUE
-    )
+    (has_before, before), (has_after, after) = (Pairs(rows[name]).of_column(column) for name in ("before", "after"))
+    value, has = pc.if_else(pa.array(has_after), after, before), has_before | has_after
+    seen, is_seen = value, value.is_valid()
+    if not is_old:
+        lists = rows["changed_columns"]
+        named = np.asarray(pc.equal(pc.list_flatten(lists), column)).astype(np.bool_)
+        changed = np.isin(np.arange(len(rows)), np.asarray(pc.list_parent_indices(lists))[named])
+        is_update = pc.fill_null(pc.not_equal(rows["operation"], str(Operation.INSERT)), False)
+        untouched = pc.and_(pc.and_(is_update, lists.is_valid()), pa.array(has_after & ~changed))
+        seen, is_seen = pc.if_else(pa.array(has_before), before, after), pc.or_(pa.array(has_before), untouched)
+    keys = [None if key is None else repr(sorted(key)) for key in rows["key"].to_pylist()]
+    columns = {"pair": pa.repeat(number, len(rows)), "is_old": pa.repeat(is_old, len(rows)), "key": pa.array(keys)}
+    columns |= {name: rows[name] for name in _ORDER} | {"value": value, "seen": seen, "is_seen": is_seen}
+    columns["image"] = maps_of(has.astype(np.int64), pa.repeat("value", has.sum()), value.filter(pa.array(has)))
+    return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in _VALUE], schema=_VALUE)
 
 
 def _by_rows(rows: Rows) -> dict[int, str | None]:
-    keyed = rows.where(lambda batch: batch["key"].is_valid())
-    counted = keyed.by_key(["pair", "key"], ["position", "file_index", "offset"], _in_both, _COUNTS).fold(*_SUM)
-    evidence: dict[int, str | None] = {}
-    for pair, (both, same) in counted.items():
-        if both >= _LEAST:
-            words = f"{same:,} of {plural(both, 'row')} that both versions show have the same value in it"
-            evidence[pair] = words if same >= _SHARE * both else None
-    return evidence
-
-
-_COUNTS: Final = pa.schema([("pair", pa.int64()), ("first", pa.int64()), ("second", pa.int64())])
-
-
-def _counts_of(rows: pa.RecordBatch) -> dict[int, tuple[int, int]]:
-    sums = pa.table(rows).group_by("pair").aggregate([("first", "sum"), ("second", "sum")]).to_pylist()
-    return {row["pair"]: (row["first_sum"], row["second_sum"]) for row in sums}
-
-
-def _added_counts(parts: Sequence[dict[int, tuple[int, int]]]) -> dict[int, tuple[int, int]]:
-    total: dict[int, tuple[int, int]] = {}
-    for pair, (first, second) in (item for part in parts for item in part.items()):
-        before = total.get(pair, (0, 0))
-        total[pair] = before[0] + first, before[1] + second
-    return total
-
-
-_SUM: Final = (_counts_of, _added_counts)
-
-
-def _in_both(batches: Batches) -> Batches:
-    """For each row that both versions show (``first``): whether the first value in the new version is the last in the
-    old one (``second``)."""
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for batch in batches:
-            yield from batch.select(["pair", "key", *_VALUE.names[1:2], *_VALUE.names[6:]]).to_pylist()
-
-    for (pair, _), group in groupby(rows(), itemgetter("pair", "key")):
-        last, first = None, None
-        for row in group:
-            if row["is_old"]:
-                value = row["after"] if row["after"] is not None else row["before"]
-                last = (value,) if value is not None else last
-            elif first is None and (row["has_before"] or row["untouched"]):
-                first = (row["before"] if row["has_before"] else row["after"],)
-        if last is not None and first is not None:
-            yield pa.RecordBatch.from_pylist([{"pair": pair, "first": 1, "second": int(last == first)}], _COUNTS)
+    keyed = rows.where(lambda batch: pc.and_(batch["key"].is_valid(), batch["is_seen"]))
+    counts = _counted(keyed, "key", _ORDER, lambda sides: (len(sides) == 2, len(set(sides.values())) == 1))
+    return {
+        pair: f"{same:,} of {plural(both, 'row')} that both versions show have the same value in it"
+        if same >= _SHARE * both
+        else None
+        for pair, (both, same) in counts.items()
+        if both >= _LEAST
+    }
 
 
 def _by_values(rows: Rows) -> dict[int, str | None]:
-    known = rows.map(_value_sides, _SIDES).by_key(["pair", "value"], ["is_old"], _in_both_versions, _COUNTS).fold(*_SUM)
+    known = rows.where(lambda batch: batch["value"].is_valid())
+    counts = _counted(known, "value", ["is_old"], lambda sides: (False in sides, True in sides))
     return {
         pair: f"{both:,} of its {plural(after, 'value')} were in the old column"
-        for pair, (after, both) in known.items()
+        for pair, (after, both) in counts.items()
         if both >= _LEAST and both >= _VALUES * after
     }
 
 
-_SIDES: Final = pa.schema([("pair", pa.int64()), ("value", pa.string()), ("is_old", pa.bool_())])
+def _counted(
+    rows: Rows, key: str, order: Sequence[str], judge: Callable[[dict[bool, str | None]], tuple[bool, bool]]
+) -> dict[int, tuple[int, int]]:
+    """For each pair: how many keys are of interest, and how many of these have the same value in both versions.
+    ``judge`` decides both from the last value of the old version and the first one of the new version of a key."""
 
+    def judged(batches: Batches) -> Batches:
+        names = ("pair", key, "is_old", "seen")
+        records = (row for batch in batches for row in batch.select(names).to_pylist())
+        every, same = Counter[int](), Counter[int]()
+        for (pair, _), group in groupby(records, itemgetter("pair", key)):
+            sides: dict[bool, str | None] = {}
+            for row in group:
+                if row["is_old"] or False not in sides:
+                    sides[row["is_old"]] = row["seen"]
+            counts, is_same = judge(sides)
+            every[pair] += counts
+            same[pair] += counts and is_same
+        yield pa.RecordBatch.from_pylist([{"pair": n, "all": every[n], "same": same[n]} for n in every], _COUNTS)
 
-def _value_sides(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The distinct values of a batch and the versions that have them."""
-    columns = [rows["pair"], pc.coalesce(rows["after"], rows["before"]), rows["is_old"]]
-    table = pa.table(columns, schema=_SIDES).filter(pc.field("value").is_valid())
-    return joined(table.group_by(_SIDES.names).aggregate([]).to_batches(), _SIDES)
-
-
-def _in_both_versions(batches: Batches) -> Batches:
-    """For each value of the new version (``first``): whether the old one has it (``second``)."""
-    rows = (row for batch in batches for row in batch.to_pylist())
-    for (pair, _), group in groupby(rows, itemgetter("pair", "value")):
-        sides = {row["is_old"] for row in group}
-        if False in sides:
-            yield pa.RecordBatch.from_pylist([{"pair": pair, "first": 1, "second": int(True in sides)}], _COUNTS)
+    counts = rows.by_key(["pair", key], order, judged, _COUNTS).totals({"all": "sum", "same": "sum"})
+    return {row["pair"]: (row["all"], row["same"]) for row in counts.to_pylist()}
 
 
 def _by_profiles(rows: Rows) -> dict[int, str | None]:
-    images = rows.map(_value_images, _PROFILED)
-    profiles: Mapping[int, dict[bool, Any]] = defaultdict(dict)
-    for row in profiles_of(images, lambda batch: {name: batch[name] for name in ("pair", "is_old")}):
+    profiles: dict[int, dict[bool, Profile]] = defaultdict(dict)
+    for row in profiles_of(rows, lambda batch: {name: batch[name] for name in ("pair", "is_old")}):
         profiles[row["pair"]][row["is_old"]] = row["profile"]
     evidence: dict[int, str | None] = {}
     for number, sides in profiles.items():
-        old, new = sides.get(True), sides.get(False)
-        unlike = None if old is None or new is None else distance(old, new)
-        if old is not None and new is not None and unlike is not None and unlike <= ALIKE:
-            words = f"{plural(old.values, 'value')} before, {plural(new.values, 'value')} after"
+        far = distance(sides[True], sides[False]) if len(sides) == 2 else None
+        if far is not None and far <= ALIKE:
+            words = f"{plural(sides[True].values, 'value')} before, {plural(sides[False].values, 'value')} after"
             same = "the ordinal, the type and the shape of the values are the same"
             evidence[number] = f"no row shows both, but {same} ({words})"
     return evidence
-
-
-_PROFILED: Final = pa.schema([("pair", pa.int64()), ("is_old", pa.bool_()), ("image", CHANGES.field("after").type)])
-
-
-def _value_images(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The value of each row in the last image that it has, as an image of one column."""
-    has = pc.or_(rows["has_after"], rows["has_before"])
-    value = pc.if_else(rows["has_after"], rows["after"], rows["before"])
-    images = [
-        [("value", text)] if known else [] for text, known in zip(value.to_pylist(), has.to_pylist(), strict=True)
-    ]
-    columns = [rows["pair"], rows["is_old"], pa.array(images, _PROFILED.field("image").type)]
-    return pa.RecordBatch.from_arrays(columns, schema=_PROFILED)

@@ -13,7 +13,7 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.analysis.drift import drift, newest_schema
-from cdcwb.analysis.misaligned import values
+from cdcwb.analysis.profiles import values
 from cdcwb.analysis.version_order import versions
 from tests.changes import change, frame, tables, version
 from tests.saved_capture import open_saved
@@ -288,8 +288,8 @@ def test_values_under_the_wrong_columns_are_found_at_their_first_row(
 ) -> None:
     capture = tables(spark, tmp_path, changes=people(300, cut))
     (found,) = values(capture).misaligned
-    assert found.columns == (("name", "pay"), ("pay", "name"))
-    assert (found.first_position, found.offset, found.changes) == (f"{cut:016X}", cut * 100, 300 - cut)
+    assert found.columns == [("name", "pay"), ("pay", "name")]
+    assert (found.first["position"], found.first["offset"], found.changes) == (f"{cut:016X}", cut * 100, 300 - cut)
 
 
 def test_values_under_their_own_columns_are_not_accused(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from cdcwb.analysis.version_order import Statement, rename_evidence, renames
 
 
 def statement(text: str, position: str = "1") -> Statement:
-    return Statement("shop.orders", text, position, None, "ddl.csv", 0)
+    return Statement("shop.orders", position, text)
 
 
 def details(**columns: str | None) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from cdcwb.analysis.drift import chosen, names_of, profile_rows
-from cdcwb.analysis.misaligned import profile_of
+from cdcwb.analysis.profiles import Profile, profiles_of
 from cdcwb.analysis.version_order import Version
+from cdcwb.dataset import LocalRows
 from cdcwb.errors import OptionError
 
 
 def version(table: str, number: int, name: str) -> Version:
-    return Version(table, name, [], "record", f"{number:04}", None, 3, None, None, number=number)
+    facts = {"columns": [], "origin": "record", "lineage": {}, "first_position": f"{number:04}", "changes": 3}
+    return Version(table=table, table_version=name, number=number, **facts)
 
 
 KNOWN = [
@@ -84,6 +87,14 @@ def test_the_tables_whose_steps_are_shown_are_one_or_all() -> None:
 def test_a_name_that_does_not_show_is_escaped_in_the_message() -> None:
     with pytest.raises(OptionError, match=r"\\x1b"):
         chosen(KNOWN, "\x1b[31m", "", "")
+
+
+def profile_of(values: list[str | None]) -> Profile:
+    schema = pa.schema([("image", pa.map_(pa.string(), pa.string()))])
+    batch = pa.RecordBatch.from_pylist([{"image": [("pay", value)]} for value in values], schema)
+    (row,) = profiles_of(LocalRows(lambda: iter([batch]), schema), lambda _: {})
+    profile: Profile = row["profile"]
+    return profile
 
 
 def test_profiles_side_by_side_say_what_changed_and_hold_no_value() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from cdcwb import charts
 from cdcwb.analysis import drift as ask
 from cdcwb.analysis.drift import drift, newest_schema, steps_between
-from cdcwb.analysis.misaligned import values
+from cdcwb.analysis.profiles import values
 from cdcwb.analysis.versions import side_by_side
 from cdcwb.report import show
 from cdcwb.views.pages.page import Page, Sheet, panel
@@ -67,7 +67,7 @@ class Drift(Page):
         self.wrong = ask.misaligned_rows(self.values.misaligned)
         self.steps = [step for step in self.drift.steps if step.new.table in named]
         if self.pair:
-            self.steps = steps_between(self.capture, [self.pair], self.drift.statements)
+            self.steps = steps_between(self.capture, *self.pair, self.drift.statements)
 
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
@@ -86,10 +86,10 @@ class Drift(Page):
         details = [[f.rule, f.table, f.column, f.old, f.new, f.first_position, f.first_at] for f in findings[:100]]
         facts: dict[str, Any] = {"drift_findings": [[f.rule, f.table, f.column, f.first_position] for f in findings]}
         facts["schema_changes"] = [
-            [step.new.table, ask.difference_words(step), step.first_position] for step in changes
+            [step.new.table, ask.difference_words(step), step.differences[0].first_position] for step in changes
         ]
-        facts["drift_findings_by_rule"] = dict(Counter(finding.rule for finding in findings).most_common())
-        by_severity = dict(Counter(finding.severity for finding in findings))
+        facts["drift_findings_by_rule"] = dict(Counter(str(finding.rule) for finding in findings).most_common())
+        by_severity = dict(Counter(str(finding.severity) for finding in findings))
         self.begin(sheet, facts | {"drift_details": details, "drift_findings_by_severity": by_severity})
         lacking = count(sum(row["events"] for row in without))
         where = f"in {plural(len(without), 'table')}" if without else "each row has one"
@@ -191,7 +191,7 @@ class Drift(Page):
         names = ("table", "column", "looks_like", "position", "changes")
         sheet.record({"misaligned": [[row[name] for name in names] for row in self.wrong]})
         for m in self.values.misaligned[:12]:
-            sheet.note(f"{m.table}, before {m.first_position or m.offset} → from there on:")
+            sheet.note(f"{m.table}, before {m.first['position'] or m.first['offset']} → from there on:")
             sheet.table(ask.profile_rows(m.before, m.after, [(name, name) for name, _ in m.columns]), _PROFILES)
 
     @panel("How values changed")
