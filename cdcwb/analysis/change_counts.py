@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -16,10 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.analysis import frames
 from cdcwb.dataset import Rows
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, headers_of
+from cdcwb.index.selected_capture import HeaderRows
 from cdcwb.model import Operation
-from cdcwb.time_axis import time_of
+from cdcwb.time_axis import TimeAxis, axis_of, time_of
 
 __all__ = [
     "ByTable",
@@ -30,12 +34,17 @@ __all__ = [
     "changed_over_time",
     "changed_rows",
     "counted",
+    "first_by_column",
+    "first_by_table",
+    "first_change",
+    "first_update",
     "merge_changed",
     "merge_tables",
     "of_all",
     "over_time",
     "over_time_rows",
     "table_rows",
+    "time_axis",
     "updates",
 ]
 
@@ -49,12 +58,24 @@ T = TypeVar("T")
 
 def of_all(rows: Rows, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
     """The result of a pair of functions over all changes of a table (:meth:`cdcwb.dataset.Rows.fold`)."""
+    if isinstance(rows, HeaderRows):
+        return rows.fold_headers(lambda headers: ask(headers, headers.everything), merge)
 
     def partial(batch: pa.RecordBatch) -> T:
         headers = headers_of(batch)
         return ask(headers, headers.everything)
 
     return rows.fold(partial, merge)
+
+
+def time_axis(
+    rows: Rows, times: Callable[[Headers], Ints], first: datetime | None = None, last: datetime | None = None
+) -> TimeAxis | None:
+    """See :func:`cdcwb.analysis.frames.time_axis`; ``times`` of headers."""
+    if isinstance(rows, HeaderRows):
+        at = times(rows.headers)
+        return axis_of(at[at != NO_TIME])
+    return frames.time_axis(rows, lambda batch: times(headers_of(batch)), first, last)
 
 
 def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:
@@ -139,11 +160,14 @@ def by_table(headers: Headers, mask: Bools) -> ByTable:
     for code in np.flatnonzero(last != NO_TIME):
         ends[tables[code], "first_time"], ends[tables[code], "last_time"] = time_of(first[code]), time_of(last[code])
     if (texts := headers.position) is not None:
-        order = pc.array_sort_indices(texts).to_numpy()[: len(texts) - texts.null_count]
-        for name, places in (("first_position", order), ("last_position", order[::-1])):
-            known, at = np.unique(codes[places], return_index=True)
-            values = zip(known.tolist(), texts.take(pa.array(places[at])).to_pylist(), strict=True)
-            ends |= {(tables[code], name): text for code, text in values}
+        order = np.argsort(codes, kind="stable")
+        texts = texts.take(pa.array(order))
+        edges = np.searchsorted(codes[order], np.arange(len(tables) + 1))
+        for number, (begin, end) in enumerate(pairwise(edges.tolist())):
+            bounds = pc.min_max(texts[begin:end]).as_py()
+            if bounds["min"] is not None:
+                ends[tables[number], "first_position"] = bounds["min"]
+                ends[tables[number], "last_position"] = bounds["max"]
     return counts, ends
 
 
@@ -283,3 +307,50 @@ def changed_rows(counts: Counter[tuple[str, str, int]], start: int, width_us: in
         {"table": table, "column": name, "bin": n, "began_at": time_of(start + n * width_us), "changed": times}
         for (table, name, n), times in sorted(counts.items())
     ]
+
+
+# --- first changes ----------------------------------------------------------------------------------------------------
+
+
+def first_by_table(headers: Headers) -> dict[str, int]:
+    """The number of the first change of each table."""
+    return {headers.texts["table"][code]: row for code, row in _first_rows(headers.codes["table"]).items()}
+
+
+def first_by_column(headers: Headers) -> dict[tuple[str, str], int]:
+    """The number of the first update that changed a column, by table and column."""
+    size = max(1, len(headers.sets))
+    known = updates(headers, headers.everything) & (headers.set >= 0)
+    codes = np.where(known, headers.codes["table"].astype(np.int64) * size + headers.set, -1)
+    first: dict[tuple[str, str], int] = {}
+    for code, row in _first_rows(codes).items():
+        for name in headers.sets[code % size]:
+            key = headers.texts["table"][code // size], name
+            first[key] = min(first.get(key, row), row)
+    return first
+
+
+def first_update(headers: Headers, table: str, columns: set[str], times: tuple[int, int] | None = None) -> int | None:
+    """The number of the first update of a table that changed all ``columns``; ``times``: between these, both included
+    (microseconds since 1970 UTC)."""
+    sets = [code for code, names in enumerate(headers.sets) if columns <= {*names}]
+    mask = updates(headers, headers.everything) & np.isin(headers.set, sets)
+    mask &= headers.codes["table"] == headers.texts["table"].index(table)
+    return first_change(headers, times, mask)
+
+
+def first_change(headers: Headers, times: tuple[int, int] | None = None, mask: Bools | None = None) -> int | None:
+    """The number of the first change of a mask, between two ``times``."""
+    mask = headers.everything if mask is None else mask
+    if times is not None:
+        mask = mask & (headers.at >= times[0]) & (headers.at <= times[1])
+    rows = np.flatnonzero(mask)
+    return int(rows[0]) if len(rows) else None
+
+
+def _first_rows(codes: npt.NDArray[Any]) -> dict[int, int]:
+    """The first row with each code from 0."""
+    rows = np.flatnonzero(codes >= 0)[::-1]
+    first = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
+    first[codes[rows]] = rows  # the last assignment, that of the first row, wins
+    return {code: int(first[code]) for code in np.flatnonzero(first >= 0).tolist()}

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.dataset import Batches, joined, runs_of
-from cdcwb.index.changes import EVERY, Some, Transactions
+from cdcwb.index.changes import Transactions
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import Completeness
 from cdcwb.time_axis import TimeAxis, micros, time_of
@@ -39,7 +39,6 @@ __all__ = [
     "InLog",
     "in_log",
     "merged_pieces",
-    "of_some",
     "over_time",
     "pieces_of",
     "steps_of",
@@ -128,23 +127,28 @@ def over_time(
     pieces: int = PIECES,
     least_us: int = 1,
     axis: TimeAxis | None = None,
+    window: tuple[datetime | None, datetime | None] = (None, None),
 ) -> Concurrency:
     """The number of concurrent transactions between ``first`` and ``last``, which bound all times of transactions
     (None: there are none).
 
     An open transaction is open until ``last``; a transaction without its begin is open from ``first``. The axis has at
     most ``pieces`` pieces, none narrower than ``least_us`` microseconds. If ``axis`` shows only a part of the times,
-    the pieces divide that part, and pieces outside have the same width.
+    the pieces divide that part, and pieces outside have the same width. Nothing is counted outside of the times of
+    the ``window`` (its end excluded).
     """
     rows = capture.rows("transactions", ("began_at", "ended_at", "outcome", "completeness"))
     if first is None or last is None:
         return Concurrency([], True, 0, None, None, None, 0, 0, 0, 0, no_time=rows.fold(len, sum))
     start, end = micros(first), micros(last)
+    low = start if window[0] is None else max(start, micros(window[0]))
+    high = end if window[1] is None else min(end, micros(window[1]))
+    inside = None if window == (None, None) else (low, high)
     shown = end - start if axis is None else micros(axis.last) - micros(axis.first)
     width = _width(shown, pieces, least_us)
 
     def steps(batch: pa.RecordBatch) -> pa.RecordBatch:
-        found = steps_of(Transactions(batch), start, end)
+        found = steps_of(Transactions(batch), start, end, window=inside)
         number = pc.fill_null(pc.divide(pc.subtract(found["at"], start), width), 0)
         at = pc.fill_null(found["at"], NO_TIME)
         return pa.RecordBatch.from_arrays([number, found["kind"], at, found["number"]], schema=_STEPS)
@@ -168,21 +172,6 @@ def _by_time(batches: Batches) -> Batches:
         yield from runs_of(steps, ["piece"])
 
 
-def of_some(
-    transactions: Transactions,
-    numbers: Some = EVERY,
-    pieces: int = PIECES,
-    window: tuple[datetime | None, datetime | None] = (None, None),
-) -> Concurrency:
-    """:func:`over_time` for some transactions of an index; the times of all its transactions bound the axis, or those
-    of the ``window`` (its end excluded), outside of which nothing is counted."""
-    start, end = transactions.span or (0, 0)
-    first = start if window[0] is None else max(start, micros(window[0]))
-    last = end if window[1] is None else min(end, micros(window[1]))
-    steps = steps_of(transactions, start, end, numbers, (first, last))
-    return summed(pieces_of(steps, first, _width(max(0, last - first), pieces)))
-
-
 def _width(shown_us: int, pieces: int, least_us: int = 1) -> int:
     return max(least_us, -(-(shown_us + 1) // pieces))
 
@@ -191,18 +180,17 @@ def steps_of(
     transactions: Transactions,
     start: int,
     end: int,
-    numbers: Some = EVERY,
     window: tuple[int, int] | None = None,
 ) -> pa.RecordBatch:
     """The change of the number of open transactions (``number``, not 0) at each time (``at``, microseconds since 1970
     UTC, ascending), and the number of transactions of each ``kind``: a field of :class:`Concurrency`, or ``busy`` for
     the sum of their durations in microseconds. ``start`` and ``end`` are the first and the last of all times; what is
     outside of the ``window`` is cut off. Rows of the same kind and time can be summed."""
-    began, ended = transactions.began[numbers], transactions.ended[numbers]
-    lacks_begin = transactions.are("completeness", Completeness.NO_BEGIN)[numbers]
+    began, ended = transactions.began, transactions.ended
+    lacks_begin = transactions.are("completeness", Completeness.NO_BEGIN)
     no_time = (began == NO_TIME) & (ended == NO_TIME)
     low = np.where((began == NO_TIME) & lacks_begin, start, began)
-    high = np.where((ended == NO_TIME) & transactions.is_open[numbers], end, ended)
+    high = np.where((ended == NO_TIME) & transactions.is_open, end, ended)
     one_time = ~no_time & ((low == NO_TIME) | (high == NO_TIME))
     if window is not None:
         is_backwards = low > high

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,10 +16,10 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import ByTable
-from cdcwb.analysis.frames import NO_TABLE, dated_rows, time_axis
+from cdcwb.analysis.frames import NO_TABLE, dated_rows
 from cdcwb.analysis.order import listed
 from cdcwb.dataset import joined, schema_of
-from cdcwb.index.columns import Bools, Headers, Ints, headers_of
+from cdcwb.index.columns import Bools, Headers
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, plural
@@ -30,7 +31,6 @@ __all__ = [
     "done",
     "ledger",
     "ledger_sentence",
-    "problem_rows",
     "readers",
     "short_names",
     "versions",
@@ -57,11 +57,11 @@ class Done:
     tables: list[dict[str, Any]] = field(default_factory=list)
 
 
-def done(capture: Any, first: datetime | None, last: datetime | None) -> Done:
-    """Changes over time and by table. ``first`` and ``last`` bound all times (None: there are none). Times are those of
-    :func:`cdcwb.analysis.frames.dated_rows`."""
+def done(capture: Any, first: datetime | None = None, last: datetime | None = None) -> Done:
+    """Changes over time and by table. ``first`` and ``last`` bound all times, as far as they are known. Times are those
+    of :func:`cdcwb.analysis.frames.dated_rows`."""
     rows = dated_rows(capture, ("operation", "schema_name", "table_name", "position", "committed_at"))
-    axis = None if first is None or last is None else time_axis(rows, _times_of, first, last)
+    axis = change_counts.time_axis(rows, attrgetter("at"), first, last)
     start, width = (0, 1) if axis is None else axis.bins(BINS)
 
     def ask(headers: Headers, mask: Bools) -> tuple[Counter[Any], ByTable]:
@@ -72,10 +72,6 @@ def done(capture: Any, first: datetime | None, last: datetime | None) -> Done:
 
     counted, tables = change_counts.of_all(rows, ask, merge)
     return Done(*change_counts.over_time_rows(counted, start, width), width, axis, change_counts.table_rows(tables))
-
-
-def _times_of(changes: pa.RecordBatch) -> Ints:
-    return headers_of(changes).at
 
 
 def ledger(capture: Any) -> list[dict[str, Any]]:
@@ -201,20 +197,3 @@ def command(file: str | None, offset: int | None, by_file: Readers) -> str | Non
     for name, value in options.items():
         words += ["-o", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
     return shlex.join(words)
-
-
-def problem_rows(
-    by_code: Iterable[Mapping[str, Any]], by_file: Readers
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The problems of a summary (its ``problems_by_code``) as two tables: codes, worst first, with ``severity``,
-    ``code``, ``title``, ``problems``; and their first locations with ``severity``, ``code``, ``sentence``, ``file``,
-    ``offset``, ``length``, ``transaction_id`` and the ``command`` that shows the record (null if a problem has no
-    location)."""
-    codes, places = [], []
-    for entry in by_code:
-        same = {"severity": entry["severity"], "code": entry["code"]}
-        codes.append({**same, "title": entry["title"], "problems": entry["count"]})
-        for found_at in entry["places"]:
-            location = {name: found_at[name] for name in ("sentence", "file", "offset", "length", "transaction_id")}
-            places.append({**same, **location, "command": command(found_at["file"], found_at["offset"], by_file)})
-    return codes, places

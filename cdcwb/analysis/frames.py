@@ -19,6 +19,7 @@ from cdcwb.errors import OptionError
 from cdcwb.filtering import dated
 from cdcwb.filtering import time_of as time_of_row
 from cdcwb.index.columns import NO_TIME, Ints
+from cdcwb.index.selected_capture import HeaderRows
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import TABLES
 from cdcwb.spark.session import on_cluster
@@ -66,6 +67,8 @@ def dated_rows(capture: Any, columns: Sequence[str]) -> Rows:
     """Some columns of the changes, and ``changed_at``, which is here the time of the change, else that of its commit,
     else the end of its transaction, else its begin."""
     wanted = list(dict.fromkeys([*columns, "changed_at"]))
+    if isinstance(selected := capture.rows("changes", wanted), HeaderRows):
+        return selected
     rows: Rows = capture.rows("changes", list(dict.fromkeys([*wanted, "committed_at", "transaction_id"])))
     rows = dated(rows, capture.rows)
     return rows.map(_with_time, rows.schema).select(wanted)

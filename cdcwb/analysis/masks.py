@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.analysis.frames import dated_rows, time_axis
+from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.images import Pairs
 from cdcwb.analysis.integrity import first_problems
 from cdcwb.dataset import schema_of
 from cdcwb.formats import FORMATS, bitmask, get_format
-from cdcwb.index.columns import BETWEEN, Ints, headers_of, set_labels, table_labels
+from cdcwb.index.columns import BETWEEN, Headers, Ints, set_labels, table_labels
 from cdcwb.model import CHANGES, Operation, Problem
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import joined
@@ -154,14 +154,14 @@ def without_key(tables: Sequence[str]) -> str:
     )
 
 
-def nothing_over_time(totals: Mapping[str, int]) -> str:
-    """Why there are no changes over time to show, from the sums of ``updates``, ``not_told`` and ``idle``."""
-    known = totals["updates"] - totals["not_told"]
-    if not totals["updates"]:
+def nothing_over_time(changed: Changed) -> str:
+    """Why there are no changes over time to show."""
+    updates, known, idle = (numbers.total() for numbers in (changed.updates, changed.known, changed.idle))
+    if not updates:
         return "There are no updates."
     if not known:
         return "No update shows which columns it changed: without a mask, images before and after or a list of columns."
-    if totals["idle"] == known:
+    if idle == known:
         return "No update whose changed columns are known changes any."
     return "No update whose changed columns are known has a time."
 
@@ -222,11 +222,10 @@ def _merged_held(parts: Sequence[_Held]) -> _Held:
 
 def axis(capture: Any) -> TimeAxis | None:
     """The time axis of updates with known changed columns; None if none has a time."""
-    return time_axis(dated_rows(capture, _HEADERS), _told_at)
+    return change_counts.time_axis(dated_rows(capture, _HEADERS), _told_at)
 
 
-def _told_at(changes: pa.RecordBatch) -> Ints:
-    headers = headers_of(changes)
+def _told_at(headers: Headers) -> Ints:
     return headers.at[change_counts.updates(headers, headers.everything) & (headers.set >= 0)]
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.change_counts import added, counted
+from cdcwb.analysis.contents import BINS
 from cdcwb.analysis.frames import time_axis
 from cdcwb.dataset import joined
 from cdcwb.formats import FORMATS, get_format
@@ -42,6 +43,7 @@ __all__ = [
     "changes",
     "chosen_by",
     "counted",
+    "density",
     "first_unfinished",
     "histogram",
     "histogram_of",
@@ -53,6 +55,7 @@ __all__ = [
     "merged_overviews",
     "overview",
     "overview_of",
+    "ranked",
     "ranked_by",
     "reaching",
     "timeline",
@@ -145,13 +148,24 @@ RANKED: Final = 10
 """The number of transactions that a page names as its longest."""
 
 
-def timeline(capture: Any, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> list[Facts]:
-    """The transactions of :func:`drawn`, as rows for :func:`cdcwb.charts.timeline`.
+def timeline(
+    capture: Any,
+    limit: int = DRAWN_AT_MOST,
+    until: datetime | None = None,
+    window: tuple[datetime, datetime] | None = None,
+) -> list[Facts]:
+    """The transactions of :func:`drawn`, as rows for :func:`cdcwb.charts.timeline`; ``window``: of those that overlap
+    these times.
 
     Rows are those of :meth:`cdcwb.index.changes.Transactions.records`. An open transaction lasts until ``until``;
     transactions of unknown duration are last. Of equal durations, the one with more bytes is first.
     """
-    return _first(capture, lambda rows: drawn(rows, limit, np.arange(len(rows.lasted))), until)
+
+    def choose(rows: Transactions) -> Ints:
+        numbers = np.arange(len(rows))
+        return drawn(rows, limit, numbers if window is None else reaching(rows, numbers, window))
+
+    return _first(capture, choose, until)
 
 
 def longest(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
@@ -175,19 +189,43 @@ Density = dict[str, tuple[int, list[tuple[int, int]]]]
 their number."""
 
 
-def density(transactions: Transactions, numbers: Ints, start: int, width: int) -> Density:
-    """The number of some transactions by outcome and by the time of their begin, else their end, in bins of ``width``
-    microseconds from ``start``; those without any time are only in the total."""
-    at = np.where(transactions.began == NO_TIME, transactions.ended, transactions.began)[numbers]
-    codes = transactions.codes["outcome"][numbers]
+def density(capture: Any, axis: TimeAxis) -> tuple[Density, int]:
+    """The number of transactions by outcome and by the time of their begin, else their end, in bins of the axis, and
+    the width of these in microseconds; those without any time are only in the total."""
+    start, width = axis.bins(BINS)
+    rows = capture.rows("transactions", ("began_at", "ended_at", "outcome"))
+    counts: Counter[Any] = rows.fold(partial(_density_of, start=start, width=width), added)
     result: Density = {}
-    for code, outcome in enumerate(transactions.texts["outcome"]):
-        of_outcome = at[codes == code]
-        bins, counts = np.unique((of_outcome[of_outcome != NO_TIME] - start) // width, return_counts=True)
-        if len(of_outcome):
-            begins = (start + bins * width).tolist()
-            result[outcome] = len(of_outcome), list(zip(begins, counts.tolist(), strict=True))
-    return result
+    for (outcome, number), times in sorted(counts.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
+        total, bins = result.get(outcome, (0, []))
+        result[outcome] = total + times, bins + ([] if number is None else [(start + number * width, times)])
+    return result, width
+
+
+def _density_of(rows: pa.RecordBatch, start: int, width: int) -> Counter[Any]:
+    transactions = Transactions(rows)
+    at = np.where(transactions.began == NO_TIME, transactions.ended, transactions.began)
+    codes, texts, timed = transactions.codes["outcome"], transactions.texts["outcome"], at != NO_TIME
+    known = counted(None, [codes[timed], (at[timed] - start) // width], [texts, None])
+    without = counted(None, [codes[~timed]], [texts])
+    return added([known, Counter({(outcome, None): times for outcome, times in without.items()})])
+
+
+def ranked(
+    capture: Any, limit: int, name: str = "", descending: bool = True, until: datetime | None = None
+) -> list[Facts]:
+    """The first ``limit`` transactions by a column (empty: the longest first): ``began_at``, ``ended_at``,
+    ``lasted_us``, ``changes``, or ``bytes`` or ``rows`` (their size)."""
+
+    def choose(rows: Transactions) -> Ints:
+        if not name:
+            return longest(rows, limit)
+        columns = {"began_at": rows.began, "ended_at": rows.ended, "lasted_us": rows.lasted, "changes": rows.changes}
+        values = columns.get(name, rows.bytes)
+        ranks = np.where(values == NO_TIME, np.iinfo(np.int64).max, -values if descending else values)
+        return ranked_by(rows, limit, EVERY, ranks)
+
+    return _first(capture, choose, until)
 
 
 def largest(capture: Any, limit: int = 10) -> list[Facts]:
@@ -334,12 +372,13 @@ def _merged_undone(parts: Sequence[_Undone]) -> _Undone:
 
 def _first(capture: Any, choose: Choose, until: datetime | None = None) -> list[Facts]:
     end = NO_TIME if until is None else micros(until)
-    first = capture.rows("transactions", TRANSACTIONS.names).fold(*chosen_by(choose, end))
+    rows = capture.rows("transactions", TRANSACTIONS.names)
+    first = rows.fold(*chosen_by(choose, end, rows.schema))
     return Transactions(first, end).records(np.arange(len(first)))
 
 
 def chosen_by(
-    choose: Choose, until: int = NO_TIME
+    choose: Choose, until: int = NO_TIME, schema: pa.Schema = TRANSACTIONS
 ) -> tuple[Callable[[pa.RecordBatch], pa.RecordBatch], Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]]:
     """The rows that ``choose`` selects: from each batch, then from the union of these."""
 
@@ -347,7 +386,7 @@ def chosen_by(
         return batch.take(pa.array(choose(Transactions(batch, until))))
 
     def merge(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        return first(joined(parts, TRANSACTIONS))
+        return first(joined(parts, schema))
 
     return first, merge
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from cdcwb.errors import CaptureError
 from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times
 from cdcwb.index.store import Entry, Store
-from cdcwb.model import EVENTS, Kind
+from cdcwb.model import EVENTS, PROBLEMS, Kind
 from cdcwb.spark.stored import read_rows
 
 __all__ = ["HEADERS", "PROBLEM_ROWS", "RecordIndex", "build_index", "open_index"]
@@ -29,13 +29,8 @@ _RECORDS: Final = "records"
 HEADERS: Final = ("csn", "record_id")
 """Header fields of sources that become columns if they occur."""
 
-PROBLEM_ROWS: Final = pa.schema(
-    [
-        ("row", pa.int64()),
-        *((name, pa.string()) for name in ("severity", "code", "sentence", "transaction_id", "table")),
-    ]
-)
-"""The problems of records; ``row`` is -1 for a problem without a record."""
+PROBLEM_ROWS: Final = pa.schema([("row", pa.int64()), *(field.remove_metadata() for field in PROBLEMS)])
+"""The problems, and the record of each; ``row`` is -1 for a problem without a record."""
 
 _NUMBERS: Final = ("file_index", "offset", "length", "event_no", "changed_at")
 _CODES_OF: Final = {
@@ -186,7 +181,7 @@ def _placed(
     starts = np.searchsorted(file, np.arange(int(file[-1]) + 2))
     rows = []
     of_problem = PROBLEM_ROWS.names[1:]
-    for problem in problems.select([*of_problem, "file", "offset"]).to_pylist():
+    for problem in problems.select(of_problem).to_pylist():
         row = -1
         number = index.get(problem["file"]) if problem["file"] is not None and problem["offset"] is not None else None
         if number is not None and number + 1 < len(starts):
@@ -357,7 +352,7 @@ class RecordIndex:
 
     @cached_property
     def problem_list(self) -> list[dict[str, Any]]:
-        """All problems: severity, code, sentence, transaction_id, table, and ``row``: their record, -1 without one."""
+        """All problems (:data:`PROBLEM_ROWS`)."""
         problems: list[dict[str, Any]] = self._problems.to_pylist()
         return problems
 

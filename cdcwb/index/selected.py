@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from functools import reduce
 from operator import and_
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ __all__ = ["TIME", "Selected"]
 _KEPT: Final = 24  # fields and values whose masks are cached
 TIME: Final = ("time_from", "time_to", "without_time")
 
-T = TypeVar("T")
+_FACETS: Final = {"tables": "table", "operations": "operation", "outcomes": "outcome"}
 
 
 class Selected:
@@ -35,7 +35,6 @@ class Selected:
         self.changes = changes
         self.selection = selection
         self._fits: OrderedDict[Any, Bools] = OrderedDict()
-        self._answers: dict[Any, tuple[Any, Any]] = {}
 
     def mask(self, skip: Iterable[str] = ()) -> Bools:
         """The mask of selected changes; the fields ``skip`` are ignored."""
@@ -45,15 +44,6 @@ class Selected:
         if time[0] is not None or time[1] is not None:
             masks.append(self._remembered("time", time))
         return reduce(and_, masks) if masks else np.ones(len(self.changes), np.bool_)
-
-    def whatever_time(self, ask: Callable[[Selected], T]) -> T:
-        """The cached result of a function that does not depend on fields of time; computed again when another field
-        changes."""
-        chosen = self.selection.chosen(TIME)
-        if ask not in self._answers or self._answers[ask][0] != chosen:
-            self._answers[ask] = chosen, ask(self)
-        answer: T = self._answers[ask][1]
-        return answer
 
     def transactions(self, skip: Iterable[str] = ()) -> Ints:
         """The transactions that are open at a selected time and have a change that fits the other fields; the fields
@@ -77,6 +67,25 @@ class Selected:
             limits.min if first is None else micros(first), limits.max if end is None else micros(end)
         )
         return fits | ~transactions.has_time if chosen.get("without_time") else fits
+
+    def facets(self) -> dict[str, list[tuple[str, int]]]:
+        """The values of a field, and the number of selected changes with each, most first; the selection of the field
+        itself is ignored. Fields: tables, operations, outcomes, users, columns."""
+        changes, users = self.changes, self.changes.transactions.texts["user"]
+        fields = {name: (changes.codes[column], changes.texts[column]) for name, column in _FACETS.items()}
+        counts_of = {}
+        for name, (codes, texts) in (fields | {"users": (changes.users, users)}).items():
+            mask = self.mask([name]) & (codes >= 0)
+            numbers = np.bincount(codes[mask], minlength=len(texts)).tolist()
+            counts_of[name] = sorted(zip(texts, numbers, strict=True), key=lambda item: (-item[1], item[0]))
+        mask = self.mask(["columns"]) & (changes.set >= 0)
+        times = np.bincount(changes.set[mask], minlength=len(changes.sets))
+        columns: Counter[str] = Counter()
+        for code in np.flatnonzero(times).tolist():
+            for name in changes.sets[code]:
+                columns[name] += int(times[code])
+        counts_of["columns"] = sorted(columns.items(), key=lambda item: (-item[1], item[0]))
+        return counts_of
 
     def problems(self) -> list[dict[str, Any]]:
         """The problems of selected transactions and records; if everything is selected, all problems. A record is

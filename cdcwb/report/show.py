@@ -11,20 +11,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.charts.theme import CONFIG, DARK, darkened
 from cdcwb.formats.dissector import Field
+from cdcwb.report.answer import Answer, Block, Cards, Document, Figure, Headline, Links, Note, Table, Verdict, Widget
+from cdcwb.report.facts import record
 from cdcwb.words import clock, count, page_display, plural, rounded, show_times_in, size, tally, visible, zone_name
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
 
     from cdcwb.analysis.contents import Readers
-    from cdcwb.analysis.summary_text import Health
     from cdcwb.report.opening import Parameters
 
 __all__ = [
@@ -37,7 +35,7 @@ __all__ = [
     "Lead",
     "Part",
     "asset",
-    "cards",
+    "block_html",
     "cards_html",
     "chart",
     "dissection",
@@ -46,15 +44,16 @@ __all__ = [
     "look",
     "note",
     "nothing",
+    "numbers_html",
+    "outside_of",
     "parts",
+    "put",
+    "put_blocks",
     "read_by",
     "record_html",
-    "records",
     "style",
     "style_once",
-    "table",
     "table_html",
-    "verdict",
     "widget",
 ]
 
@@ -64,7 +63,6 @@ STYLE: Final = "style"
 NOTHING: Final = "nothing"
 HEADLINE: Final = "headline"
 """Values of the metadata ``cdcwb`` of an output: the style of the page; nothing to show; the answer of the page."""
-Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +112,12 @@ _look: Final = _Look()
 def style(asked: Parameters | None = None) -> None:
     """Outputs the style sheet, for JupyterLab; a report has it in its head. Sets the time zone and the theme of the
     following outputs to those of the parameters ``asked`` (None: UTC)."""
-    from IPython.display import display
-
     _look.styled, _look.readers = True, {}
     zone, name, theme = (UTC, "UTC", "auto") if asked is None else (asked.zone, asked.time_zone, asked.theme)
     show_times_in(zone, name, theme=theme)
     about = {"cdcwb": STYLE, "theme": theme}
     script = f"(() => {{\n{asset('dark.js')}{asset('lab.js')}follow({json.dumps(DARK)});\n}})();"
-    display({"text/html": f"{look()}<script>{script}</script>", "text/plain": ""}, raw=True, metadata=about)
+    _display({"text/html": f"{look()}<script>{script}</script>", "text/plain": ""}, about)
 
 
 def look() -> str:
@@ -138,15 +134,13 @@ def style_once() -> None:
 def heading(title: str, answer: str = "") -> None:
     """Outputs a title, and the answer in a sentence."""
     answer_html = f"<p><b>{escape(visible(answer, 600))}</b></p>" if answer else ""
-    _html(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{answer_html}</div>', f"{title}: {answer}")
+    _put(Document(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{answer_html}</div>', f"{title}: {answer}"))
 
 
 def headline(text: str) -> None:
     """Outputs the answer of a notebook in a sentence. A report has it in its head."""
-    from IPython.display import display
-
     html = f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>'
-    display({"text/html": html, "text/plain": text}, raw=True, metadata={"cdcwb": HEADLINE})
+    _display({"text/html": html, "text/plain": text}, {"cdcwb": HEADLINE})
 
 
 def read_by(readers: Readers, further: bool = False) -> None:
@@ -160,23 +154,132 @@ def asset(name: str) -> str:
     return resources.files("cdcwb.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def verdict(health: Health) -> None:
-    """Outputs the two sentences about a capture, with the colour and the word of their tone."""
-    _html(
-        f'<div class="cdcwb-verdict {health.tone}"><p class="what">{escape(visible(health.what, 600))}</p>'
-        f"<p>{escape(visible(health.verdict, 600))}</p></div>",
-        f"{health.what} {health.verdict}",
-    )
+def note(text: str) -> None:
+    """Outputs a sentence below a chart or table, or instead of one."""
+    _put(Note(text))
 
 
-def cards(values: Iterable[tuple[str, str, str]]) -> None:
-    """Outputs a row of cards with title, value and a line below it each. All three are escaped."""
-    values = list(values)
-    _html(cards_html(values), "\n".join(f"{visible(t)}: {visible(v)} ({visible(n, 200)})" for t, v, n in values))
+def nothing() -> None:
+    """Outputs a marker for an empty section: the report leaves out its heading and text."""
+    _display({"text/plain": ""}, {"cdcwb": NOTHING})
+
+
+def chart(figure: go.Figure, instead: str = "") -> None:
+    """Outputs a figure, and a note on times outside its axis (:mod:`cdcwb.time_axis`). ``instead`` is
+    HTML with the same numbers, shown if scripts are disabled."""
+    content = json.loads(figure.to_json()) | {"config": CONFIG}
+    if page_display().theme == "dark":
+        content = darkened(content)
+    _display({FIGURE_MIME: content, "text/html": instead, "text/plain": "a chart"})
+    if outside := outside_of(figure):
+        note(outside)
+
+
+def outside_of(figure: go.Figure) -> str:
+    """The sentence on times outside the axis of a figure; empty without any."""
+    return str((figure.layout.meta or {}).get("outside") or "")
+
+
+def widget(shown: Any) -> None:
+    """Outputs an ipywidget."""
+    from IPython.display import display
+
+    display(shown)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def put(answer: Answer) -> None:
+    """Outputs an answer, and its facts."""
+    style_once()
+    put_blocks(answer)
+    if not answer.blocks:
+        nothing()
+    if answer.facts:
+        record(answer.facts)
+
+
+def put_blocks(answer: Answer) -> None:
+    """Outputs the figures, tables and sentences of an answer."""
+    for block in answer.blocks:
+        _put(block, answer.links)
+
+
+def _put(block: Block, links: Links | None = None) -> None:
+    if isinstance(block, Figure):
+        if links is not None:
+            block.figure.layout.meta = {**(block.figure.layout.meta or {}), "capture": links.capture}
+        chart(block.figure, numbers_html(block))
+    elif isinstance(block, Widget):
+        widget(block.shown)
+    elif isinstance(block, Headline):
+        headline(block.text)
+    else:
+        _display({"text/html": block_html(block, links), "text/plain": _text_of(block)})
+
+
+def numbers_html(block: Figure) -> str:
+    """The numbers of a figure as HTML."""
+    return table_html(block.numbers.rows, block.numbers.columns) if block.numbers.columns else ""
+
+
+def block_html(
+    block: Verdict | Note | Cards | Document | Table,
+    links: Links | None = None,
+    rows: Sequence[Mapping[str, Any]] | None = None,
+) -> str:
+    """A block as HTML in which captured text is escaped. ``rows``: those of a table that are shown (default: all)."""
+    if isinstance(block, Verdict):
+        health = block.health
+        return (
+            f'<div class="cdcwb-verdict {health.tone}"><p class="what">{escape(visible(health.what, 600))}</p>'
+            f"<p>{escape(visible(health.verdict, 600))}</p></div>"
+        )
+    if isinstance(block, Note):
+        return _note_html(block.text)
+    if isinstance(block, Cards):
+        return cards_html(block.cards)
+    if isinstance(block, Document):
+        return block.html
+    return _of_table(block, links, block.rows if rows is None else list(rows))
+
+
+def _text_of(block: Verdict | Note | Cards | Document | Table) -> str:
+    """A block for a page without HTML."""
+    if isinstance(block, Verdict):
+        return f"{block.health.what} {block.health.verdict}"
+    if isinstance(block, Cards):
+        return "\n".join(f"{visible(t)}: {visible(v)} ({visible(n, 200)})" for t, v, n in block.cards)
+    if isinstance(block, Table):
+        return f"a table of {plural(len(block.rows), 'row')}" if block.rows else block.none
+    return block.text
+
+
+def _note_html(text: str) -> str:
+    return f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>'
+
+
+def _of_table(block: Table, links: Links | None, rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table, or its sentence without rows; with the number of all rows if not all are shown."""
+    if not rows:
+        return _note_html(block.none)
+    columns = block.columns
+    commands = [{name: _inspect(row, name, columns) for name in columns} for row in rows]
+    leads = []
+    if links is not None and not block.cells:
+        known = [row.get("record") for row in rows] if "record" in rows[0] else links.find(rows)
+        leads.append(Lead(links.capture, known))
+    leads += [Lead(of.capture, of.find(named), column) for column, (of, named) in block.cells.items()]
+    if block.folder:
+        shown = [name for name in ("file", "scope") if name in columns]
+        rows = [{**row, **{name: _beneath(row[name], block.folder) for name in shown}} for row in rows]
+    html = table_html(rows, columns, commands, leads)
+    return html if block.count <= len(rows) else html + _note_html(f"{count(len(rows))} of {count(block.count)} shown.")
 
 
 def cards_html(values: Iterable[tuple[str, str, str]]) -> str:
-    """:func:`cards` as HTML."""
+    """Cards as HTML."""
     shown = [(visible(title), visible(value), visible(line, 200)) for title, value, line in values]
     parts = [
         f"<div{_BROAD if len(value) > _TWICE else ''}><dt>{escape(title)}</dt>"
@@ -185,48 +288,6 @@ def cards_html(values: Iterable[tuple[str, str, str]]) -> str:
         for title, value, line in shown
     ]
     return f'<dl class="cdcwb-cards">{"".join(parts)}</dl>'
-
-
-def note(text: str) -> None:
-    """Outputs a sentence below a chart or table, or instead of one."""
-    _html(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
-
-
-def nothing() -> None:
-    """Outputs a marker for an empty section: the report leaves out its heading and text."""
-    from IPython.display import display
-
-    display({"text/plain": ""}, raw=True, metadata={"cdcwb": NOTHING})
-
-
-def table(
-    rows: Rows,
-    columns: Mapping[str, str],
-    *,
-    total: int | None = None,
-    none: str = "None.",
-    folder: str = "",
-    leads: Sequence[Lead] = (),
-) -> None:
-    """Outputs the columns of a small frame, or of a list of rows, under their headings
-    (``{"bytes": "in the capture"}``), as :func:`table_html`.
-
-    ``total`` is the total number of rows; a line shows it if the frame has fewer. ``none`` is shown
-    instead of an empty table. ``folder`` is the folder of the capture, which is left out of file names.
-    ``leads``: see :func:`table_html`.
-    """
-    rows = rows if isinstance(rows, list) else records(rows)
-    commands = [{name: _inspect(row, name, columns) for name in columns} for row in rows]
-    if folder:
-        shown = [name for name in ("file", "scope") if name in columns]
-        rows = [row | {name: _beneath(row[name], folder) for name in shown} for row in rows]
-    if not rows:
-        note(none)
-        return
-    html = table_html(rows, columns, commands, leads)
-    if total is not None and total > len(rows):
-        html += f'<p class="cdcwb-note">{escape(count(len(rows)))} of {escape(count(total))} shown.</p>'
-    _html(html, f"a table of {plural(len(rows), 'row')}")
 
 
 def _inspect(row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> str | None:
@@ -246,33 +307,6 @@ def _beneath(file: str | None, folder: str) -> str | None:
     if file == folder:
         return folder.rpartition("/")[2]
     return file.removeprefix(folder.rstrip("/") + "/") if file else file
-
-
-def chart(figure: go.Figure, instead: str) -> None:
-    """Outputs a figure, and a note on times outside its axis (:mod:`cdcwb.time_axis`). ``instead`` is
-    HTML with the same numbers (:func:`table_html`), shown if scripts are disabled."""
-    from IPython.display import display
-
-    content = json.loads(figure.to_json()) | {"config": CONFIG}
-    if page_display().theme == "dark":
-        content = darkened(content)
-    display({FIGURE_MIME: content, "text/html": instead, "text/plain": "a chart"}, raw=True)
-    outside = (figure.layout.meta or {}).get("outside")
-    if outside:
-        note(outside)
-
-
-def widget(shown: Any) -> None:
-    """Outputs an ipywidget."""
-    from IPython.display import display
-
-    display(shown)
-
-
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame of Arrow columns as plain Python values: null is None, numbers keep every digit."""
-    rows: list[dict[str, Any]] = pa.Table.from_pandas(frame, preserve_index=False).to_pylist()
-    return rows
 
 
 def table_html(
@@ -432,10 +466,10 @@ def _text(value: Any, kind: str) -> str:
     return str(value).replace("_", " ") if kind == "word" else str(value)
 
 
-def _html(html: str, text: str) -> None:
+def _display(data: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> None:
     from IPython.display import display
 
-    display({"text/html": html, "text/plain": text}, raw=True)
+    display(data, raw=True, metadata=about or {})
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -523,7 +557,8 @@ def dissection(file: str, offset: int) -> None:
     root = inspect(file, offset).field
     text = root.raw.decode("utf-8", "replace")
     as_text = "\ufffd" not in text and "\0" not in text
-    _html(record_html(root, as_text=as_text, skip=_PRINTED_TWICE), f"{root.name}: {plural(root.length, 'byte')}")
+    html = record_html(root, as_text=as_text, skip=_PRINTED_TWICE)
+    _put(Document(html, f"{root.name}: {plural(root.length, 'byte')}"))
 
 
 def _byte_class(number: int) -> str:

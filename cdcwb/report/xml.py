@@ -254,13 +254,9 @@ def _range(ids: list[int]) -> str:
     return f"{count(min(ids))} to {count(max(ids))}"
 
 
-def side_by_side(documents: Iterable[Mapping[str, Any]], capture: str = "") -> None:
-    """Outputs some documents, each with its rows; the first one complete, of the others the content of ``input``.
+def side_by_side(documents: Iterable[Mapping[str, Any]], capture: str = "") -> str:
+    """Some documents as HTML, each with its rows; the first one complete, of the others the content of ``input``.
     ``capture``: see :func:`rows_html`."""
-    from IPython.display import display
-
-    documents = list(documents)
-    html = "".join(
+    return "".join(
         document_html(document, inside=number > 0, capture=capture) for number, document in enumerate(documents)
     )
-    display({"text/html": html, "text/plain": plural(len(documents), "document")}, raw=True)

@@ -13,81 +13,82 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.views.bench import Bench
-from cdcwb.views.panels import (
-    ChangedColumns,
-    ChangedOverTime,
-    Concurrent,
-    Problems,
-    Tables,
-    Timeline,
-    Together,
-    TransactionTable,
-    Unfinished,
-    When,
-)
 from cdcwb.views.view import Panel, View
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.explore.widget import ExplorerWidget
-    from cdcwb.views.pages.page import Page, Sheet
+    from cdcwb.report.answer import Answer
+    from cdcwb.views.pages.page import Page
 
 __all__ = ["PAGES", "PageOf", "View", "Views"]
 
-PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...], str]]] = {
-    "capture": ("Capture", (When, Tables, Problems), "capture:CapturePage"),
+PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "capture": ("Capture", "capture:CapturePage", ("capture.over_time", "capture.tables", "capture.problems")),
     "transactions": (
         "Transactions",
-        (Timeline, When, Concurrent, TransactionTable, Unfinished, Problems),
         "transactions:Transactions",
+        (
+            *("transactions.timeline", "capture.over_time", "transactions.concurrency", "transactions.longest"),
+            *("transactions.unfinished", "transactions.problems"),
+        ),
     ),
-    "masks": ("Change masks", (ChangedOverTime, When, ChangedColumns, Together), "masks:Masks"),
-    "problems": ("Problems", (Problems,), ""),
-    "drift": ("Schema drift", (), "drift:Drift"),
-    "event_log": ("Event log and XDS", (), "event_log:EventLog"),
-    "history": ("Row history", (), "replay:History"),
-    "replay": ("Replay and reconcile", (), "replay:Replay"),
+    "masks": (
+        "Change masks",
+        "masks:Masks",
+        ("masks.over_time", "capture.over_time", "masks.changed_columns", "masks.together"),
+    ),
+    "problems": ("Problems", "capture:CapturePage", ("capture.problems",)),
+    "drift": ("Schema drift", "drift:Drift", ()),
+    "event_log": ("Event log and XDS", "event_log:EventLog", ()),
+    "history": ("Row history", "replay:History", ()),
+    "replay": ("Replay and reconcile", "replay:Replay", ()),
 }
-"""Pages by name: title, the panels that use the index, and the page of the notebook, whose panels use Spark."""
+"""Pages by name: title, class, and the panels of the page that follow the selection, if it consists of these."""
+
+
+def _class_of(page: str) -> type[Page]:
+    module, _, name = PAGES[page][1].partition(":")
+    kind: type[Page] = getattr(import_module(f"cdcwb.views.pages.{module}"), name)
+    return kind
 
 
 class PageOf:
     """A page of a capture. A call returns the complete page; attributes return single panels.
 
-    If the page has panels that use the index, the complete page consists of these; otherwise it is the page of the
+    If panels of the page follow the selection, the complete page consists of these; otherwise it is the page of the
     notebook, which has parameters of its own.
     """
 
-    def __init__(self, bench: Bench, title: str, panels: tuple[type[Panel], ...], asked: str) -> None:
+    def __init__(self, bench: Bench, name: str) -> None:
         self._bench = bench
-        self._title = title
-        self._panels = {panel.name: panel for panel in panels}
-        self._asked = asked
+        self._name = name
+        self._title, _, self._live = PAGES[name]
         self._made: tuple[object, Page] | None = None
 
     @cached_property
-    def _kind(self) -> type[Page] | None:
-        """The page of the notebook; importing it imports Spark."""
-        module, _, name = self._asked.partition(":")
-        return getattr(import_module(f"cdcwb.views.pages.{module}"), name) if name else None
+    def _kind(self) -> type[Page]:
+        """The page of the notebook."""
+        return _class_of(self._name)
+
+    def _panels(self) -> list[Panel]:
+        """The panels that follow the selection."""
+        pairs = [key.split(".") for key in self._live]
+        return [Panel(_class_of(page), name) for page, name in pairs]
 
     def __call__(self, **parameters: Any) -> View | Page:
         """The complete page, below the control bar."""
-        if self._panels:
-            return View(self._bench, self._title, [panel() for panel in self._panels.values()])
-        return self._page(**parameters)
+        return View(self._bench, self._title, self._panels()) if self._live else self._page(**parameters)
 
-    def __getattr__(self, name: str) -> Callable[..., View | Sheet]:
-        if not name.startswith("_"):
-            if name in self._panels:
-                return partial(View, self._bench, "", [self._panels[name]()], controls=False)
-            if self._kind is not None and name in self._kind.panels():
-                return lambda **parameters: getattr(self._page(**parameters), name)()
+    def __getattr__(self, name: str) -> Callable[..., View | Answer]:
+        if not name.startswith("_") and name in self._kind.panels():
+            if getattr(self._kind, name).live:
+                return partial(View, self._bench, "", [Panel(self._kind, name)], controls=False)
+            return lambda **parameters: getattr(self._page(**parameters), name)()
         raise AttributeError(f"this page has no panel {name!r}; there are: {', '.join(self.__dir__())}")
 
     def _page(self, **parameters: Any) -> Page:
         """The page of the notebook for the current selection, cached for the next call."""
-        assert self._kind is not None
         session = self._bench.capture.question_session
         asked = (session, parameters, self._bench.selection.values())
         if self._made is None or self._made[0] != asked:
@@ -95,7 +96,7 @@ class PageOf:
         return self._made[1]
 
     def __dir__(self) -> list[str]:
-        return list(dict.fromkeys([*self._panels, *(self._kind.panels() if self._kind else ())]))
+        return list(self._kind.panels())
 
     def __repr__(self) -> str:
         return f"{self._title}: call it for the page; panels: {', '.join(self.__dir__())}"
@@ -115,8 +116,8 @@ class Views:
 
     def __init__(self, capture: Capture) -> None:
         self.bench = Bench(capture)
-        for name, about in PAGES.items():
-            setattr(self, name, PageOf(self.bench, *about))
+        for name in PAGES:
+            setattr(self, name, PageOf(self.bench, name))
 
     def explore(self) -> ExplorerWidget:
         """The explorer: records, fields and bytes. A click in another view shows its record there."""

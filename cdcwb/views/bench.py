@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
 from cdcwb.index.changes import Changes, TooManyChangesError
-from cdcwb.index.selected import Selected
+from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, source_of
 from cdcwb.report import show
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
     from cdcwb.explore.widget import ExplorerWidget
+    from cdcwb.views.pages.page import Page
 
 __all__ = [
     "Bench",
@@ -68,6 +69,7 @@ class Bench:
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
         self.host: Follower | None = None
+        self._pages: dict[tuple[type[Page], bool], tuple[dict[str, Any], Page]] = {}
         self.selection.observe(lambda _step: self._tell(), "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")
 
@@ -97,6 +99,15 @@ class Bench:
     def changes(self) -> Changes:
         """All changes. Raises CaptureError if they are too many for views."""
         return self.selected.changes
+
+    def page(self, kind: type[Page], every_time: bool = False) -> Page:
+        """The page of the panels of a class about the selection (:meth:`~cdcwb.views.pages.page.Page.of_selection`),
+        made anew when another field of the selection changed."""
+        chosen = self.selection.chosen(TIME if every_time else ())
+        key = kind, every_time
+        if key not in self._pages or self._pages[key][0] != chosen:
+            self._pages[key] = chosen, kind.of_selection(self, every_time)
+        return self._pages[key][1]
 
     @cached_property
     def refusal(self) -> str:

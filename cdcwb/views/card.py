@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from cdcwb.analysis import indexed
 from cdcwb.report import show
-from cdcwb.report.facts import headline
 from cdcwb.time_axis import time_of
-from cdcwb.views.panels import overview
-from cdcwb.views.view import is_live
+from cdcwb.views.pages.capture import CapturePage
+from cdcwb.views.pages.transactions import Transactions
+from cdcwb.views.view import Panel, is_live
 from cdcwb.words import count, plural, rounded, size, tally, to_the_second
 
 if TYPE_CHECKING:
@@ -30,21 +28,16 @@ def card(capture: Capture) -> str:
         about = [("format", capture.format, ""), ("files", count(len(capture.files)), "")]
         return f'{show.look()}{show.cards_html(about)}<div class="cdcwb-box"><p>{escape(refusal)}</p></div>'
     changes, index = bench.changes, bench.source.index
-    everything = np.ones(len(changes), np.bool_)
-    tables = indexed.tables(changes, everything)
+    contents: Any = bench.page(CapturePage)
+    tables = contents.done.tables
     named = ", ".join(row["table"] for row in tables[:_NAMED])
     more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
-    transactions = changes.transactions
-    operations: dict[str, int] = {}
+    operations: Counter[str] = Counter()
     for row in tables:
-        for name, number in row["operations"]:
-            operations[name] = operations.get(name, 0) + number
+        operations.update(dict(row["operations"]))
     held = [entry["size"] for entry in capture.files]
     known = all(entry is not None for entry in held)
-    codes: dict[str, int] = {}
-    for problem in index.problem_list:
-        codes[problem["code"]] = codes.get(problem["code"], 0) + 1
-    worst = sorted(codes.items(), key=lambda item: -item[1])[:_NAMED]
+    codes = Counter(problem["code"] for problem in index.problem_list)
     figures = [
         ("format", capture.format, plural(index.records, "record")),
         ("files", count(len(capture.files)), size(sum(held)) if known and held else ""),
@@ -55,12 +48,12 @@ def card(capture: Capture) -> str:
         first, last = (time_of(time) for time in changes.span)
         between = f"{to_the_second(first)} to {to_the_second(last)}"
         figures.append(("time covered", rounded(changes.span[1] - changes.span[0]), between))
-    if len(transactions):
-        facts = overview(transactions, np.arange(len(transactions)))
-        figures.append(("transactions", count(len(transactions)), headline("transactions", facts)))
-    figures.append(("problems", count(index.problems), ", ".join(f"{code} {count(n)}" for code, n in worst)))
+    if number := len(changes.transactions):
+        figures.append(("transactions", count(number), Panel(Transactions, "timeline").ask(bench).headline))
+    worst = ", ".join(f"{code} {count(n)}" for code, n in codes.most_common(_NAMED))
+    figures.append(("problems", count(index.problems), worst))
     views = ["capture.view.capture()"]
-    views += ["capture.view.transactions()"] if len(transactions) else []
+    views += ["capture.view.transactions()"] if number else []
     views += ["capture.view.masks()"] if any(changes.sets) else []
     views += ["capture.view.problems()"] if index.problems else []
     views += ["capture.view.event_log()"] if capture.format == "idm-event-log" else ["capture.view.drift()"]

@@ -191,43 +191,102 @@ class Controls {
   }
 }
 
-class Panel {
-  constructor(page, about) {
-    this.page = page;
-    this.name = about.name;
-    this.Plotly = null;
-    this.title = about.title ? make("h3", {}, about.title) : null;
-    this.headline = make("p", { class: "headline" });
-    this.plot = make("div", { class: "plot" });
-    this.notes = make("div", { class: "notes" });
-    this.table = make("div", { class: "table" });
-    this.more = make("button", { type: "button", hidden: true, onclick: () => page.send("more", { panel: this.name }) }, "Show more");
-    this.table.addEventListener("click", (event) => this.sort(event));
-    this.table.addEventListener("keydown", (event) => { if (event.key === "Enter") this.sort(event); });
-    this.node = make("section", { class: "cdcwb-panel", "data-panel": this.name, "aria-busy": "true" },
-      make("div", { class: "cdcwb-box" }, this.title, about.help ? make("p", { class: "help" }, about.help) : null, this.headline), this.plot,
-      make("div", { class: "cdcwb-box" }, this.notes, this.table, this.more));
+class Chart {
+  constructor(panel, number) {
+    [this.panel, this.number, this.node, this.Plotly] = [panel, number, make("div", { class: "plot" }), null];
   }
 
-  sort(event) {
-    const head = event.target.closest("th");
-    if (head) this.page.send("sort", { panel: this.name, column: [...head.parentNode.children].indexOf(head) });
+  /* Draws the figure of the JSON text `source`, with other shapes than those that it has; returns whether it is still that of `version`. */
+  async draw(source, shapes, version) {
+    const { page, name } = this.panel, night = isDark();
+    const coloured = (value) => (night ? darkened(value, page.dark) : value);
+    if (this.source !== source || this.night !== night) this.figure = coloured(JSON.parse(source));
+    [this.source, this.night] = [source, night];
+    const { figure, node } = this;
+    const loaded = await plotly(page.model);
+    if (this.panel.version !== version) return; // a later answer will follow
+    const first = !this.Plotly, marks = { shapes: coloured(shapes), selections: [] };
+    this.Plotly = loaded;
+    this.quiet = true;
+    if (this.drawn === figure) await loaded.relayout(node, marks);
+    else await loaded.react(node, figure.data, { ...figure.layout, ...marks }, { ...figure.config, responsive: true });
+    this.drawn = figure;
+    this.quiet = false;
+    await page.align();
+    if (!first) return;
+    const about = { panel: name, figure: this.number };
+    node.on("plotly_selected", (event) => { if (event?.range?.x) page.send("brush", { ...about, x: event.range.x.map(String) }); });
+    node.on("plotly_deselect", () => page.send("brush", { ...about, x: null }));
+    node.on("plotly_relayout", (event) => {
+      if (this.quiet) return;
+      if ("xaxis.range[0]" in event) page.send("zoom", { ...about, x: [String(event["xaxis.range[0]"]), String(event["xaxis.range[1]"])] });
+      else if (event["xaxis.autorange"]) page.send("zoom", { ...about, x: null });
+    });
+    node.on("plotly_click", (event) => {
+      const [point] = event.points;
+      page.ask("point", { ...about, id: point.id ?? null, x: String(point.x), custom: point.customdata ?? null });
+    });
+  }
+
+  close() { if (this.Plotly) this.Plotly.purge(this.node); }
+}
+
+class Panel {
+  constructor(page, about) {
+    [this.page, this.name, this.trait, this.charts, this.kinds] = [page, about.name, about.trait, [], null];
+    this.title = about.title ? make("h3", {}, about.title) : null;
+    this.headline = make("p", { class: "headline" });
+    this.body = make("div", { class: "body" });
+    this.body.addEventListener("click", (event) => this.click(event));
+    this.body.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.localName === "th") this.click(event); });
+    this.node = make("section", { class: "cdcwb-panel", "data-panel": this.name, "aria-busy": "true" },
+      make("div", { class: "cdcwb-box" }, this.title, about.help ? make("p", { class: "help" }, about.help) : null, this.headline), this.body);
+  }
+
+  click(event) {
+    const box = event.target.closest("[data-table]"), head = event.target.closest("th.sortable");
+    const table = Number(box?.dataset.table);
+    if (head) this.page.send("sort", { panel: this.name, table, column: [...head.parentNode.children].indexOf(head) });
+    else if (event.target.closest("button.more")) this.page.send("more", { panel: this.name, table });
+  }
+
+  /* Blocks of the same kinds as before stay where they are, so that nothing moves below the pointer. */
+  lay(blocks) {
+    const kinds = blocks.map((block) => block.kind).join();
+    if (kinds !== this.kinds) {
+      const figures = blocks.filter((block) => block.kind === "figure").length;
+      for (const chart of this.charts.splice(figures)) chart.close();
+      while (this.charts.length < figures) this.charts.push(new Chart(this, this.charts.length));
+      const charts = [...this.charts];
+      this.body.replaceChildren(...blocks.map((block) => (block.kind === "figure" ? charts.shift().node : make("div", { class: `cdcwb-box ${block.kind}` }))));
+      this.kinds = kinds;
+    }
+    let table = 0;
+    for (const [place, block] of blocks.entries()) {
+      if (block.kind === "figure") continue;
+      const node = this.body.children[place];
+      node.innerHTML = block.html; // from the kernel, captured text escaped
+      if (block.kind !== "table") continue;
+      node.dataset.table = table++;
+      for (const [column, head] of [...node.querySelectorAll("th")].entries())
+        if (block.sortable[column]) { head.tabIndex = 0; head.classList.add("sortable"); if (block.sorted[0] === column) head.setAttribute("aria-sort", block.sorted[1] ? "descending" : "ascending"); }
+      if (block.more) node.append(make("button", { type: "button", class: "more" }, "Show more"));
+    }
   }
 
   async show() {
-    const told = this.page.model.get(`panel_${this.name}`);
+    const told = this.page.model.get(`panel_${this.trait}`);
     if (!told.version) return; // not drawn yet
+    this.version = told.version;
     this.headline.textContent = told.headline;
     this.headline.hidden = !told.headline;
-    this.notes.replaceChildren(...told.notes.map((text) => make("p", { class: "cdcwb-note" }, text)));
-    this.table.innerHTML = told.table; // from the kernel, captured text escaped
-    this.more.hidden = !told.more;
-    for (const [place, head] of [...this.table.querySelectorAll("th")].entries())
-      if (told.sortable[place]) { head.tabIndex = 0; head.classList.add("sortable"); if (told.sorted[0] === place) head.setAttribute("aria-sort", told.sorted[1] ? "descending" : "ascending"); }
+    this.lay(told.blocks);
+    const data = this.page.model.get(`figures_${this.trait}`), shapes = told.blocks.filter((block) => block.kind === "figure");
+    const sources = shapes.length ? JSON.parse(new TextDecoder().decode(data)) : [];
     try {
-      await this.draw(told);
+      for (const [number, chart] of this.charts.entries()) await chart.draw(sources[number], shapes[number].shapes, told.version);
     } catch (wrong) {
-      this.plot.textContent = `The chart cannot be drawn: ${wrong.message}`;
+      this.headline.textContent = `The chart cannot be drawn: ${wrong.message}`;
       throw wrong;
     } finally {
       if (this.version === told.version) this.node.setAttribute("aria-busy", "false");
@@ -235,46 +294,7 @@ class Panel {
     }
   }
 
-  async draw(told) {
-    this.version = told.version;
-    if (!told.figure) {
-      if (this.Plotly) this.Plotly.purge(this.plot);
-      this.Plotly = this.drawn = null;
-      this.plot.hidden = true;
-      return;
-    }
-    this.plot.hidden = false;
-    const data = this.page.model.get(`figure_${this.name}`), night = isDark();
-    const coloured = (value) => (night ? darkened(value, this.page.dark) : value);
-    if (this.data !== data || this.night !== night) this.figure = coloured(JSON.parse(new TextDecoder().decode(data)));
-    [this.data, this.night] = [data, night];
-    const { figure } = this;
-    const loaded = await plotly(this.page.model);
-    if (this.version !== told.version) return; // a later answer will follow
-    const first = !this.Plotly, marks = { shapes: coloured(told.shapes), selections: [] };
-    this.Plotly = loaded;
-    this.quiet = true;
-    if (this.drawn === figure) await loaded.relayout(this.plot, marks);
-    else await loaded.react(this.plot, figure.data, { ...figure.layout, ...marks }, { ...figure.config, responsive: true });
-    this.drawn = figure;
-    this.quiet = false;
-    await this.page.align();
-    if (!first) return;
-    const { name } = this;
-    this.plot.on("plotly_selected", (event) => { if (event?.range?.x) this.page.send("brush", { panel: name, x: event.range.x.map(String) }); });
-    this.plot.on("plotly_deselect", () => this.page.send("brush", { panel: name, x: null }));
-    this.plot.on("plotly_relayout", (event) => {
-      if (this.quiet) return;
-      if ("xaxis.range[0]" in event) this.page.send("zoom", { panel: name, x: [String(event["xaxis.range[0]"]), String(event["xaxis.range[1]"])] });
-      else if (event["xaxis.autorange"]) this.page.send("zoom", { panel: name, x: null });
-    });
-    this.plot.on("plotly_click", (event) => {
-      const [point] = event.points;
-      this.page.ask("point", { panel: name, id: point.id ?? null, x: String(point.x), custom: point.customdata ?? null });
-    });
-  }
-
-  close() { if (this.Plotly) this.Plotly.purge(this.plot); }
+  close() { for (const chart of this.charts) chart.close(); }
 }
 
 class Page {
@@ -293,7 +313,7 @@ class Page {
       this.controls?.node, make("div", { class: "cdcwb-box" }, this.waiting, this.wrong), ...[...this.panels.values()].map((panel) => panel.node));
     el.append(this.root);
     this.heard = { "msg:custom": (message) => this.hear(message), "change:wrong": () => this.warn(), "change:bar": () => this.control() };
-    for (const panel of this.panels.values()) this.heard[`change:panel_${panel.name}`] = () => this.show(panel);
+    for (const panel of this.panels.values()) this.heard[`change:panel_${panel.trait}`] = () => this.show(panel);
     for (const [event, handler] of Object.entries(this.heard)) model.on(event, handler);
     this.themes = new MutationObserver(() => { for (const panel of this.panels.values()) panel.show(); });
     this.themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
@@ -346,17 +366,18 @@ class Page {
 
   /* Charts over time have the margins of the one whose labels need most, so that times are below each other. */
   async align() {
-    const drawn = [...this.panels.values()].filter((panel) => panel.Plotly && panel.plot._fullLayout.xaxis?.type === "date");
-    const most = (side) => Math.max(...drawn.map((panel) => panel.plot._fullLayout._size[side]));
+    const charts = [...this.panels.values()].flatMap((panel) => panel.charts);
+    const drawn = charts.filter(({ Plotly, node }) => Plotly && node._fullLayout?.xaxis?.type === "date");
+    const most = (side) => Math.max(...drawn.map(({ node }) => node._fullLayout._size[side]));
     const margins = { l: most("l"), r: most("r") };
-    for (const { Plotly, plot } of drawn) {
-      const missing = Object.entries(margins).filter(([side, size]) => plot._fullLayout._size[side] < size - 0.5);
-      if (missing.length) await Plotly.relayout(plot, Object.fromEntries(missing.map(([side, size]) => [`margin.${side}`, size])));
+    for (const { Plotly, node } of drawn) {
+      const missing = Object.entries(margins).filter(([side, size]) => node._fullLayout._size[side] < size - 0.5);
+      if (missing.length) await Plotly.relayout(node, Object.fromEntries(missing.map(([side, size]) => [`margin.${side}`, size])));
     }
   }
 
   show(panel) {
-    const { version, answer } = this.model.get(`panel_${panel.name}`);
+    const { version, answer } = this.model.get(`panel_${panel.trait}`);
     if (!version) return;
     this.waiting.hidden = true;
     if (answer !== undefined) this.headline.textContent = answer;

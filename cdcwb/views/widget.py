@@ -22,13 +22,13 @@ import numpy as np
 import plotly
 import traitlets
 
-from cdcwb.analysis import indexed
 from cdcwb.charts.theme import CONFIG, DARK
 from cdcwb.errors import CaptureError
 from cdcwb.index.selected import TIME
 from cdcwb.report import show
+from cdcwb.report.answer import FIRST_ROWS, Answer, Figure, Headline, Note, State, Table, Widget
 from cdcwb.views.bench import Bench
-from cdcwb.views.view import ROWS, Answer, Panel, State, View
+from cdcwb.views.view import Panel, View
 from cdcwb.words import moment, shown_as, time_on_axis
 
 __all__ = ["PageWidget", "page"]
@@ -62,8 +62,8 @@ def page(view: View) -> ipywidgets.VBox:
 
 class PageWidget(anywidget.AnyWidget):
     """The panels of a view below the control bar. Its state is what is shown: ``bar``, ``wrong`` (a sentence), and for
-    each panel ``panel_NAME`` and ``figure_NAME`` (JSON, without shapes). After a step, panels are drawn when they are
-    visible."""
+    each panel, by its number, ``panel_N`` and ``figures_N`` (JSON texts, without shapes). After a step, panels are
+    drawn when they are visible."""
 
     _esm = show.asset("dark.js") + _ASSETS.joinpath("page.js").read_text(encoding="utf-8")
     _css = show.asset("show.css") + _ASSETS.joinpath("page.css").read_text(encoding="utf-8")
@@ -74,20 +74,24 @@ class PageWidget(anywidget.AnyWidget):
     """The capture and the slot of the explorer that was opened last in JupyterLab."""
 
     def __init__(self, view: View, box: ipywidgets.VBox) -> None:
-        titles = [panel.title if view.headings else "" for panel in view.panels]
         panels = [
-            {"name": panel.name, "title": title, "help": panel.help}
-            for panel, title in zip(view.panels, titles, strict=True)
+            {
+                "name": panel.key,
+                "trait": str(number),
+                "title": panel.about.title if view.headings else "",
+                "help": panel.about.hint,
+            }
+            for number, panel in enumerate(view.panels)
         ]
         self.bench: Bench = view.bench
         about = {"title": view.title, "controls": view.controls, "panels": panels, "capture": self.bench.name}
-        for panel in view.panels:
-            shown, figure = traitlets.Dict().tag(sync=True), traitlets.Bytes().tag(sync=True)
-            self.add_traits(**{f"panel_{panel.name}": shown, f"figure_{panel.name}": figure})
+        for number in range(len(panels)):
+            shown, figures = traitlets.Dict().tag(sync=True), traitlets.Bytes().tag(sync=True)
+            self.add_traits(**{f"panel_{number}": shown, f"figures_{number}": figures})
         super().__init__(about=about | {"plotly": _plotly().model_id, "dark": DARK})
         self._display = view.display
-        self._panels: dict[str, Panel] = {panel.name: panel for panel in view.panels}
-        self._states = {name: State(live=True) for name in self._panels}
+        self._panels: dict[str, Panel] = {panel.key: panel for panel in view.panels}
+        self._states = {name: State() for name in self._panels}
         self._answers: dict[str, Answer] = {}
         self._seen: set[str] = set()
         self._stale: set[str] = set(self._panels)
@@ -139,47 +143,48 @@ class PageWidget(anywidget.AnyWidget):
                 self._draw(name)
 
     def _draw(self, name: str) -> None:
-        state = self._states[name]
-        answer = self._panels[name].ask(self.bench, state)
-        self._answers[name] = answer
+        number = [*self._panels].index(name)
+        answer = self._answers[name] = self._panels[name].ask(self.bench, self._states[name])
         self._stale.discard(name)
         self._drawn += 1
-        names = list(answer.columns)
-        sorts = self._panels[name].sorts
-        message: Message = {
-            "panel": name,
-            "version": self._drawn,
-            "headline": answer.headline,
-            "notes": answer.lines,
-            "table": answer.table(self.bench.name),
-            "sortable": [column in sorts for column in names],
-            "sorted": [-1, True] if state.order is None else [names.index(state.order[0]), state.order[1]],
-            "more": answer.total is not None and answer.total > len(answer.rows),
-            "figure": answer.figure is not None,
-        }
-        if name == next(iter(self._panels)):
-            message["answer"] = answer.headline
-            message["headline"] = ""
-        figure, message["shapes"] = self._figure(answer, self._panels[name])
+        message: Message = {"panel": name, "version": self._drawn, "headline": answer.headline}
+        if number == 0:
+            message |= {"answer": answer.headline, "headline": ""}
+        figures: list[str] = []
+        message["blocks"] = [*self._blocks(answer, figures, self._panels[name].about.brush)]
         with self.hold_sync():
-            setattr(self, f"figure_{name}", figure.encode())  # is sent if it is another one
-            setattr(self, f"panel_{name}", message)
+            setattr(self, f"figures_{number}", json.dumps(figures).encode())  # is sent if they are others
+            setattr(self, f"panel_{number}", message)
 
-    def _figure(self, answer: Answer, panel: Panel) -> tuple[str, list[Message]]:
-        """The figure as JSON without its shapes, and the shapes, because most steps change only these. Empty without a
-        figure."""
-        figure = answer.figure
-        if figure is None:
-            return "", []
-        if panel.brush:
-            figure.update_layout(dragmode="select", selectdirection="h")
-        content = json.loads(figure.to_json())
-        template = content["layout"]["template"]
-        template["layout"]["meta"] = "cdcwb-live"  # the script of this widget draws it, no other does
-        template["data"] = {key: [{"unselected": {"marker": {"opacity": 1}}}] for key in ("bar", "scatter")}
-        content["config"] = CONFIG | {"modeBarButtons": _BUTTONS if panel.brush else _BUTTONS[1:]}
-        shapes = content["layout"].pop("shapes", [])
-        return json.dumps(content, separators=(",", ":")), shapes
+    def _blocks(self, answer: Answer, figures: list[str], brush: bool) -> Iterator[Message]:
+        """The blocks of an answer; the JSON of its figures is appended to ``figures``, without their shapes, because
+        most steps change only these."""
+        tables = 0
+        for block in answer.blocks:
+            if isinstance(block, Figure):
+                text, shapes = _figure(block.figure, brush)
+                figures.append(text)
+                yield {"kind": "figure", "shapes": shapes}
+                if outside := show.outside_of(block.figure):
+                    yield {"kind": "note", "html": show.block_html(Note(outside))}
+            elif isinstance(block, Table):
+                yield self._table(answer, block, tables)
+                tables += 1
+            elif not isinstance(block, Headline | Widget):
+                yield {"kind": "note", "html": show.block_html(block, answer.links)}
+
+    def _table(self, answer: Answer, block: Table, number: int) -> Message:
+        names, order = list(block.columns), answer.state.orders.get(number)
+        rows = block.first(answer.state.rows.get(number, FIRST_ROWS), order)
+        sortable = block.sortable()
+        can_grow = block.ranked is not None or len(block.rows) > len(rows)
+        return {
+            "kind": "table",
+            "html": show.block_html(block, answer.links, rows),
+            "sortable": [column in sortable for column in names],
+            "sorted": [-1, True] if order is None else [names.index(order[0]), order[1]],
+            "more": can_grow and block.count > len(rows),
+        }
 
     def _controls(self) -> Message:
         if not self.about["controls"]:
@@ -187,7 +192,7 @@ class PageWidget(anywidget.AnyWidget):
         bench = self.bench
         selection, changes = bench.selection, bench.changes
         fields = []
-        for name, values in indexed.facets(bench.selected).items():
+        for name, values in bench.selected.facets().items():
             chosen = set(getattr(selection, name))
             ranked = sorted(values, key=lambda item: item[0] not in chosen)[:_VALUES]
             fields.append({"name": name, "values": [[text, number, text in chosen] for text, number in ranked]})
@@ -244,17 +249,18 @@ class PageWidget(anywidget.AnyWidget):
         self.bench.selection.update(time_from=times[0], time_to=times[1])
 
     def zoom(self, message: Message) -> None:
-        """A figure is zoomed: it is drawn again with the content of the range."""
+        """The first figure of a panel is zoomed: it is drawn again with the content of the range."""
         name = str(message["panel"])
-        first, last = _times(message.get("x"))
-        self._states[name].window = None if first is None or last is None else (first, last)
-        self._draw(name)
+        if not message.get("figure"):
+            first, last = _times(message.get("x"))
+            self._states[name].window = None if first is None or last is None else (first, last)
+            self._draw(name)
 
     def point(self, message: Message) -> None:
         """A point of a figure is clicked: shows its record."""
-        name = str(message["panel"])
-        record = self._panels[name].record(self.bench, self._states[name], message)
-        if record is not None:
+        figures = [block for block in self._answers[str(message["panel"])].blocks if isinstance(block, Figure)]
+        find = figures[int(message.get("figure") or 0)].record
+        if find is not None and (record := find(message)) is not None:
             self._show(record, message)
 
     def record(self, message: Message) -> None:
@@ -279,18 +285,21 @@ class PageWidget(anywidget.AnyWidget):
 
     def sort(self, message: Message) -> None:
         """The heading of a column is clicked."""
-        name = str(message["panel"])
-        column = list(self._answers[name].columns)[int(message["column"])]
-        if column in self._panels[name].sorts:
-            state = self._states[name]
-            state.order = (column, not state.order[1] if state.order and state.order[0] == column else True)
+        name, number = str(message["panel"]), int(message.get("table") or 0)
+        table = self._answers[name].tables[number]
+        column = list(table.columns)[int(message["column"])]
+        if column in table.sortable():
+            orders = self._states[name].orders
+            before = orders.get(number)
+            orders[number] = (column, not before[1] if before and before[0] == column else True)
             self._draw(name)
 
     def more(self, message: Message) -> None:
         """Shows more rows of a table."""
-        state = self._states[str(message["panel"])]
-        state.rows += _MORE if state.rows > ROWS else _MORE - ROWS
-        self._draw(str(message["panel"]))
+        name, number = str(message["panel"]), int(message.get("table") or 0)
+        rows = self._states[name].rows
+        rows[number] = max(rows.get(number, 0), 0) + _MORE
+        self._draw(name)
 
     def change(self, message: Message) -> None:
         """A control of the bar is used."""
@@ -307,6 +316,19 @@ class PageWidget(anywidget.AnyWidget):
             selection.update(time_from=None, time_to=None)
         else:
             {"undo": selection.undo, "redo": selection.redo, "reset": selection.reset}[step]()
+
+
+def _figure(figure: Any, brush: bool) -> tuple[str, list[Message]]:
+    """A figure as JSON without its shapes, and the shapes."""
+    if brush and figure.layout.xaxis.type == "date":
+        figure.update_layout(dragmode="select", selectdirection="h")
+    content = json.loads(figure.to_json())
+    template = content["layout"]["template"]
+    template["layout"]["meta"] = "cdcwb-live"  # the script of this widget draws it, no other does
+    template["data"] = {key: [{"unselected": {"marker": {"opacity": 1}}}] for key in ("bar", "scatter")}
+    content["config"] = CONFIG | {"modeBarButtons": _BUTTONS if brush else _BUTTONS[1:]}
+    shapes = content["layout"].pop("shapes", [])
+    return json.dumps(content, separators=(",", ":")), shapes
 
 
 def _times(values: Any) -> tuple[datetime | None, datetime | None]:

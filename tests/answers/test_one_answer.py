@@ -139,5 +139,5 @@ def test_a_brush_over_the_demo_keeps_what_was_open_then() -> None:
     most = max(sum(begin <= time < last for begin, last in lasting) for time in moments)
     once = capture.view.transactions.concurrency()
     assert once.facts["concurrency_most"] == most
-    shown = [axis.range for axis in (once.figure.layout.xaxis, capture.view.capture.when().figure.layout.xaxis)]
+    shown = [axis.range for axis in (once.figure.layout.xaxis, capture.view.capture.over_time().figure.layout.xaxis)]
     assert shown[0] == shown[1]

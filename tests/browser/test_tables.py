@@ -22,6 +22,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from cdcwb.charts import theme
 from cdcwb.report import show
+from cdcwb.report.answer import Answer
 from cdcwb.report.html import Page, page
 from cdcwb.report.suite import siblings_of
 from cdcwb.writing import write_text
@@ -58,12 +59,12 @@ def content(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr("IPython.display.display", lambda data, **_: outputs.append(data))
     show.read_by({"/in/stream.bin": ("gbase8s", {})})
     show.chart(theme.figure(200, [go.Bar(x=["a"], y=[1])]), show.table_html(ROWS[:1], {"name": "the bar's name"}))
-    show.table(ROWS, HEADINGS)
-    show.table(
-        [{"file": "/in/stream.bin", "offset": number * 1000} for number in (9, 40)],
-        {"file": "file", "offset": "offset"},
-    )
-    show.table([WIDE], {name: name for name in WIDE})
+    answer = Answer()
+    answer.table(ROWS, HEADINGS)
+    locations = [{"file": "/in/stream.bin", "offset": number * 1000} for number in (9, 40)]
+    answer.table(locations, {"file": "file", "offset": "offset"})
+    answer.table([WIDE], {name: name for name in WIDE})
+    show.put_blocks(answer)
     show.read_by({})
     shown = [{"output_type": "display_data", "data": data, "metadata": {}} for data in outputs]
     cells = [{"cell_type": "markdown", "source": "# Page\n\n## Longest"}]

@@ -25,16 +25,17 @@ CELLS = (
     "capture.view.transactions()",
     "capture.view.masks()",
     """from cdcwb import charts
-from cdcwb.views.pages.page import Sheet
+from cdcwb.report.answer import Answer
+from cdcwb.views.view import links_of
 
-rows = capture.view.transactions.transactions().answers()["transactions"].rows[:5]
-sheet = Sheet("A page that Spark answered", capture.view.bench)
-sheet.table([{"position": row["first_position"]} for row in rows], {"position": "position"})
+rows = capture.view.transactions.longest().answers()["transactions.longest"].tables[0].rows[:5]
+answer = Answer("A page that Spark answered", links_of(capture.view.bench))
+answer.table([{"position": row["first_position"]} for row in rows], {"position": "position"})
 differences = [{"column": name, "told": "a -> b"} for name in ("state", "total")]
 about = {"operation": "UPDATE", "outcome": "committed", "taken_back": False, "differences": differences}
 lives = [{"at": row["began_at"], "transaction_id": row["transaction_id"], **about} for row in rows]
-sheet.chart(charts.row_life(sheet.lead(lives)), "")
-sheet""",
+answer.chart(charts.row_life(answer.linked(lives)))
+answer""",
 )
 _BUSY = (
     "return [...document.querySelectorAll('.cdcwb-panel')].filter(node => { const box = node.getBoundingClientRect();"
@@ -106,7 +107,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         chrome.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
         found = Page(chrome, open_source(capture))
         wait.until(lambda c: len(c.find_elements("css selector", ".cdcwb-live")) == 2)
-        found.see("timeline")
+        found.see("transactions.timeline")
         yield found
 
 
@@ -122,19 +123,19 @@ def test_the_card_and_both_pages_are_drawn(page: Page) -> None:
     assert "of 400 transactions committed" in page.text(".cdcwb-cards")
     assert page.counted() == 3000
     assert "of 400 transactions committed" in page.text(".answer")
-    for panel in ("timeline", "when", "changed_over_time", "together"):
+    for panel in ("transactions.timeline", "capture.over_time", "masks.over_time", "masks.together"):
         assert page.see(panel).find_elements("css selector", ".plot .main-svg"), panel
 
 
-@pytest.mark.parametrize("panel", ["timeline", "when", "changed_over_time"])
+@pytest.mark.parametrize("panel", ["transactions.timeline", "capture.over_time", "masks.over_time"])
 def test_dragging_over_a_figure_selects_its_time_everywhere(page: Page, panel: str) -> None:
     page.drag(panel)
     page.until(r"Selection\(time_from=.*time_to=.*\)")
     times = dict(re.findall(r"(time_from|time_to)='([^']+)'", page.text(".python")))
     assert datetime.fromisoformat(times["time_from"]) < datetime.fromisoformat(times["time_to"])
     assert 0 < page.counted() == page.expected(**times) < 3000
-    page.see("changed_columns")
-    rows = page.chrome.find_elements("css selector", '[data-panel="changed_columns"] tbody tr')
+    page.see("masks.changed_columns")
+    rows = page.chrome.find_elements("css selector", '[data-panel="masks.changed_columns"] tbody tr')
     assert rows
     page.press("button.time")
     page.until(r"Selection\(\)")
@@ -142,7 +143,7 @@ def test_dragging_over_a_figure_selects_its_time_everywhere(page: Page, panel: s
 
 
 def test_a_value_is_ticked_and_taken_back(page: Page) -> None:
-    page.see("timeline")
+    page.see("transactions.timeline")
     page.press('details[data-field="operations"] summary')
     page.press('details[data-field="operations"] label[data-value="UPDATE"] input')
     page.until(r"Selection\(operations=\['UPDATE'\]\)")
@@ -155,18 +156,20 @@ def test_a_value_is_ticked_and_taken_back(page: Page) -> None:
 
 
 def test_text_is_looked_for_while_it_is_typed(page: Page) -> None:
-    page.see("timeline")
+    page.see("transactions.timeline")
     page.one('.cdcwb-controls input[aria-label="text"]').send_keys("TX00000")
     page.until(r"Selection\(text='TX00000'\)")
     assert page.counted() == page.expected(text="tx00000")
-    assert page.text('[data-panel="transactions"] tbody tr td').startswith("tx00000") or page.see("transactions")
+    assert page.text('[data-panel="transactions.longest"] tbody tr td').startswith("tx00000") or page.see(
+        "transactions.longest"
+    )
 
 
 def test_a_zoom_shows_the_bars_of_a_time_and_selects_nothing(page: Page) -> None:
-    panel = page.see("timeline")
+    panel = page.see("transactions.timeline")
     panel.find_element("css selector", '.modebar-btn[data-val="zoom"]').click()
     before = panel.get_attribute("data-version")
-    page.drag("timeline")
+    page.drag("transactions.timeline")
     page.wait.until(lambda _: panel.get_attribute("data-version") != before)
     assert page.text(".python") == "Selection()"
     assert len(panel.find_elements("css selector", ".xaxislayer-above .xtick")) > 1
@@ -179,7 +182,7 @@ def explorer_shows(page: Page, record: int) -> None:
 
 
 def test_a_row_leads_to_its_record_and_another_to_another(page: Page) -> None:
-    rows = page.see("transactions").find_elements("css selector", "tbody tr[data-record]")
+    rows = page.see("transactions.longest").find_elements("css selector", "tbody tr[data-record]")
     for row in rows[:2]:
         record = int(row.get_attribute("data-record") or "")
         page.chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
@@ -190,7 +193,7 @@ def test_a_row_leads_to_its_record_and_another_to_another(page: Page) -> None:
 
 def test_a_bar_leads_to_the_first_record_of_its_transaction(page: Page) -> None:
     """After the explorer is open: it stays the one that follows."""
-    panel = page.see("timeline")
+    panel = page.see("transactions.timeline")
     bars = panel.find_elements("css selector", ".plot .point path")
     widest = max(bars, key=lambda bar: bar.rect["width"])
     transactions = page.source.changes.transactions
@@ -205,7 +208,7 @@ def test_a_bar_leads_to_the_first_record_of_its_transaction(page: Page) -> None:
 
 def test_the_list_the_fields_and_the_bytes_are_in_sight_at_once(page: Page) -> None:
     """In the lower half of JupyterLab, at the sizes of usual screens."""
-    page.see("transactions").find_element("css selector", "tbody tr[data-record]").click()
+    page.see("transactions.longest").find_element("css selector", "tbody tr[data-record]").click()
     page.wait.until(lambda chrome: chrome.execute_script(CHOSEN))
     before = page.chrome.get_window_size()
     parts = [".status", ".list .line", ".pane .body", ".bytes"]
@@ -223,9 +226,9 @@ def test_the_list_the_fields_and_the_bytes_are_in_sight_at_once(page: Page) -> N
 
 
 def test_the_explorer_shows_what_is_selected(page: Page) -> None:
-    page.see("transactions").find_element("css selector", "tbody tr[data-record]").click()
+    page.see("transactions.longest").find_element("css selector", "tbody tr[data-record]").click()
     page.wait.until(lambda chrome: chrome.execute_script(CHOSEN))
-    page.see("timeline")
+    page.see("transactions.timeline")
     page.press('details[data-field="operations"] summary')
     page.press('details[data-field="operations"] label[data-value="UPDATE"] input')
     page.until(r"Selection\(operations=\['UPDATE'\]\)")
@@ -295,8 +298,9 @@ def test_the_history_of_a_row_is_offered_at_every_row(page: Page) -> None:
 
 
 def test_the_theme_of_jupyterlab_is_followed(page: Page) -> None:
-    page.see("when")
-    ground = "return getComputedStyle(document.querySelector('[data-panel=when] .plot .main-svg')).backgroundColor"
+    page.see("capture.over_time")
+    plot = "[data-panel='capture.over_time'] .plot .main-svg"
+    ground = f'return getComputedStyle(document.querySelector("{plot}")).backgroundColor'
     light = page.chrome.execute_script(ground)
     theme = "window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab %s'})"
     page.chrome.execute_script(theme % "Dark")
@@ -308,14 +312,14 @@ def test_the_theme_of_jupyterlab_is_followed(page: Page) -> None:
 
 
 def test_nothing_is_fetched_from_elsewhere(page: Page) -> None:
-    page.see("when")
+    page.see("capture.over_time")
     asked = [urlsplit(url) for url in requests(page.chrome)]
     assert [url for url in asked if url.hostname != "127.0.0.1"] == []
 
 
 def test_charts_over_time_stand_below_each_other(page: Page) -> None:
     """The labels of columns need more space than those of counts."""
-    page.see("changed_over_time")
+    page.see("masks.over_time")
     margins = (
         "return [...document.querySelectorAll('.cdcwb-live')].map(live => [...live.querySelectorAll('.plot')]"
         ".filter(plot => plot._fullLayout?.xaxis?.type === 'date')"

@@ -10,10 +10,9 @@ import pytest
 import cdcwb
 from cdcwb.analysis.history import value_text
 from cdcwb.errors import OptionError
-from cdcwb.report import show
+from cdcwb.report.answer import Answer
 from cdcwb.report.facts import headline
 from cdcwb.views.pages import EventLog, History, Replay
-from cdcwb.views.pages.page import Sheet
 from tests.reports import DATA
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ def capture(spark: SparkSession) -> Capture:
     return cdcwb.load(str(DATA / "qlik-kafka"))
 
 
-def sheet(panel: Any) -> Sheet:
-    assert isinstance(panel, Sheet)
+def sheet(panel: Any) -> Answer:
+    assert isinstance(panel, Answer)
     return panel
 
 
@@ -115,12 +114,12 @@ def test_rows_of_live_pages_lead_to_the_record_that_they_name(
         views = getattr(capture.view, page)
         asked = views._page()
         monkeypatch.setenv("CDCWB_VIEWS", "live")
-        sheets = [one for panel in asked.panels() if isinstance(one := getattr(asked, panel)(), Sheet)]
+        sheets = [one for panel in asked.panels() if isinstance(one := getattr(asked, panel)(), Answer)]
         monkeypatch.setenv("CDCWB_VIEWS", "static")
         assert sheets
         for sheet in sheets:
-            for rows, _ in sheet._tables:
-                for row in sheet.lead(rows):
+            for table in sheet.tables:
+                for row in sheet.linked(table.rows):
                     record = row["record"]
                     position = row.get("position") or row.get("first_position")
                     if row.get("file") in files and row.get("offset") is not None:
@@ -143,19 +142,18 @@ def test_differences_lead_to_the_record_in_the_capture_that_has_them(
     monkeypatch.setenv("CDCWB_VIEWS", "live")
     sides = [cdcwb.load(str(DATA / name)) for name in ("qlik-kafka", "qlik-change-table")]
     page = sides[0].view.reconcile(sides[1], rules='{"late_after": "1 s"}')
-    shown: list[tuple[list[dict[str, Any]], list[show.Lead]]] = []
-    monkeypatch.setattr(show, "table", lambda rows, *_, leads, **__: shown.append((rows, leads)))
-    monkeypatch.setattr(show, "widget", lambda _: None)
-    page.differences().put()
-    ((rows, leads),) = shown
-    assert [(lead.column, lead.capture) for lead in leads] == [
+    answer = page.differences()
+    assert isinstance(answer, Answer)
+    (table,) = answer.tables
+    leads = [(column, links.capture, links.find(named)) for column, (links, named) in table.cells.items()]
+    assert [(column, name) for column, name, _ in leads] == [
         (f"{side}_position", one.view.bench.name) for side, one in zip(("source", "target"), sides, strict=True)
     ]
     found = dict.fromkeys(("missing", "extra", "both"), 0)
-    for number, row in enumerate(rows):
+    for number, row in enumerate(table.rows):
         records = []
-        for side, capture, lead in zip(("source", "target"), sides, leads, strict=True):
-            record, index = lead.records[number], capture.view.bench.source.index
+        for side, capture, (*_, lead) in zip(("source", "target"), sides, leads, strict=True):
+            record, index = lead[number], capture.view.bench.source.index
             records.append(record)
             if record is not None:
                 place = str(index.file_of(record)["file"]), index.number("offset", record)

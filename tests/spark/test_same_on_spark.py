@@ -10,8 +10,9 @@ import pytest
 import cdcwb
 from cdcwb import small
 from cdcwb.analysis import frames
+from cdcwb.report.answer import Answer
 from cdcwb.views.pages import CapturePage, Drift, Masks, Transactions
-from cdcwb.views.pages.page import Page, Sheet
+from cdcwb.views.pages.page import Page
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ def content(path: Path) -> dict[str, Any]:
         page = kind.of(cdcwb.load(path))
         for name in page.panels():
             sheet = getattr(page, name)()
-            assert isinstance(sheet, Sheet)
+            assert isinstance(sheet, Answer)
             tables = [frame.to_dict("records") for frame in sheet.frames]
             found[f"{kind.__name__}.{name}"] = {"facts": sheet.facts, "tables": tables}
     return found

@@ -66,14 +66,9 @@ def test_the_sentence_about_the_ledger_says_whether_it_closes_and_what_is_in_it(
     assert "7 rows, 1 row of them unparsed" in contents.ledger_sentence(rows)
 
 
-def test_problems_keep_the_order_of_the_summary_and_get_their_commands() -> None:
-    place = {"file": "/in/b", "offset": 7, "length": 3, "sentence": "cut off", "transaction_id": "t"}
-    nowhere = place | {"file": None, "offset": None, "length": None}
-    entry = {"severity": "error", "code": "truncated", "title": "record cut off", "count": 5}
-    codes, places = contents.problem_rows([{**entry, "places": [place, nowhere]}], BY_FILE)
-    assert codes == [{"severity": "error", "code": "truncated", "title": "record cut off", "problems": 5}]
-    assert [row["command"] for row in places] == ["cdcwb inspect /in/b --offset 7 --format goldengate", None]
-    assert places[0]["sentence"] == "cut off"
+def test_a_record_is_dissected_by_a_command_that_names_its_format() -> None:
+    assert contents.command("/in/b", 7, BY_FILE) == "cdcwb inspect /in/b --offset 7 --format goldengate"
+    assert contents.command(None, None, BY_FILE) is None
 
 
 def test_bins_are_round_and_cover_the_end() -> None:

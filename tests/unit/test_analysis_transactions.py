@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from math import ceil
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from cdcwb.analysis import concurrency
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.change_counts import added
+from cdcwb.dataset import LocalRows
 from cdcwb.index.changes import Transactions
 from cdcwb.model import TRANSACTIONS, Completeness
 from cdcwb.time_axis import micros, time_of
@@ -182,7 +184,10 @@ def test_as_many_are_open_as_at_any_begin(rows: list[Row], how: random.Random, p
     found = concurrency.summed(
         fold(parts, lambda part: concurrency.pieces_of(part, start, width), concurrency.merged_pieces, how)
     )
-    assert found == concurrency.of_some(whole, pieces=pieces)
+    local = LocalRows(lambda: iter([whole.rows]), TRANSACTIONS)
+    capture = SimpleNamespace(rows=lambda _table, columns: local.select(columns))
+    ends = [None if whole.span is None else time_of(time) for time in whole.span or (0, 0)]
+    assert found == concurrency.over_time(capture, *ends, pieces=pieces)
     spans = []
     for row in rows:
         began, ended = row["began_at"], row["ended_at"]

@@ -12,9 +12,9 @@ from cdcwb import charts
 from cdcwb.charts import theme
 from cdcwb.index.source import Source, open_source
 from cdcwb.report import show
+from cdcwb.report.answer import Answer
 from cdcwb.views.bench import Bench
-from cdcwb.views.pages.page import Sheet
-from cdcwb.views.view import records_of
+from cdcwb.views.view import links_of, records_of
 from tests.saved_capture import write_saved
 
 
@@ -64,25 +64,25 @@ def test_the_first_of_several_records_with_a_value_is_found(source: Source) -> N
     assert index.first("position", []) == index.first("kind", ["ROW"]) == index.first("nothing", ["x"]) == {}
 
 
-def put(sheet: Sheet) -> tuple[str, list[Any]]:
-    """The HTML of the tables and the figures that a sheet puts on its page."""
+def put(answer: Answer) -> tuple[str, list[Any]]:
+    """The HTML of the tables and the figures that an answer puts on its page."""
     html: list[str] = []
     with (
-        patch.object(show, "_html", lambda text, _plain: html.append(text)),
+        patch.object(show, "_display", lambda data, _about=None: html.append(data["text/html"])),
         patch.object(show, "style_once"),
         patch.object(show, "chart", lambda _figure, _instead: None),
     ):
-        sheet.put()
-    return "".join(html), sheet.figures
+        answer.put()
+    return "".join(html), answer.figures
 
 
 def test_rows_name_their_records_only_where_somebody_can_click(bench: Bench) -> None:
     changes = bench.changes
     rows = [{"position": changes.record_index.row(int(changes.record[n]))["position"], "what": "x"} for n in (3, 5)]
     rows.append({"position": None, "what": "<b>"})
-    live, paper = Sheet("", bench), Sheet("")
-    for sheet in (live, paper):
-        sheet.table(rows, {"position": "position", "what": "what"})
+    live, paper = Answer("", links_of(bench)), Answer()
+    for answer in (live, paper):
+        answer.table(rows, {"position": "position", "what": "what"})
     html, _ = put(live)
     assert f'data-capture="{bench.name}"' in html
     assert [int(text) for text in re.findall(r'<tr data-record="(\d+)"', html)] == changes.record[[3, 5]].tolist()
@@ -96,9 +96,9 @@ def test_points_of_a_chart_name_their_records_only_where_somebody_can_click(benc
     position = bench.source.index.row(int(bench.changes.record[3]))["position"]
     change = {"at": at, "operation": "UPDATE", "outcome": "committed", "taken_back": False, "differences": []}
     change |= {"position": position}
-    live, paper = Sheet("", bench), Sheet("")
-    for sheet in (live, paper):
-        sheet.chart(charts.row_life(sheet.lead([change])), "")
+    live, paper = Answer("", links_of(bench)), Answer()
+    for answer in (live, paper):
+        answer.chart(charts.row_life(answer.linked([change])))
     (drawn,), (printed,) = put(live)[1], put(paper)[1]
     assert drawn.layout.meta["capture"] == bench.name
     assert drawn.data[0].ids == (str(bench.changes.record[3]),)

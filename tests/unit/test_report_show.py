@@ -16,6 +16,7 @@ import pytest
 from cdcwb.analysis.summary_text import Health, Tone
 from cdcwb.charts import theme
 from cdcwb.report import show
+from cdcwb.report.answer import Answer, records
 from cdcwb.words import Display, show_times_in, shown_as
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&\u202e"
@@ -26,6 +27,24 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     outputs: list[dict[str, Any]] = []
     monkeypatch.setattr("IPython.display.display", lambda data, **_: outputs.append(data))
     return outputs
+
+
+def put_table(rows: Any, columns: dict[str, str], **about: Any) -> None:
+    answer = Answer()
+    answer.table(rows, columns, **about)
+    show.put_blocks(answer)
+
+
+def put_cards(values: list[tuple[str, str, str]]) -> None:
+    answer = Answer()
+    answer.cards(values)
+    show.put_blocks(answer)
+
+
+def put_verdict(health: Health) -> None:
+    answer = Answer()
+    answer.verdict(health)
+    show.put_blocks(answer)
 
 
 def cells(html: str) -> list[str]:
@@ -74,15 +93,15 @@ def test_a_day_that_all_times_share_stands_in_the_heading() -> None:
 
 def test_files_of_a_capture_are_named_without_its_folder(shown: list[dict[str, Any]]) -> None:
     files = ["/captures/shop/a/b.csv", "/captures/shop.csv", "/elsewhere/c.csv", None]
-    show.table([{"file": file} for file in files], {"file": "file"}, folder="/captures/shop")
+    put_table([{"file": file} for file in files], {"file": "file"}, folder="/captures/shop")
     dash = '<span class="null">—</span>'
     assert cells(shown[0]["text/html"]) == ["a/b.csv", "/captures/shop.csv", "/elsewhere/c.csv", dash]
-    show.table([{"file": "/captures/a.csv"}], {"file": "file"}, folder="/captures/a.csv")
+    put_table([{"file": "/captures/a.csv"}], {"file": "file"}, folder="/captures/a.csv")
     assert cells(shown[1]["text/html"]) == ["a.csv"]
 
 
 def test_a_value_too_long_for_a_card_gets_the_room_of_two(shown: list[dict[str, Any]]) -> None:
-    show.cards([("a", "2" * 35, ""), ("b", "2" * 16, ""), ("c", "2", "")])
+    put_cards([("a", "2" * 35, ""), ("b", "2" * 16, ""), ("c", "2", "")])
     html = shown[0]["text/html"]
     assert html.count('<div class="broad">') == 1
     assert html.count('<b class="long">') == 2
@@ -95,26 +114,26 @@ def test_a_long_list_names_the_first_and_counts_the_others() -> None:
 
 def test_64_bit_numbers_keep_every_digit_even_beside_a_null() -> None:
     frame = pd.DataFrame({"offset": pd.Series([2**63 - 1, None], dtype=pd.ArrowDtype(pa.int64()))})
-    assert show.records(frame) == [{"offset": 2**63 - 1}, {"offset": None}]
+    assert records(frame) == [{"offset": 2**63 - 1}, {"offset": None}]
 
 
 def test_a_cut_table_says_how_many_rows_there_are(shown: list[dict[str, Any]]) -> None:
-    show.table([{"n": 1}, {"n": 2}], {"n": "n"}, total=1234)
+    put_table([{"n": 1}, {"n": 2}], {"n": "n"}, total=1234)
     assert "2 of 1,234 shown." in shown[0]["text/html"]
-    show.table([{"n": 1}, {"n": 2}], {"n": "n"}, total=2)
+    put_table([{"n": 1}, {"n": 2}], {"n": "n"}, total=2)
     assert "shown" not in shown[1]["text/html"]
 
 
 def test_an_empty_table_is_a_sentence(shown: list[dict[str, Any]]) -> None:
-    show.table([], {"n": "n"}, none="No change was undone.")
+    put_table([], {"n": "n"}, none="No change was undone.")
     assert shown[0]["text/html"] == '<p class="cdcwb-note">No change was undone.</p>'
 
 
 def test_captured_text_is_escaped_wherever_it_is_shown(shown: list[dict[str, Any]]) -> None:
-    show.table([{HOSTILE: HOSTILE, "l": [HOSTILE], "t": [(HOSTILE, 1)]}], {HOSTILE: HOSTILE, "l": "l", "t": "t"})
-    show.cards([(HOSTILE, HOSTILE, HOSTILE)])
+    put_table([{HOSTILE: HOSTILE, "l": [HOSTILE], "t": [(HOSTILE, 1)]}], {HOSTILE: HOSTILE, "l": "l", "t": "t"})
+    put_cards([(HOSTILE, HOSTILE, HOSTILE)])
     show.note(HOSTILE)
-    show.verdict(Health(Tone.BAD, HOSTILE, HOSTILE))
+    put_verdict(Health(Tone.BAD, HOSTILE, HOSTILE))
     show.headline(HOSTILE)
     assert len(shown) == 5
     for output in shown:
@@ -197,8 +216,8 @@ def test_a_row_with_a_record_names_the_command_that_shows_it(shown: list[dict[st
         {"file": "/in/a b.bin", "offset": None},
         {"file": "t", "offset": 1},
     ]
-    show.table(rows, {"file": "file", "offset": "at offset"}, folder="/in")
-    show.table([{"again_file": "/in/a b.bin", "again_offset": 7}], {"again_offset": "at offset"})
+    put_table(rows, {"file": "file", "offset": "at offset"}, folder="/in")
+    put_table([{"again_file": "/in/a b.bin", "again_offset": 7}], {"again_offset": "at offset"})
     show.read_by({})
     command = "cdcwb inspect &#x27;/in/a b.bin&#x27; --offset {} --format gbase8s -o byte_order=big"
     assert re.findall(r'<td[^>]* title="([^"]*)"', shown[0]["text/html"]) == [command.format(4000)]
@@ -211,8 +230,8 @@ def test_a_row_without_an_offset_names_the_command_at_its_position(shown: list[d
     row = {"source_position": "a.bin, 40", "source_file": "/in/a.bin", "source_offset": 40}
     row |= {"target_position": "b.csv, 7", "target_file": "/out/b.csv", "target_offset": 7}
     alone = row | dict.fromkeys(("source_position", "source_file", "source_offset"))
-    show.table([row, alone], {"source_position": "in the source", "target_position": "in the target"})
-    show.table([{"position": "7", "file": "/in/a.bin", "offset": 9}], {"position": "position", "offset": "offset"})
+    put_table([row, alone], {"source_position": "in the source", "target_position": "in the target"})
+    put_table([{"position": "7", "file": "/in/a.bin", "offset": 9}], {"position": "position", "offset": "offset"})
     show.read_by({})
     source = "cdcwb inspect /in/a.bin --offset 40 --format gbase8s"
     target = "cdcwb inspect /out/b.csv --offset 7 --format qlik-change-table -o name=shop.customer"

@@ -17,11 +17,13 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.widget import ExplorerWidget
 from cdcwb.index.source import Source, open_source
+from cdcwb.report import show
+from cdcwb.report.answer import FIRST_ROWS, Note
 from cdcwb.time_axis import time_of
 from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
-from cdcwb.views.panels import Timeline
-from cdcwb.views.view import State, View, is_live
+from cdcwb.views.pages.transactions import Transactions
+from cdcwb.views.view import Panel, View, is_live
 from cdcwb.views.widget import PageWidget, page
 from tests.saved_capture import write_saved
 
@@ -66,16 +68,19 @@ class Page:
             self.do("seen", panel=name, on=True)
 
     def hear(self, change: Any) -> None:
-        kind, _, name = change["name"].partition("_")
+        kind, _, number = change["name"].partition("_")
+        names = [*self.widget._panels]
         if kind == "wrong" and change["new"]:
             self.heard.append({"wrong": change["new"]})
-        if kind == "figure" and change["new"]:
-            self.sent.append(name)
+        if kind == "figures" and change["new"] != b"[]":
+            self.sent.append(names[int(number)])
         if kind == "panel":
             self.heard.append(json.loads(json.dumps(change["new"])))
-            if change["new"]["figure"]:
-                self.figures[name] = json.loads(getattr(self.widget, f"figure_{name}"))
-                self.figures[name]["layout"] |= {"shapes": change["new"]["shapes"]}
+            shapes = [block["shapes"] for block in change["new"]["blocks"] if block["kind"] == "figure"]
+            if shapes:
+                name = names[int(number)]
+                self.figures[name] = json.loads(json.loads(getattr(self.widget, f"figures_{number}"))[0])
+                self.figures[name]["layout"] |= {"shapes": shapes[0]}
 
     def do(self, step: str, **about: Any) -> list[dict[str, Any]]:
         self.heard.clear()
@@ -85,35 +90,43 @@ class Page:
     def panel(self, name: str) -> dict[str, Any]:
         return [one for one in self.heard if one.get("panel") == name][-1]
 
+    def table(self, name: str) -> dict[str, Any]:
+        return next(block for block in self.panel(name)["blocks"] if block["kind"] == "table")
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows that the first table of a panel shows."""
+        answer = self.widget._answers[name]
+        return answer.tables[0].first(answer.state.rows.get(0, FIRST_ROWS), answer.state.orders.get(0))
+
     @property
     def controls(self) -> dict[str, Any]:
         return dict(self.widget.bar)
 
 
-@pytest.mark.parametrize("name", [name for name, (_, panels, _) in PAGES.items() if panels])
+@pytest.mark.parametrize("name", [name for name, (*_, panels) in PAGES.items() if panels])
 def test_every_panel_of_a_page_answers(views: Views, name: str) -> None:
     view = getattr(views, name)()
     for panel, answer in view.answers().items():
-        assert answer.figure is not None or answer.rows or answer.none, panel
+        assert answer.blocks, panel
         json.dumps(answer.facts, default=str)
-        assert all(set(answer.columns) <= set(row) for row in answer.rows)
+        assert all(set(table.columns) <= set(row) for table in answer.tables for row in table.rows)
     assert view.headline
 
 
 def test_a_panel_is_asked_for_alone_and_gone_on_with(views: Views) -> None:
     timeline = views.transactions.timeline()
-    assert [panel.name for panel in timeline.panels] == ["timeline"]
+    assert [panel.key for panel in timeline.panels] == ["transactions.timeline"]
     assert timeline.figure.layout.meta["drawn"] == 200
     assert timeline.facts["transactions"] == 200
-    frame = views.transactions.transactions().frame
+    frame = views.transactions.longest().frame
     assert isinstance(frame, pd.DataFrame)
-    assert len(frame) == 200
+    assert len(frame) == 10
     assert "timeline" in dir(views.transactions)
     assert {"transactions", "masks", "explore"} <= set(dir(views))
-    with pytest.raises(AttributeError, match="this page has no panel 'lanes'; there are: timeline"):
+    with pytest.raises(AttributeError, match="this page has no panel 'lanes'; there are: overview, timeline"):
         views.transactions.lanes()
     with pytest.raises(OptionError, match="no figure"):
-        _ = views.problems().figure
+        _ = views.problems.problems().figure
 
 
 def test_views_share_the_selection(views: Views) -> None:
@@ -126,31 +139,35 @@ def test_views_share_the_selection(views: Views) -> None:
 
 def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> None:
     live = Page(views.transactions())
-    whole = live.figures["timeline"]
+    whole = live.figures["transactions.timeline"]
     spans = views.bench.changes.span
     assert spans is not None
     low, high = (time_of(int(spans[0] + (spans[1] - spans[0]) * part)) for part in (0.4, 0.5))
-    live.do("brush", panel="timeline", x=[str(low.replace(tzinfo=None)), str(high.replace(tzinfo=None))])
+    live.do("brush", panel="transactions.timeline", x=[str(low.replace(tzinfo=None)), str(high.replace(tzinfo=None))])
     selection = views.bench.selection
     assert (selection.time_from, selection.time_to) == (low, high)
     assert live.controls["count"] == int(views.bench.selected.mask().sum()) < live.controls["total"]
-    bars = [len(trace.get("ids", ())) for trace in live.figures["timeline"]["data"]]
+    bars = [len(trace.get("ids", ())) for trace in live.figures["transactions.timeline"]["data"]]
     assert bars == [len(trace.get("ids", ())) for trace in whole["data"]]
-    assert live.figures["timeline"]["layout"]["shapes"][-1]["type"] == "rect"
-    assert live.panel("transactions")["table"].count("<tr") < 200
-    boxes = [live.figures["timeline"]["layout"]["shapes"]]
+    assert live.figures["transactions.timeline"]["layout"]["shapes"][-1]["type"] == "rect"
+    assert live.table("transactions.longest")["html"].count("<tr") < 200
+    boxes = [live.figures["transactions.timeline"]["layout"]["shapes"]]
     live.sent.clear()
-    live.do("brush", panel="timeline", x=[str(time_of(spans[0]).replace(tzinfo=None)), str(low.replace(tzinfo=None))])
-    assert "timeline" not in live.sent, "its bars are those that the page has"
-    boxes.append(live.figures["timeline"]["layout"]["shapes"])
+    live.do(
+        "brush",
+        panel="transactions.timeline",
+        x=[str(time_of(spans[0]).replace(tzinfo=None)), str(low.replace(tzinfo=None))],
+    )
+    assert "transactions.timeline" not in live.sent, "its bars are those that the page has"
+    boxes.append(live.figures["transactions.timeline"]["layout"]["shapes"])
     assert len(boxes[0]) == len(boxes[1]), "the box of the step before is gone"
     assert boxes[1][-1]["x1"] == boxes[0][-1]["x0"]
     live.heard.clear()
     selection.update(operations=["DELETE"])
-    deleting = sum(len(trace.get("ids", ())) for trace in live.figures["timeline"]["data"])
+    deleting = sum(len(trace.get("ids", ())) for trace in live.figures["transactions.timeline"]["data"])
     assert 0 < deleting < sum(bars), "another field than time draws other bars"
     selection.undo()
-    live.do("brush", panel="timeline", x=None)
+    live.do("brush", panel="transactions.timeline", x=None)
     assert selection.chosen() == {}
     assert live.controls["count"] == live.controls["total"] == 1500
 
@@ -168,12 +185,12 @@ def test_a_zoom_draws_the_transactions_of_that_time_and_selects_nothing(views: V
     live = Page(views.transactions())
     began = views.bench.changes.transactions.began
     window = [str(time_of(began[n]).replace(tzinfo=None)) for n in (50, 60)]
-    live.do("zoom", panel="timeline", x=window)
-    drawn = sum(len(trace.get("ids", ())) for trace in live.figures["timeline"]["data"])
+    live.do("zoom", panel="transactions.timeline", x=window)
+    drawn = sum(len(trace.get("ids", ())) for trace in live.figures["transactions.timeline"]["data"])
     assert 5 < drawn < 200
     assert views.bench.selection.chosen() == {}
-    live.do("zoom", panel="timeline", x=None)
-    assert live.figures["timeline"]["layout"]["meta"]["drawn"] == 200
+    live.do("zoom", panel="transactions.timeline", x=None)
+    assert live.figures["transactions.timeline"]["layout"]["meta"]["drawn"] == 200
 
 
 def test_the_bar_of_controls_counts_and_takes_back(views: Views) -> None:
@@ -201,24 +218,23 @@ def test_a_row_a_bar_and_a_cell_lead_to_their_record(views: Views) -> None:
     shown: list[int] = []
     with patch.object(PageWidget, "explorer", lambda _self, record: shown.append(record)):
         live = Page(views.transactions())
-        first = live.widget._answers["transactions"].rows[2]
-        assert f'data-record="{first["record"]}"' in live.widget._answers["transactions"].table(views.bench.name)
+        first = live.rows("transactions.longest")[2]
+        live.do("more", panel="transactions.longest")
+        assert f'data-record="{first["record"]}"' in live.table("transactions.longest")["html"]
         live.do("record", record=first["record"])
         assert shown == [first["record"]]
         live.do("record", record=1 << 40)  # none
-        live.do("point", panel="timeline", id=first["transaction_id"], x="", custom=None)
+        live.do("point", panel="transactions.timeline", id=first["transaction_id"], x="", custom=None)
         assert shown == [first["record"]] * 2
-        bar = live.figures["when"]["data"][0]
-        live.do("point", panel="when", id=None, x=bar["x"][3], custom=None)
+        bar = live.figures["capture.over_time"]["data"][0]
+        live.do("point", panel="capture.over_time", id=None, x=bar["x"][3], custom=None)
         masks = Page(views.masks())
-        cell = masks.figures["changed_over_time"]["data"][0]
+        cell = masks.figures["masks.over_time"]["data"][0]
         row, column = next((r, c) for r, line in enumerate(cell["z"]) for c, z in enumerate(line) if z)
-        masks.do(
-            "point", panel="changed_over_time", id=None, x=cell["x"][column], custom=cell["customdata"][row][column]
-        )
-        pair = masks.figures["together"]["data"][0]["customdata"][0][1]
-        masks.do("point", panel="together", id=None, x="", custom=pair)
-        column_row = masks.widget._answers["changed_columns"].rows[0]
+        masks.do("point", panel="masks.over_time", id=None, x=cell["x"][column], custom=cell["customdata"][row][column])
+        pair = masks.figures["masks.together"]["data"][0]["customdata"][0][1]
+        masks.do("point", panel="masks.together", id=None, x="", custom=pair)
+        column_row = masks.rows("masks.changed_columns")[0]
     changes = views.bench.changes
     number = changes.record.tolist().index(shown.pop())
     assert set(pair) <= set(changes.sets[changes.set[number]])
@@ -275,26 +291,26 @@ def test_the_explorer_of_another_capture_opens_at_the_right_of_the_first(
 
 def test_rows_are_ordered_and_more_are_shown(views: Views) -> None:
     live = Page(views.transactions())
-    columns = list(live.widget._answers["transactions"].columns)
-    live.do("sort", panel="transactions", column=columns.index("bytes"))
-    assert live.panel("transactions")["sorted"] == [columns.index("bytes"), True]
-    sizes = [row["bytes"] for row in live.widget._answers["transactions"].rows]
+    columns = list(live.widget._answers["transactions.longest"].tables[0].columns)
+    live.do("sort", panel="transactions.longest", column=columns.index("bytes"))
+    assert live.table("transactions.longest")["sorted"] == [columns.index("bytes"), True]
+    sizes = [row["bytes"] for row in live.rows("transactions.longest")]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == views.bench.changes.transactions.bytes.max()
-    live.do("sort", panel="transactions", column=columns.index("bytes"))
-    assert live.widget._answers["transactions"].rows[0]["bytes"] == views.bench.changes.transactions.bytes.min()
-    live.do("more", panel="transactions")
-    assert live.panel("transactions")["table"].count("data-record=") == 40
-    assert live.do("sort", panel="transactions", column=columns.index("tables")) == []
+    live.do("sort", panel="transactions.longest", column=columns.index("bytes"))
+    assert live.rows("transactions.longest")[0]["bytes"] == views.bench.changes.transactions.bytes.min()
+    live.do("more", panel="transactions.longest")
+    assert live.table("transactions.longest")["html"].count("data-record=") == 40
+    assert live.do("sort", panel="transactions.longest", column=columns.index("tables")) == []
 
 
 def test_only_what_is_in_sight_is_drawn_again(views: Views) -> None:
     live = Page(views.transactions())
-    live.do("seen", panel="concurrency", on=False)
+    live.do("seen", panel="transactions.concurrency", on=False)
     live.do("toggle", field="operations", value="UPDATE")
-    assert "concurrency" not in {one.get("panel") for one in live.heard}
-    live.do("seen", panel="concurrency", on=True)
-    assert live.panel("concurrency")["figure"]
+    assert "transactions.concurrency" not in {one.get("panel") for one in live.heard}
+    live.do("seen", panel="transactions.concurrency", on=True)
+    assert "figure" in {block["kind"] for block in live.panel("transactions.concurrency")["blocks"]}
 
 
 def test_a_page_that_opens_again_has_everything_in_its_state(views: Views) -> None:
@@ -302,9 +318,10 @@ def test_a_page_that_opens_again_has_everything_in_its_state(views: Views) -> No
     live.do("toggle", field="operations", value="UPDATE")
     state = live.widget.get_state()
     assert state["bar"]["python"] == "Selection(operations=['UPDATE'])"
-    assert {name for name in state if name.startswith("panel_")} == {"panel_when", "panel_tables", "panel_problems"}
-    assert all(state[f"panel_{name}"]["panel"] == name for name in ("when", "tables", "problems"))
-    assert json.loads(state["figure_when"])["data"]
+    assert {name for name in state if name.startswith("panel_")} == {"panel_0", "panel_1", "panel_2"}
+    shown = [state[f"panel_{number}"]["panel"] for number in range(3)]
+    assert shown == ["capture.over_time", "capture.tables", "capture.problems"]
+    assert json.loads(json.loads(state["figures_0"])[0])["data"]
 
 
 def test_a_view_is_drawn_by_its_cell(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,9 +331,7 @@ def test_a_view_is_drawn_by_its_cell(views: Views, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("IPython.display.display", lambda shown, **_about: put.append(shown))
     views.transactions()._ipython_display_()
     page = put[-1].children[0]
-    panels = [one["name"] for one in page.about["panels"]]
-    assert len(panels) == 6
-    assert [getattr(page, f"panel_{name}")["version"] for name in panels] == [1, 2, 3, 4, 5, 6]
+    assert [getattr(page, f"panel_{one['trait']}")["version"] for one in page.about["panels"]] == [1, 2, 3, 4, 5, 6]
     assert page.bar["count"] == 1500
 
 
@@ -369,15 +384,16 @@ def test_the_script_puts_captured_text_on_the_page_as_text() -> None:
 
 
 def test_hostile_names_are_escaped_in_tables(views: Views) -> None:
-    answer = views.capture().answers(State())["tables"]
-    answer.rows[0]["table"] = "<img src=x onerror=alert(1)>"
-    assert "<img" not in answer.table()
+    (table,) = views.capture.tables().answers()["capture.tables"].tables
+    hostile = "<img src=x onerror=alert(1)>"
+    assert "<img" not in show.block_html(table, None, [{**table.rows[0], "table": hostile}])
+    assert "<img" not in show.block_html(Note(hostile))
 
 
 def test_a_panel_below_a_heading_of_the_notebook_has_no_title_of_its_own(views: Views) -> None:
     titles = {}
     for headings in (True, False):
-        view = View(views.bench, "", [Timeline()], controls=False, headings=headings)
+        view = View(views.bench, "", [Panel(Transactions, "timeline")], controls=False, headings=headings)
         titles[headings] = [one["title"] for one in PageWidget(view, ipywidgets.VBox()).about["panels"]]
     assert titles == {True: ["Timeline"], False: [""]}
 

@@ -3,21 +3,26 @@ problems."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
 from cdcwb import charts
 from cdcwb.analysis import contents as ask
+from cdcwb.analysis.change_counts import first_by_table, first_change
+from cdcwb.analysis.order import listed
 from cdcwb.explore import explore
 from cdcwb.filters import narrowing
 from cdcwb.report import check_parameters, show
+from cdcwb.report.answer import Answer
+from cdcwb.time_axis import micros
 from cdcwb.views.bench import making
-from cdcwb.views.pages.page import Page, Sheet, panel
-from cdcwb.views.panels import Problems, Tables, When
+from cdcwb.views.pages.page import Page, add_marks, panel
 from cdcwb.views.view import is_live
-from cdcwb.words import count, plural, size, tally
+from cdcwb.words import count, plural, size, tally, time_on_axis
 
 if TYPE_CHECKING:
     from cdcwb.report.opening import Page as Opened
@@ -34,6 +39,7 @@ _FACTS = (
     *("last_position", "record_bytes", "filler_bytes", "malformed_rows", "table_versions"),
 )
 """Facts of the summary that this page records besides those of every page."""
+_HELP: Final = "Drag over the bars to select a time; double-click to select all. Click a bar to see its first record."
 _PARTS = {"understood": "understood", "filler": "filler", "malformed": "malformed"}
 
 
@@ -46,7 +52,7 @@ class CapturePage(Page):
 
     def __init__(self, opened: Opened) -> None:
         super().__init__(opened)
-        times = [self.summary["first_time"], self.summary["last_time"]]
+        times = [self.summary.get(name) for name in ("first_time", "last_time")]
         self.first, self.last = (datetime.fromisoformat(time) if time else None for time in times)
 
     @cached_property
@@ -60,16 +66,23 @@ class CapturePage(Page):
         """Changes over time and by table."""
         return ask.done(self.capture, self.first, self.last)
 
+    @cached_property
+    def versions_of_tables(self) -> Counter[str]:
+        """The number of versions of each table."""
+        rows = listed(self.capture, "table_versions")
+        names = (".".join(filter(None, (row["schema_name"], row["table_name"]))) for row in rows)
+        return Counter(filter(None, names))
+
     @panel("Summary")
-    def overview(self, sheet: Sheet) -> None:
+    def overview(self, answer: Answer) -> None:
         """The contents of the capture, its health, and the limits of the page."""
         summary = self.summary
-        self.begin(sheet, {name: summary[name] for name in _FACTS})
+        self.begin(answer, {name: summary[name] for name in _FACTS})
         shapes = sorted({entry["shape"] for entry in summary["files"]})
         extent = size(summary["bytes"]) if summary["bytes"] else plural(summary["rows"], "row")
         outcomes = tally(summary["transactions_by_outcome"]).replace("_", " ")
         to_position = f"to {summary['last_position'] or 'not known'}"
-        sheet.cards(
+        answer.cards(
             [
                 ("format", summary["format"], ", ".join(shapes)),
                 ("files", count(len(summary["files"])), extent),
@@ -84,95 +97,94 @@ class CapturePage(Page):
         )
 
     @panel("Files")
-    def files(self, sheet: Sheet) -> None:
+    def files(self, answer: Answer) -> None:
         """The files, and their bytes by outcome of decoding."""
-        self.list_files(sheet, self.held, {"events": "records", **_PARTS})
+        self.list_files(answer, self.held, {"events": "records", **_PARTS})
         names = ask.short_names([entry["file"] for entry in self.held])
         pairs = list(zip(names, self.held, strict=True))[:1000]
-        sheet.record({"files": {name: entry["events"] for name, entry in pairs}})
+        answer.record({"files": {name: entry["events"] for name, entry in pairs}})
 
     @panel("Bytes accounted for")
-    def ledger(self, sheet: Sheet) -> None:
+    def ledger(self, answer: Answer) -> None:
         """Whether every byte of the files is in exactly one record."""
-        sheet.note(ask.ledger_sentence(self.summary))
+        answer.note(ask.ledger_sentence(self.summary))
         for unit in ("byte", "row"):
             some = [entry for entry in self.held if entry["unit"] == unit]
             some.sort(key=lambda entry: -(entry["malformed"] or 0))
             names = ask.short_names([entry["file"] for entry in some])
             if some:
-                sheet.chart(charts.ledger(some, names, unit), show.table_html(some[:40], {"file": "file", **_PARTS}))
+                answer.chart(charts.ledger(some, names, unit), some, {"file": "file", **_PARTS})
             if len(some) > charts.MOST_FILES:
                 shown = f"{charts.MOST_FILES} of {plural(len(some), 'file')} shown"
-                sheet.note(f"{shown}: those with the most that is malformed.")
+                answer.note(f"{shown}: those with the most that is malformed.")
 
-    @panel("Changes over time", When)
-    def over_time(self, sheet: Sheet) -> None:
+    @panel("Changes over time", live=True, brush=True, hint=_HELP)
+    def over_time(self, answer: Answer) -> None:
         """Changes over time, by operation."""
         rows, without = self.done.over_time, self.done.without_time
-        heads = {"began_at": "from", "operation": "operation", "changes": "changes"}
-        if rows:
-            figure = charts.done_over_time(rows, self.done.width_us, self.done.axis)
-            sheet.chart(figure, show.table_html(rows[:60], heads))
+        page = self.every_time(answer, always=True)
+        drawn = page.done
+        if drawn.over_time:
+            figure = charts.done_over_time(drawn.over_time, drawn.width_us, drawn.axis)
+            heads = {"began_at": "from", "operation": "operation", "changes": "changes"}
+            answer.chart(figure, drawn.over_time, heads, lambda point: page.first_in(point, drawn.width_us))
         if without:
-            sheet.note(f"Without a time, so not in the chart: {tally(without)}.")
-        if not self.summary["changes"]:
-            sheet.note("There are no changes.")
-        sheet.record({"changes_over_time": sum(row["changes"] for row in rows), "changes_without_time": without})
+            answer.note(f"Without a time, so not in the chart: {tally(without)}.")
+        if not rows and not without:
+            answer.note("No change is selected." if self.asked.limits else "There are no changes.")
+        answer.record({"changes_over_time": sum(row["changes"] for row in rows), "changes_without_time": without})
 
-    @panel("Tables", Tables)
-    def tables(self, sheet: Sheet) -> None:
+    def first_in(self, point: Mapping[str, Any], width_us: int) -> int | None:
+        """The record of the first change in a bin."""
+        middle = micros(time_on_axis(str(point["x"])))
+        times = middle - width_us // 2 - 1, middle + width_us // 2
+        return self.first_record(lambda headers: first_change(headers, times))
+
+    @panel("Tables", live=True)
+    def tables(self, answer: Answer) -> None:
         """The tables, most changed first, with their operations."""
-        several = {table["table"]: table["versions"] for table in self.summary["tables"]}
+        rows = self.done.tables
+        versions = self.versions_of_tables
         none: dict[str, Any] = {"changes": 0, "operations": [], "first_time": None, "last_time": None}
         none |= {"first_position": None, "last_position": None}
-        changed = {row["table"] for row in self.done.tables}
-        rows = [*self.done.tables, *({"table": name, **none} for name in several if name not in changed)]
-        known = [{**row, "versions": several.get(row["table"], 0)} for row in rows]
+        changed = {row["table"] for row in rows}
+        if not self.asked.limits:
+            rows = [*rows, *({"table": name, **none} for name in versions if name not in changed)]
+        known = [{**row, "versions": versions.get(row["table"], 0)} for row in rows]
+        if self.bench is not None:
+            first = first_by_table(self.capture.headers)
+            records = {table: int(self.capture.headers.record[row]) for table, row in first.items()}
+            known = [{**row, "record": records.get(row["table"])} for row in known]
+        total = sum(row["changes"] for row in rows)
+        if total:
+            answer.headline = f"{plural(total, 'change')} of {plural(len(changed), 'table')}"
+            answer.headline += f", most of {rows[0]['table']}: {count(rows[0]['changes'])}"
         heads = {"table": "table", "versions": "versions", "changes": "changes", "operations": "by operation"}
         heads |= {"first_time": "first", "last_time": "last", "first_position": "from position"}
         heads |= {"last_position": "to position"}
-        sheet.table(known[:200], heads, total=len(known), none="There are no tables.")
-        sheet.record({"tables": {row["table"]: dict(row["operations"]) for row in known[:1000]}})
+        none_at_all = "No change is selected." if self.asked.limits else "There are no tables."
+        answer.table(known[:200], heads, total=len(known), none=none_at_all)
+        answer.record({"tables": {row["table"]: dict(row["operations"]) for row in known[:1000]}})
 
     @panel("Records")
-    def records(self, sheet: Sheet) -> None:
+    def records(self, answer: Answer) -> None:
         """The record types of the source, and the kinds that all formats share."""
         by_kind, by_type = self.summary["events_by_kind"], self.summary["events_by_record_type"]
         kinds = [{"kind": kind, "records": number} for kind, number in by_kind.items()]
-        sheet.table(kinds, {"kind": "kind", "records": "records"}, none="There are no records.")
+        answer.table(kinds, {"kind": "kind", "records": "records"}, none="There are no records.")
         types = [{"record_type": name, "records": number} for name, number in by_type.items()]
         heads = {"record_type": "record type", "records": "records"}
-        sheet.table(types[:60], heads, total=len(types), none="No record has a type.")
-
-    @panel("Problems", Problems)
-    def problems(self, sheet: Sheet) -> None:
-        """Problems by code, their locations, and the commands that show the records."""
-        readers = ask.readers(self.capture, self.asked.options)
-        codes, places = ask.problem_rows(self.summary["problems_by_code"], readers)
-        heads = {"severity": "severity", "code": "code", "title": "what it means", "problems": "problems"}
-        sheet.table(codes, heads, none="None.")
-        sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
-        names = ("code", "file", "offset", "command")
-        sheet.record({"problem_places": [[row[name] for name in names] for row in places]})
-        if codes:
-            sheet.note("The first records with each code:")
-            heads = {"severity": "severity", "code": "code", "sentence": "what", "file": "file", "offset": "offset"}
-            heads |= {"length": "length", "transaction_id": "transaction"}
-            sheet.table(places, heads, folder=self.asked.shown)
-        commands = list({row["command"]: row for row in places if row["command"]}.values())
-        if commands:
-            sheet.note("To dissect a record, paste its command into a shell:")
-            sheet.table(commands, {"code": "code", "command": "command"})
+        answer.table(types[:60], heads, total=len(types), none="No record has a type.")
 
     @panel("Versions of tables")
-    def versions(self, sheet: Sheet) -> None:
+    def versions(self, answer: Answer) -> None:
         """The versions of tables, in order of appearance."""
         rows = ask.versions(self.capture)
         heads = {"table": "table", "table_version": "version", "columns": "columns", "names": "named"}
         heads |= {"first_position": "from position", "origin": "comes from", "file": "file", "offset": "offset"}
         none = "No table is described."
-        sheet.table(rows[:200], heads, total=len(rows), none=none, folder=self.asked.shown)
-        sheet.record({"versions": [[row["table"], row["table_version"], row["columns"]] for row in rows[:1000]]})
+        answer.table(rows[:200], heads, total=len(rows), none=none, folder=self.asked.shown)
+        answer.record({"versions": [[row["table"], row["table_version"], row["columns"]] for row in rows[:1000]]})
 
 
 # --- explore ----------------------------------------------------------------------------------------------------------
@@ -194,22 +206,22 @@ class Explore:
         show.style(asked)
         return cls(asked)
 
-    def records(self) -> Sheet:
+    def records(self) -> Answer:
         """The records; first those of the parameters."""
-        sheet = Sheet("Records")
+        answer = Answer("Records")
         self.pane.explorer.apply(narrowing(self.asked.tables, self.asked.time_from, self.asked.time_to))
-        sheet.widget(self.pane)
-        return sheet
+        answer.widget(self.pane)
+        return answer
 
-    def marks(self) -> Sheet:
+    def marks(self) -> Answer:
         """The current bookmarks."""
-        sheet = Sheet("Bookmarks")
+        answer = Answer("Bookmarks")
         marks, index = self.pane.explorer.marks.rows(), self.pane.explorer.index
-        sheet.marks(marks, total=len(marks), folder=self.asked.shown)
+        add_marks(answer, marks, len(marks), self.asked.shown)
         files = plural(len(index.files), "file")
         what = f"{plural(index.records, 'record')} in {files} of the format {index.format}."
         verdict = f"{plural(index.problems, 'problem')}, {plural(len(marks), 'bookmark')}."
         tone = "warning" if index.problems else "good"
-        sheet.record({"title": "Explorer", "what": what, "verdict": verdict, "tone": tone, "format": index.format})
-        sheet.record({"records": index.records, "problems": index.problems, "marks": len(marks)})
-        return sheet
+        answer.record({"title": "Explorer", "what": what, "verdict": verdict, "tone": tone, "format": index.format})
+        answer.record({"records": index.records, "problems": index.problems, "marks": len(marks)})
+        return answer

@@ -12,8 +12,8 @@ from cdcwb.analysis import drift as ask
 from cdcwb.analysis.drift import drift, newest_schema, steps_between
 from cdcwb.analysis.profiles import values
 from cdcwb.analysis.versions import side_by_side
-from cdcwb.report import show
-from cdcwb.views.pages.page import Page, Sheet, panel
+from cdcwb.report.answer import Answer
+from cdcwb.views.pages.page import Page, panel
 from cdcwb.words import count, plural, tally
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Drift(Page):
         return {"versions": versions, "rows_without_version": without}
 
     @panel("Summary")
-    def overview(self, sheet: Sheet) -> None:
+    def overview(self, answer: Answer) -> None:
         """The numbers of versions and findings, and the limits of the page."""
         versions, findings, without = self.drift.versions, self.reported, self.drift.without_version
         changes = ask.schema_changes(self.drift)
@@ -90,10 +90,10 @@ class Drift(Page):
         ]
         facts["drift_findings_by_rule"] = dict(Counter(str(finding.rule) for finding in findings).most_common())
         by_severity = dict(Counter(str(finding.severity) for finding in findings))
-        self.begin(sheet, facts | {"drift_details": details, "drift_findings_by_severity": by_severity})
+        self.begin(answer, facts | {"drift_details": details, "drift_findings_by_severity": by_severity})
         lacking = count(sum(row["events"] for row in without))
         where = f"in {plural(len(without), 'table')}" if without else "each row has one"
-        sheet.cards(
+        answer.cards(
             [
                 ("tables", count(len(several)), f"{count(changing)} with more than one version"),
                 (
@@ -109,51 +109,51 @@ class Drift(Page):
         )
         inferred = sum(version.origin == "inferred" for version in versions)
         if inferred and inferred == len(versions):
-            sheet.note(
+            answer.note(
                 "The source does not describe its tables: a version is the set of columns that rows and keys name."
             )
         elif inferred:
-            sheet.note(f"{plural(inferred, 'version')} of {count(len(versions))} inferred from rows.")
+            answer.note(f"{plural(inferred, 'version')} of {count(len(versions))} inferred from rows.")
         if not versions:
-            sheet.note("No table has a version: nothing in the capture shows which columns there are.")
+            answer.note("No table has a version: nothing in the capture shows which columns there are.")
         if several and not changing:
-            sheet.note("No table has more than one version, so only values could show a change.")
+            answer.note("No table has more than one version, so only values could show a change.")
         if not findings:
-            sheet.note("No drift: no version differs from the preceding one, and no values are under another column.")
+            answer.note("No drift: no version differs from the preceding one, and no values are under another column.")
 
     @panel("Versions over time")
-    def versions(self, sheet: Sheet) -> None:
+    def versions(self, answer: Answer) -> None:
         """A bar for every version from its first change to its last, and a table."""
-        lanes = sheet.lead(ask.lane_rows(self.drift))
+        lanes = answer.linked(ask.lane_rows(self.drift))
         figure = charts.version_lanes(lanes)
-        sheet.chart(figure, show.table_html(lanes[:100], _VERSIONS | {"change": "change of schema"}))
+        answer.chart(figure, lanes, _VERSIONS | {"change": "change of schema"})
         drawn = figure.layout.meta
         if drawn["bars"] + drawn["without_rows"] < drawn["versions"]:
             some = f"{count(drawn['tables'])} of {plural(drawn['all_tables'], 'table')}"
-            sheet.note(f"{count(drawn['bars'])} of {plural(drawn['versions'], 'bar')}, of {some}.")
+            answer.note(f"{count(drawn['bars'])} of {plural(drawn['versions'], 'bar')}, of {some}.")
         if drawn["on_positions"]:
             on_positions = plural(drawn["on_positions"], "version")
-            sheet.note(f"{on_positions} on the axis of log positions: their rows have no time.")
+            answer.note(f"{on_positions} on the axis of log positions: their rows have no time.")
         if drawn["without_rows"]:
             without = plural(drawn["without_rows"], "version")
-            sheet.note(f"{without} without a bar: no row with a position has it.")
+            answer.note(f"{without} without a bar: no row with a position has it.")
         for name, turns in self.drift.mixed:
-            sheet.note(f"{name}: {count(turns)} times rows of an older version follow rows of a newer one.")
+            answer.note(f"{name}: {count(turns)} times rows of an older version follow rows of a newer one.")
         rows = ask.version_rows(self.drift.versions)
-        sheet.table(rows[:200], _VERSIONS, total=len(rows), none="There are no versions.")
-        sheet.record({"versions": self.answered_by()["versions"]})
-        sheet.record({"versions_mixed": [[name, turns] for name, turns in self.drift.mixed]})
+        answer.table(rows[:200], _VERSIONS, total=len(rows), none="There are no versions.")
+        answer.record({"versions": self.answered_by()["versions"]})
+        answer.record({"versions_mixed": [[name, turns] for name, turns in self.drift.mixed]})
 
     @panel("Findings")
-    def findings(self, sheet: Sheet) -> None:
+    def findings(self, answer: Answer) -> None:
         """Differences between versions, and misaligned values, worst first."""
         heads = {"severity": "severity", "rule": "rule", "table": "table", "column": "column", "old": "old"}
         heads |= {"new": "new", "first_position": "first position", "first_at": "first time", "evidence": "evidence"}
         rows = [{name: getattr(finding, name) for name in heads} for finding in self.reported[:200]]
-        sheet.table(_in_words(rows), heads, total=len(self.reported), none="No findings.")
+        answer.table(_in_words(rows), heads, total=len(self.reported), none="No findings.")
 
     @panel("Column by column")
-    def differences(self, sheet: Sheet) -> None:
+    def differences(self, answer: Answer) -> None:
         """The columns of two versions, for each step."""
         shown = [step for step in self.steps if step.differences or self.pair]
         heads = {"old_place": "ordinal", "old_name": "old column", "old_kind": "type", "new_place": "ordinal now"}
@@ -161,25 +161,25 @@ class Drift(Page):
         for step in shown[:_STEPS]:
             sides = list(side_by_side(step.old.columns, step.new.columns, step.differences))
             both = [side for side in sides if side["differs"] or len(sides) <= 80][:200]
-            sheet.note(f"{ask.step_title(step)}:")
-            sheet.table(both, heads, total=len(sides), none="Neither has a column.")
+            answer.note(f"{ask.step_title(step)}:")
+            answer.table(both, heads, total=len(sides), none="Neither has a column.")
         if len(shown) > _STEPS:
             number = plural(len(shown), "step")
-            sheet.note(f"{_STEPS} of {number} with a difference shown; the parameters name others.")
+            answer.note(f"{_STEPS} of {number} with a difference shown; the parameters name others.")
         if not shown:
-            sheet.note(f"No difference in {plural(len(self.steps), 'step')} from a version to the next.")
+            answer.note(f"No difference in {plural(len(self.steps), 'step')} from a version to the next.")
 
     @panel("Schema compatibility")
-    def compatibility(self, sheet: Sheet) -> None:
+    def compatibility(self, answer: Answer) -> None:
         """Whether a reader of one version can read rows of the other, by the rules of Avro."""
         heads = {"table": "table", "old": "old version", "new": "new version", "fit": "compatibility"}
         heads |= {"evidence": "the new reader reads old rows", "sentence": "the old reader reads new rows"}
         fits = ask.reading(self.steps)
-        sheet.table(fits[:100], heads, total=len(fits), none="There is no step from one version to another.")
-        sheet.record({"compatibility": [[row["table"], row["old"], row["new"], row["fit"]] for row in fits]})
+        answer.table(fits[:100], heads, total=len(fits), none="There is no step from one version to another.")
+        answer.record({"compatibility": [[row["table"], row["old"], row["new"], row["fit"]] for row in fits]})
 
     @panel("Values under the wrong columns")
-    def misaligned(self, sheet: Sheet) -> None:
+    def misaligned(self, answer: Answer) -> None:
         """Columns whose values begin to resemble those of another, with the profiles of both before."""
         heads = {"table": "table", "column": "column", "looks_like": "looks like", "changes": "rows"}
         heads |= {"position": "from position", "at": "from time", "file": "file", "offset": "offset"}
@@ -187,39 +187,39 @@ class Drift(Page):
         looked = sum(sum(profile.rows for profile in columns.values()) > 0 for columns in profiles)
         none = f"In {plural(looked, 'version')} with values, those of every column look like its own."
         none = none if looked else "No row has values."
-        sheet.table(self.wrong[:100], heads, total=len(self.wrong), none=none, folder=self.asked.shown)
+        answer.table(self.wrong[:100], heads, total=len(self.wrong), none=none, folder=self.asked.shown)
         names = ("table", "column", "looks_like", "position", "changes")
-        sheet.record({"misaligned": [[row[name] for name in names] for row in self.wrong]})
+        answer.record({"misaligned": [[row[name] for name in names] for row in self.wrong]})
         for m in self.values.misaligned[:12]:
-            sheet.note(f"{m.table}, before {m.first['position'] or m.first['offset']} → from there on:")
-            sheet.table(ask.profile_rows(m.before, m.after, [(name, name) for name, _ in m.columns]), _PROFILES)
+            answer.note(f"{m.table}, before {m.first['position'] or m.first['offset']} → from there on:")
+            answer.table(ask.profile_rows(m.before, m.after, [(name, name) for name, _ in m.columns]), _PROFILES)
 
     @panel("How values changed")
-    def profiles(self, sheet: Sheet) -> None:
+    def profiles(self, answer: Answer) -> None:
         """Profiles of the values of each column before and after a step, largest difference first."""
         rows = ask.step_profiles(self.steps, self.values)
         heads = {"table": "table", "old": "old version", "new": "new version", **_PROFILES}
         none = "No step has enough values on both sides."
         none = none if self.steps else "There is no step from one version to another."
-        sheet.table(rows[:30], heads, total=len(rows), none=none)
+        answer.table(rows[:30], heads, total=len(rows), none=none)
 
     @panel("Rows without a version")
-    def without_version(self, sheet: Sheet) -> None:
+    def without_version(self, answer: Answer) -> None:
         """Rows of unknown table version."""
         heads = {"table": "table", "events": "rows", "position": "first position", "file": "file", "offset": "offset"}
         rows = self.drift.without_version
-        sheet.table(rows, heads, none="Every row has a version that is known.", folder=self.asked.shown)
-        sheet.record({"rows_without_version": self.answered_by()["rows_without_version"]})
+        answer.table(rows, heads, none="Every row has a version that is known.", folder=self.asked.shown)
+        answer.record({"rows_without_version": self.answered_by()["rows_without_version"]})
 
     @panel("What a sink that keeps the newest schema gets wrong")
-    def newest_schema(self, sheet: Sheet) -> None:
+    def newest_schema(self, answer: Answer) -> None:
         """What is lost if rows of older versions are read by the newest version of their table."""
         losses = newest_schema(self.drift.versions, self.drift.steps)
         heads = {"table": "table", "table_version": "rows of version", "changes": "rows", "rule": "rule"}
         heads |= {"column": "column", "old": "in the rows", "new": "in the newest", "what": "what goes wrong"}
         none = "Nothing: no row of an older version loses anything."
-        sheet.table(_in_words(losses[:100]), heads, total=len(losses), none=none)
-        sheet.record({"newest_schema_losses": len(losses)})
+        answer.table(_in_words(losses[:100]), heads, total=len(losses), none=none)
+        answer.record({"newest_schema_losses": len(losses)})
 
 
 def _in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
 from cdcwb.analysis import event_log_page as words
-from cdcwb.analysis import integrity
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage, Records
 from cdcwb.analysis.xds_changes import page_of
 from cdcwb.formats.options import as_bool
-from cdcwb.report import show, xml
-from cdcwb.views.pages.page import Page, Sheet, panel
+from cdcwb.report import xml
+from cdcwb.report.answer import Answer
+from cdcwb.views.pages.page import Page, panel
 from cdcwb.words import count, plural
 from cdcwb.xds.changes import NO_KEY
 
@@ -74,114 +74,114 @@ class EventLog(Page):
         return words.with_object(self.log.objects(lanes=_LANES, rows=_ROWS)) if self.log else []
 
     @panel("Summary")
-    def overview(self, sheet: Sheet) -> None:
+    def overview(self, answer: Answer) -> None:
         """The decisions, and the settings and data that they depend on."""
-        self.begin(sheet, {**self.facts, "snapshot_tables": sorted(self.tables_now)})
+        self.begin(answer, {**self.facts, "snapshot_tables": sorted(self.tables_now)})
         if self.nothing:
             return
         if self.asked.limits and self.log:
-            sheet.note("The decisions are those for the complete log.")
+            answer.note("The decisions are those for the complete log.")
         if not self.log:
-            sheet.note(
+            answer.note(
                 "This is not an event log, so no Publisher decides about it. "
                 "Shown are its committed changes as XDS documents."
             )
         for key in self.inferred:
-            sheet.note(str(key))
-        sheet.cards(words.cards(self.facts))
+            answer.note(str(key))
+        answer.cards(words.cards(self.facts))
         for sentence in words.setting_sentences(self.settings, self.tables_now, self.page.is_log):
-            sheet.note(sentence)
+            answer.note(sentence)
 
     @panel("Decisions")
-    def decisions(self, sheet: Sheet) -> None:
+    def decisions(self, answer: Answer) -> None:
         """The number of rows by event type, or of changes by operation, and decision."""
         counts, kind = self.page.counts, self.kind
         names = words.TYPES if self.log else words.OPERATIONS
-        sheet.record({"decisions": [[row[kind], row["decision"], row["rows"]] for row in counts]})
+        answer.record({"decisions": [[row[kind], row["decision"], row["rows"]] for row in counts]})
         if self.nothing:
             return
         headings = {kind: kind.replace("_", " "), "decision": "decision", "rows": f"{self.unit}s"}
-        numbers = show.table_html(words.readable(counts), headings)
-        sheet.chart(charts.decisions(counts, kind, names, self.unit), numbers)
-        sheet.table(*words.matrix(counts, kind))
+        answer.chart(charts.decisions(counts, kind, names, self.unit), words.readable(counts), headings)
+        answer.table(*words.matrix(counts, kind))
 
     @panel("Reasons")
-    def reasons(self, sheet: Sheet) -> None:
+    def reasons(self, answer: Answer) -> None:
         """Why rows are not published."""
         reasons = words.readable(self.page.reasons)
-        sheet.record({"reasons": len(reasons)})
+        answer.record({"reasons": len(reasons)})
         headings = {"decision": "decision", "reason": "reason", "rows": f"{self.unit}s"}
         headings |= {"first_record_id": "first record"} if self.log else {}
         if not self.nothing:
-            sheet.table(reasons[:40], headings, total=len(reasons), none=f"Every {self.unit} is published.")
+            answer.table(reasons[:40], headings, total=len(reasons), none=f"Every {self.unit} is published.")
 
     @panel("Users")
-    def users(self, sheet: Sheet) -> None:
+    def users(self, answer: Answer) -> None:
         """Who made the changes of an event log."""
         if self.log and not self.nothing:
             headings = {"perpetrator": "perpetrator", "rows": "rows", "published": "published"}
-            sheet.table(self.log.perpetrators(12), headings)
+            answer.table(self.log.perpetrators(12), headings)
 
     @panel("Rows not published")
-    def unpublished(self, sheet: Sheet) -> None:
+    def unpublished(self, answer: Answer) -> None:
         """Rows that are not published, with their reasons."""
         left = words.readable(self.page.unpublished(50))
-        sheet.record({"not_published": self.page.left_out, "not_published_shown": len(left)})
+        answer.record({"not_published": self.page.left_out, "not_published_shown": len(left)})
         headings = {"reason": "reason", "operation": "operation", "table": "table", "position": "position"}
         if self.log:
             left = words.with_object(left)
             headings = {"decision": "decision", "reason": "reason", "record_id": "record", "event_type": "type"}
             headings |= {"scope": "object", "column_name": "column"}
         if not self.nothing:
-            sheet.table(left, headings, total=self.page.left_out, none=f"Every {self.unit} is published.")
+            answer.table(left, headings, total=self.page.left_out, none=f"Every {self.unit} is published.")
 
     @panel("Objects")
-    def objects(self, sheet: Sheet) -> None:
+    def objects(self, answer: Answer) -> None:
         """The objects of an event log with most rows, over time."""
         if not self.log:
             return
-        rows, objects = sheet.lead(self.objects_drawn), self.facts["objects"]
+        rows, objects = answer.linked(self.objects_drawn), self.facts["objects"]
         figure = charts.timelines(rows, words.TYPES)
         drawn = figure.layout.meta["objects"]
-        sheet.record({"objects_shown": drawn})
+        answer.record({"objects_shown": drawn})
         if self.nothing:
             return
         if not rows:
-            sheet.note("There are no objects.")
+            answer.note("There are no objects.")
             return
-        sheet.chart(figure, show.table_html(rows[:60], _WITH_OBJECT))
+        answer.chart(figure, rows, _WITH_OBJECT)
         beyond = sum(last["of"] - _ROWS for last in rows if last["place"] == _ROWS)
         left = f"; {plural(beyond, 'later row')} of these left out." if beyond else "."
-        sheet.note(f"{count(drawn)} of {plural(objects, 'object')}, by their number of rows{left}")
+        answer.note(f"{count(drawn)} of {plural(objects, 'object')}, by their number of rows{left}")
         unnumbered = sum(row["record_id"] is None for row in rows)
         if unnumbered:
-            sheet.note(f"{plural(unnumbered, 'row')} without a usable record_id: only in the histories.")
+            answer.note(f"{plural(unnumbered, 'row')} without a usable record_id: only in the histories.")
         first = [row for row in rows if row["lane"] < _HISTORIES]
-        sheet.chart(charts.histories(first, words.TYPES), show.table_html(first[:60], _WITH_OBJECT))
-        sheet.note(f"{count(first[-1]['lane'] + 1)} of {plural(objects, 'object')}. The numbers are event types:")
+        answer.chart(charts.histories(first, words.TYPES), first, _WITH_OBJECT)
+        answer.note(f"{count(first[-1]['lane'] + 1)} of {plural(objects, 'object')}. The numbers are event types:")
         meanings = {"event_type": "type", "name": "name", "meaning": "meaning", "verb": "becomes"}
-        sheet.table(words.types_used(self.page.counts), {**meanings, "rows": "rows"})
+        answer.table(words.types_used(self.page.counts), {**meanings, "rows": "rows"})
 
     @panel("Documents")
-    def documents(self, sheet: Sheet) -> None:
+    def documents(self, answer: Answer) -> None:
         """Documents and their rows."""
         documents = self.page.documents()
-        sheet.record({"documents_shown": [row["document"] for row in documents]})
+        answer.record({"documents_shown": [row["document"] for row in documents]})
         if not self.nothing:
-            led = [{**document, "rows": sheet.lead(list(document["rows"]))} for document in documents]
-            sheet.put_by(lambda: xml.side_by_side(led, sheet.capture))
-            sheet.note(f"{count(len(documents))} of {plural(self.facts['documents'], 'document')} shown.")
+            led = [{**document, "rows": answer.linked(list(document["rows"]))} for document in documents]
+            capture = answer.links.capture if answer.links else ""
+            answer.document(xml.side_by_side(led, capture), plural(len(led), "document"))
+            answer.note(f"{count(len(documents))} of {plural(self.facts['documents'], 'document')} shown.")
 
     @panel("Old values that do not fit")
-    def chain(self, sheet: Sheet) -> None:
+    def chain(self, answer: Answer) -> None:
         """Rows whose old value differs from the value that the previous row wrote."""
-        sheet.record({"chain_breaks": self.page.chain_breaks})
+        answer.record({"chain_breaks": self.page.chain_breaks})
         if self.log and not self.nothing:
             headings = {"record_id": "record", "scope": "object", "column_name": "column"}
             headings |= {"previous_record_id": "previous record", "previous_new_value": "value it wrote"}
             headings |= {"old_value": "old value"}
             rows = words.with_object(self.log.chain(50), "table")
-            sheet.table(
+            answer.table(
                 rows,
                 headings,
                 total=self.log.chain_breaks,
@@ -189,50 +189,37 @@ class EventLog(Page):
             )
 
     @panel("Net effect")
-    def net(self, sheet: Sheet) -> None:
+    def net(self, answer: Answer) -> None:
         """The net effect of all rows of an object."""
         effects = self.page.effects
-        sheet.record({"net_effects": effects})
+        answer.record({"net_effects": effects})
         if not self.log or self.nothing:
             return
         if effects:
-            sheet.note(words.effects_said(effects))
+            answer.note(words.effects_said(effects))
         headings = {"scope": "object", "rows": "rows", "effect": "effect", "was": "before", "now": "after"}
         headings |= {"read_back": "read from the table"}
         rows = words.with_object(self.log.net(40), "table")
-        sheet.table(rows, headings, total=sum(effects.values()), none="There are no objects.")
+        answer.table(rows, headings, total=sum(effects.values()), none="There are no objects.")
 
     @panel("Event categories")
-    def categories(self, sheet: Sheet) -> None:
+    def categories(self, answer: Answer) -> None:
         """The categories of event types in an event log, and what each means for space, time and triggers."""
         if self.log and not self.nothing:
             headings = {"category": "category", "types": "types", "rows": "rows", "sentence": "meaning"}
-            sheet.table(words.categories_used(self.page.counts), headings)
+            answer.table(words.categories_used(self.page.counts), headings)
 
     @panel("Different spellings of a key")
-    def spellings(self, sheet: Sheet) -> None:
+    def spellings(self, answer: Answer) -> None:
         """Keys with several spellings."""
         spellings = self.page.spellings(self.capture.problems)
-        sheet.record({"key_spellings": len(spellings)})
+        answer.record({"key_spellings": len(spellings)})
         if self.log and not self.nothing:
             headings = {"table": "table", "sentence": "what", "file": "first in", "offset": "at offset"}
-            sheet.table(spellings, headings, none="Each key has one spelling.", folder=self.asked.shown)
-
-    @panel("Problems")
-    def problems(self, sheet: Sheet) -> None:
-        """Problems by code, and their locations."""
-        codes, shown = integrity.by_code(self.capture), self.asked.shown
-        sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
-        headings = {"severity": "severity", "code": "code", "problems": "problems", "sentence": "for example"}
-        sheet.table(codes, headings | {"file": "first in", "offset": "at offset"}, folder=shown)
-        if codes:
-            headings = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
-            headings |= {"file": "file", "offset": "offset"}
-            places = integrity.worst(self.capture, 30)
-            sheet.table(places, headings, total=self.summary["problems"], folder=shown)
+            answer.table(spellings, headings, none="Each key has one spelling.", folder=self.asked.shown)
 
     @panel("Publisher settings")
-    def publishing(self, sheet: Sheet) -> None:
+    def publishing(self, answer: Answer) -> None:
         """Every setting with its value, and the files of the snapshot."""
         headings = {"setting": "setting", "value": "value", "about": "meaning"}
-        sheet.table(words.setting_rows(self.settings, self.tables_now), headings)
+        answer.table(words.setting_rows(self.settings, self.tables_now), headings)

@@ -3,19 +3,19 @@ and disagreements of masks and images."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
 from cdcwb import charts
 from cdcwb.analysis import masks as ask
-from cdcwb.analysis.change_counts import Changed
+from cdcwb.analysis.change_counts import Changed, first_by_column, first_update
 from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.analysis.order import listed
-from cdcwb.report import show
-from cdcwb.views.pages.page import Page, Sheet, panel
-from cdcwb.views.panels import ChangedOverTime, Together
-from cdcwb.words import count, joined, plural, tally
+from cdcwb.report.answer import Answer
+from cdcwb.time_axis import TimeAxis, micros
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.words import count, joined, plural, tally, time_on_axis
 
 __all__ = ["Masks"]
 
@@ -33,6 +33,17 @@ class Masks(Page):
     def changed(self) -> Changed:
         """Which columns updates changed, alone and in pairs."""
         return ask.changed(self.capture)
+
+    @cached_property
+    def cells(self) -> tuple[list[dict[str, Any]], int, TimeAxis | None]:
+        """How often each column was changed over time, the width of a bin in microseconds, and the axis."""
+        axis = ask.axis(self.capture)
+        return ([], 1, None) if axis is None else (*ask.over_time(self.capture, axis), axis)
+
+    @property
+    def most_tables(self) -> int:
+        """The most tables of which charts are drawn."""
+        return _TABLES if self.bench is None else 1
 
     @cached_property
     def updates(self) -> list[dict[str, Any]]:
@@ -75,17 +86,17 @@ class Masks(Page):
         return {"mask_disagreements": len(self.wrong)}
 
     @panel("Summary")
-    def overview(self, sheet: Sheet) -> None:
+    def overview(self, answer: Answer) -> None:
         """The number of updates, and the sources of change information."""
         known, totals = self.updates, self.totals
         by_source = {how: n for how in ("mask", "images", "log") if (n := sum(row[f"told_by_{how}"] for row in known))}
         changed = {(row["table"], row["column"]) for row in self.columns if row["changed"]}
         facts: dict[str, Any] = {f"updates_{name}": number for name, number in totals.items() if name != "updates"}
         facts |= {"updates": totals["updates"], "updates_told_by": by_source, "columns_changed": len(changed)}
-        self.begin(sheet, facts | {"updates_tables": len(known)})
+        self.begin(answer, facts | {"updates_tables": len(known)})
         unknown, unmasked = totals["not_told"], totals["updates"] - totals["with_mask"]
         share = f"{totals['idle'] / totals['updates']:.0%} of all updates" if totals["updates"] else ""
-        sheet.cards(
+        answer.cards(
             [
                 ("updates", count(totals["updates"]), f"in {plural(len(known), 'table')}"),
                 (
@@ -103,44 +114,83 @@ class Masks(Page):
             ]
         )
         if totals["updates"] and not totals["with_mask"]:
-            sheet.note("No update has a mask: changed columns come from the images or from the log record.")
+            answer.note("No update has a mask: changed columns come from the images or from the log record.")
         if any(row["listed"] for row in known):
-            sheet.note(ask.LISTED)
+            answer.note(ask.LISTED)
         if keyless := [row["table"] for row in known if row["listed_without_key"]]:
-            sheet.note(ask.without_key(keyless))
+            answer.note(ask.without_key(keyless))
         heads = {"table": "table", "updates": "updates", "told_by_mask": "from the mask"}
         heads |= {"told_by_images": "from images", "told_by_log": "from the log", "not_told": "unknown"}
         heads |= {"idle": "no-op updates", "columns_changed": "columns that change"}
-        sheet.table(known, heads, none="There are no updates.")
+        answer.table(known, heads, none="There are no updates.")
 
-    @panel("When columns change", ChangedOverTime)
-    def over_time(self, sheet: Sheet) -> None:
+    @panel(
+        "When columns change",
+        live=True,
+        brush=True,
+        hint="Drag to select a time. Click a cell to see the first update of it.",
+    )
+    def over_time(self, answer: Answer) -> None:
         """A row for every column, most changed at the top; darker cells have more updates."""
-        cells: list[dict[str, Any]] = []
-        with_cells: list[str] = []
-        if (axis := ask.axis(self.capture)) is not None:
-            cells, width_us = ask.over_time(self.capture, axis)
-            with_cells = [name for name in self.changed.tables if any(cell["table"] == name for cell in cells)]
-            for name in with_cells[:_TABLES]:
-                some = [cell for cell in cells if cell["table"] == name]
-                sheet.note(f"{name}:")
-                numbers = show.table_html(some[:50], {"began_at": "from", "column": "column", "changed": "updates"})
-                sheet.chart(charts.changed_over_time(some, width_us, axis), numbers)
+        cells = self.cells[0]
+        page = self.every_time(answer)
+        drawn, width_us, axis = page.cells
+        with_cells = [name for name in page.changed.tables if any(cell["table"] == name for cell in drawn)]
+        updates, idle = self.changed.updates.total(), self.changed.idle.total()
+        if updates:
+            of_tables = plural(len(self.changed.updates), "table")
+            answer.headline = f"{plural(updates, 'update')} of {of_tables} change "
+            answer.headline += plural(len(self.changed.columns), "column")
+            answer.headline += f"; {plural(idle, 'no-op update')}" if idle else ""
+        for name in with_cells[: self.most_tables]:
+            assert axis is not None  # of the cells
+            some = [cell for cell in drawn if cell["table"] == name]
+            answer.note(f"{name}:")
+            heads = {"began_at": "from", "column": "column", "changed": "updates"}
+            answer.chart(charts.changed_over_time(some, width_us, axis), some, heads, page.first_in(name, width_us))
         changed = sum(cell["changed"] for cell in cells)
-        untimed = sum(row["changed"] for row in self.columns) - changed
+        untimed = self.changed.columns.total() - changed
         if cells and untimed:
             changes = plural(untimed, "column change")
-            sheet.note(f"{changes} in updates without a time: only in the charts of the next sections.")
-        _some(sheet, with_cells, _TABLES)
+            answer.note(f"{changes} in updates without a time: only in the charts of the next sections.")
+        _some(answer, with_cells, self.most_tables)
         if cells and (without_cells := [name for name in self.changed.tables if name not in with_cells]):
             why = "no update with a time and known changed columns changes any"
-            sheet.note(f"No chart for {joined(without_cells[:_TABLES])}: {why}.")
+            answer.note(f"No chart for {joined(without_cells[:_TABLES])}: {why}.")
         if not cells:
-            sheet.note(ask.nothing_over_time(self.totals))
-        sheet.record({"heatmap_updates": changed, "heatmap_tables": with_cells[:_TABLES]})
+            answer.note(ask.nothing_over_time(self.changed))
+        answer.record({"heatmap_updates": changed, "heatmap_tables": with_cells[:_TABLES]})
+        answer.record({"updates": updates, "updates_idle": idle})
+        answer.record({"columns_changed": len(self.changed.columns)})
+
+    def first_in(self, table: str, width_us: int | None = None) -> Callable[[Mapping[str, Any]], int | None]:
+        """The record of the first update of a table in a cell of a figure; ``width_us``: of a bin of time."""
+
+        def record(point: Mapping[str, Any]) -> int | None:
+            names = point["custom"] or []
+            times = None
+            if width_us is not None:
+                middle = micros(time_on_axis(str(point["x"])))
+                times = middle - width_us // 2 - 1, middle + width_us // 2
+            columns = {names} if isinstance(names, str) else {*names}
+            return self.first_record(lambda headers: first_update(headers, table, columns, times)) if columns else None
+
+        return record
+
+    @panel("How often each column is changed", live=True)
+    def changed_columns(self, answer: Answer) -> None:
+        """The number of updates that changed each column."""
+        rows = self.changed.changed_columns()
+        if self.bench is not None:
+            headers = self.capture.headers
+            first = first_by_column(headers)
+            rows = [{**row, "record": int(headers.record[first[row["table"], row["column"]]])} for row in rows]
+        heads = {"table": "table", "column": "column", "changed": "changed", "updates": "of updates", "share": "share"}
+        answer.table(rows, heads, none="No update is known to change a column.")
+        answer.record({"column_changes": {f"{row['table']}.{row['column']}": row["changed"] for row in rows}})
 
     @panel("How often each column is set")
-    def values(self, sheet: Sheet) -> None:
+    def values(self, answer: Answer) -> None:
         """How often each column is changed, has a value, is NULL, or is not captured."""
         columns = self.columns
         often = [name for name in self.changed.tables if any(row["changed"] for row in columns if row["table"] == name)]
@@ -148,78 +198,79 @@ class Masks(Page):
         heads |= {"set": "has a value", "null": "is NULL", "not_captured": "not captured"}
         for name in often[:_TABLES]:
             some = [row for row in columns if row["table"] == name]
-            sheet.note(f"{name}:")
-            sheet.chart(charts.often(some), show.table_html(some[:60], heads))
-        _some(sheet, often, _TABLES)
-        sheet.record(
+            answer.note(f"{name}:")
+            answer.chart(charts.often(some), some, heads)
+        _some(answer, often, _TABLES)
+        answer.record(
             {"column_changes": {f"{row['table']}.{row['column']}": n for row in columns if (n := row["changed"])}}
         )
-        sheet.record(
+        answer.record(
             {"not_captured": {f"{row['table']}.{row['column']}": n for row in columns if (n := row["not_captured"])}}
         )
         lacking = [row for row in columns if row["not_captured"] or row["null"]]
         heads = {"table": "table", "column": "column", "set": "has a value", "null": "is NULL"}
         heads |= {"not_captured": "not captured", "became_null": "became NULL"}
-        sheet.table(lacking[:100], heads, total=len(lacking), none="Every update has a value in every column.")
+        answer.table(lacking[:100], heads, total=len(lacking), none="Every update has a value in every column.")
 
-    @panel("Which columns change together", Together)
-    def together(self, sheet: Sheet) -> None:
+    @panel("Which columns change together", live=True, hint="Click a cell to see the first update of both.")
+    def together(self, answer: Answer) -> None:
         """Columns that are changed by the same update."""
         pairs = self.changed.together()
         paired = [name for name in self.changed.tables if any(pair["table"] == name for pair in pairs)]
-        for name in paired[:_PAIRED]:
+        heads = {"column": "column", "other": "other", "together": "together", "likeness": "share"}
+        most = min(self.most_tables, _PAIRED)
+        for name in paired[:most]:
             some = [pair for pair in pairs if pair["table"] == name]
-            heads = {"column": "column", "other": "other", "together": "together", "likeness": "share"}
-            sheet.note(f"{name}:")
-            sheet.chart(charts.together(some), show.table_html(some[:40], heads))
-        _some(sheet, paired, _PAIRED)
+            answer.note(f"{name}:")
+            answer.chart(charts.together(some), some, heads, self.first_in(name))
+        _some(answer, paired, most)
         if not pairs:
-            any_update = self.totals["updates"]
-            sheet.note("No update changes more than one column." if any_update else "There are no updates.")
-        sheet.record(
+            any_update = self.changed.updates.total()
+            answer.note("No update changes more than one column." if any_update else "There are no updates.")
+        answer.record(
             {"pairs": [[pair["table"], pair["column"], pair["other"], pair["together"]] for pair in pairs[:50]]}
         )
 
     @panel("Masks, bit by bit")
-    def bit_by_bit(self, sheet: Sheet) -> None:
+    def bit_by_bit(self, answer: Answer) -> None:
         """Each mask, most frequent first: a dot is a set bit."""
         heads = {"mask": "mask", "operation": "operation", "changes": "changes", "columns": "columns"}
         for name in list(dict.fromkeys(mask.table for mask in self.bits))[:_TABLES]:
             masks = [mask for mask in self.bits if mask.table == name]
             rows = [{"mask": m.mask, "operation": m.operation, "changes": m.changes, "columns": m.said} for m in masks]
-            sheet.note(f"{name}: {masks[0].order} byte order, first data column is bit {masks[0].offset}.")
-            sheet.chart(charts.bits(masks), show.table_html(rows, heads))
+            answer.note(f"{name}: {masks[0].order} byte order, first data column is bit {masks[0].offset}.")
+            answer.chart(charts.bits(masks), rows, heads)
         if len(self.frequent) == ask.MOST_MASKS:
             shown = count(len(self.frequent))
-            sheet.note(f"The {shown} most frequent masks are shown; changes with others are not counted here.")
+            answer.note(f"The {shown} most frequent masks are shown; changes with others are not counted here.")
         if not self.bits:
-            sheet.note(
+            answer.note(
                 "The source writes no masks; changed columns come from the images or from the log record, as above."
             )
-        sheet.record({"masks_drawn": len(self.bits)})
+        answer.record({"masks_drawn": len(self.bits)})
 
     @panel("No-op updates")
-    def idle(self, sheet: Sheet) -> None:
+    def idle(self, answer: Answer) -> None:
         """No-op updates."""
         rows = ask.idle_updates(self.changed, self.change_sources)
         shares = [row | {"share": f"{row['share']:.1%}"} for row in rows]
         heads = {"table": "table", "idle": "no-op updates", "updates": "of updates", "share": "share"}
         heads |= {"file": "first in", "offset": "at offset"}
         none = "Every update whose changed columns are known changes at least one."
-        sheet.table(shares, heads, none=none, folder=self.asked.path)
-        sheet.record({"idle_by_table": {row["table"]: row["idle"] for row in rows}})
+        answer.table(shares, heads, none=none, folder=self.asked.path)
+        answer.record({"idle_by_table": {row["table"]: row["idle"] for row in rows}})
 
     @panel("Changes of keys")
-    def keys(self, sheet: Sheet) -> None:
+    def keys(self, answer: Answer) -> None:
         """Updates that changed the key of a row."""
         moved = ask.key_changes(self.capture)
         heads = {"table": "table", "old_key": "old key", "new_key": "new key", "position": "position"}
         heads |= {"changed_at": "time", "transaction_id": "transaction", "file": "file", "offset": "offset"}
-        sheet.table(moved, heads, none="No update whose key is known changed it.", folder=self.asked.path)
-        sheet.record({"key_changes": len(moved)})
+        answer.table(moved, heads, none="No update whose key is known changed it.", folder=self.asked.path)
+        answer.record({"key_changes": len(moved)})
 
     @panel("Masks against images")
-    def disagreements(self, sheet: Sheet) -> None:
+    def disagreements(self, answer: Answer) -> None:
         """Changes whose mask disagrees with their images."""
         heads = {"severity": "severity", "code": "code", "sentence": "what", "table": "table", "file": "file"}
         heads |= {"offset": "offset", "length": "length"}
@@ -228,11 +279,11 @@ class Masks(Page):
             if self.bits
             else "There are no masks that could disagree."
         )
-        sheet.table(self.wrong, heads, none=none, folder=self.asked.path)
-        sheet.record(self.answered_by())
+        answer.table(self.wrong, heads, none=none, folder=self.asked.path)
+        answer.record(self.answered_by())
 
 
-def _some(sheet: Sheet, tables: list[str], most: int) -> None:
+def _some(answer: Answer, tables: list[str], most: int) -> None:
     """A note that not all tables are drawn."""
     if len(tables) > most:
-        sheet.note(f"{count(most)} of {plural(len(tables), 'table')} shown: those with the most updates.")
+        answer.note(f"{count(most)} of {plural(len(tables), 'table')} shown: those with the most updates.")

@@ -3,43 +3,42 @@
 page = Transactions.open("my/trail")   # or capture.view.transactions
 page.latency()                         # one panel; its content: .figure, .frame and .facts
 page                                   # all of them
+
+A panel is an answer about the tables of ``page.capture``: those of a capture in a report, those of its selection on a
+live page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
-import pyarrow as pa
-
+from cdcwb.analysis import integrity
+from cdcwb.analysis.contents import command, readers
 from cdcwb.analysis.marks import marks_of
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.filtering import NOT_LIMITED
-from cdcwb.model import Severity
-from cdcwb.report import check_parameters, open_page, record, show
+from cdcwb.index.columns import Headers
+from cdcwb.index.selected import TIME
+from cdcwb.index.selected_capture import SelectedCapture
+from cdcwb.model import Problem, Severity
+from cdcwb.report import check_parameters, open_page, show
+from cdcwb.report.answer import Answer, Links, State
 from cdcwb.report.facts import headline, is_answered, stored
-from cdcwb.report.opening import look_at
-from cdcwb.views.view import Rows, View, is_live, records_of
+from cdcwb.report.opening import Page as Opened
+from cdcwb.report.opening import Parameters, look_at
+from cdcwb.views.view import Panel, View, is_live, links_of
 from cdcwb.words import count, page_display, plural, rounded, shown_as, to_the_second, zone_name
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-
-    from cdcwb.analysis.summary_text import Health
     from cdcwb.capture import Capture
-    from cdcwb.report.opening import Page as Opened
     from cdcwb.views.bench import Bench
-    from cdcwb.views.view import Panel
 
-__all__ = [
-    "Page",
-    "Sheet",
-    "panel",
-]
+__all__ = ["Page", "panel"]
 
 
 _COMMON: Final = (
@@ -48,33 +47,46 @@ _COMMON: Final = (
 )
 _MARKS: Final = 30
 _PARAMETERS: Final = 9  # that all notebooks have
+_WORST: Final = 30  # problems that are listed
+_CODES: Final = 4  # codes of problems in a headline
+_MARKED: Final = {
+    "note": "note",
+    "table": "table",
+    "type": "record",
+    "position": "position",
+    "file": "file",
+    "offset": "at offset",
+    "marked_at": "bookmarked at",
+}
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Page")
 
 
 def panel(
-    title: str, live: type[Panel] | None = None
-) -> Callable[[Callable[Concatenate[T, Sheet, P], None]], Callable[Concatenate[T, P], Sheet | View]]:
-    """Turns a method that writes to a sheet into a panel: called without the sheet, it returns the sheet.
+    title: str, live: bool = False, brush: bool = False, hint: str = ""
+) -> Callable[[Callable[Concatenate[T, Answer, P], None]], Callable[Concatenate[T, P], Answer | View]]:
+    """Turns a method that adds to an answer into a panel: called without the answer, it returns the answer.
 
-    ``live``: the corresponding panel of the index, which replaces this one in a live notebook if the conditions of the
-    page can be expressed as a selection.
+    ``live``: it needs only what the index has, and follows the selection in a live notebook if the conditions of the
+    page can be expressed as one; ``brush``: dragging over its figures selects times; ``hint``: what a live page
+    explains about its figures.
     """
 
-    def made(say: Callable[Concatenate[T, Sheet, P], None]) -> Callable[Concatenate[T, P], Sheet | View]:
-        def ask(page: T, /, *args: P.args, **named: P.kwargs) -> Sheet | View:
+    def made(fill: Callable[Concatenate[T, Answer, P], None]) -> Callable[Concatenate[T, P], Answer | View]:
+        def ask(page: T, /, *args: P.args, **named: P.kwargs) -> Answer | View:
             with shown_as(page.display):
-                if live is not None and page.is_live:
-                    return View(page.views.bench, "", [live()], controls=False, headings=False)
+                if live and page.is_live:
+                    return View(page.views.bench, "", [Panel(type(page), fill.__name__)], False, False)
                 if page.capture.question_session is not page.session:
                     raise CaptureError("the Spark session of this page was stopped: make the page again")
-                sheet = Sheet(title, page.views.bench if page.is_live else None)
-                say(page, sheet, *args, **named)
-                return sheet
+                answer = page.answer(title)
+                fill(page, answer, *args, **named)
+                return answer
 
-        ask.title = title  # type: ignore[attr-defined]
-        return update_wrapper(ask, say)
+        ask.title, ask.fill, ask.live = title, fill, live  # type: ignore[attr-defined]
+        ask.brush, ask.hint = brush, hint  # type: ignore[attr-defined]
+        return update_wrapper(ask, fill)
 
     return made
 
@@ -92,6 +104,8 @@ class Page:
     """Whether its panels use values."""
     shows_health: ClassVar[bool] = False
     """Whether the page begins with the health of the capture; else it begins with its own result."""
+    bench: Bench | None = None
+    """The views whose selection the page is about; None for the page of a notebook."""
 
     def __init__(self, opened: Opened) -> None:
         self.opened = opened
@@ -132,6 +146,40 @@ class Page:
             limits.append(f"not applied to this page: {left_out}")
         return cls(look_at(capture, capture.selected(), limits, cls.images), **own)
 
+    @classmethod
+    def of_selection(cls, bench: Bench, every_time: bool = False) -> Self:
+        """The page about the selection of views, from the index; ``every_time``: the selected times are ignored."""
+        selected: Any = SelectedCapture(bench.source, bench.selected, TIME if every_time else ())
+        limits = [bench.selection.sentence(TIME if every_time else ())]
+        times = {} if every_time else {name: getattr(bench.selection, name) for name in ("time_from", "time_to")}
+        asked = Parameters(path="", format=selected.format, options={}, limits=list(filter(None, limits)), **times)
+        page = cls.__new__(cls)
+        page.bench = bench
+        page.__init__(Opened(asked, bench.capture, selected, selected, {}, cast(Any, None)))  # type: ignore[misc]
+        return page
+
+    def answer(self, title: str, state: State | None = None) -> Answer:
+        """An empty answer of the page; ``state``: of a panel of a live page."""
+        return Answer(title, self.links, state)
+
+    @property
+    def links(self) -> Links | None:
+        """The records to which rows and points lead; None if nobody can click."""
+        return links_of(self.bench or self.views.bench) if self.bench is not None or self.is_live else None
+
+    def every_time(self, answer: Answer, always: bool = False) -> Self:
+        """The page that a figure shows: on a live page one of every time if times were selected in the figure itself,
+        or ``always``, so that others can be selected there; else this page."""
+        if self.bench is not None and (always or answer.state.brushed):
+            return cast(Self, self.bench.page(type(self), every_time=True))
+        return self
+
+    def first_record(self, first: Callable[[Headers], int | None]) -> int | None:
+        """On a live page, the record of the change whose number a function gives."""
+        headers = self.capture.headers
+        number = first(headers)
+        return None if number is None else int(headers.record[number])
+
     # --- live ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -164,7 +212,7 @@ class Page:
             show.style_once()
             for name, title in self.panels().items():
                 asked = getattr(self, name)()
-                if not (isinstance(asked, Sheet) and asked.is_empty):
+                if not (isinstance(asked, Answer) and asked.is_empty):
                     show.heading(title)
                 asked._ipython_display_()
 
@@ -179,7 +227,7 @@ class Page:
         """The facts of the headline that panels other than the first record."""
         return {}
 
-    def begin(self, sheet: Sheet, facts: Mapping[str, Any]) -> None:
+    def begin(self, answer: Answer, facts: Mapping[str, Any]) -> None:
         """The headline, the limits of the page, and the facts that every page has, besides ``facts``."""
         health = self.opened.health
         marks = self._marks()
@@ -191,21 +239,21 @@ class Page:
         }
         common |= {**{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts}
         if self.shows_health:
-            sheet.verdict(health)
+            answer.verdict(health)
         elif is_answered(self.notebook, known := stored({**common, **self.answered_by()})):
-            sheet.headline(headline(self.notebook, known))
+            answer.page_headline(headline(self.notebook, known))
         if is_live() and (refusal := self.views.bench.refusal):
-            sheet.note(refusal)
+            answer.note(refusal)
         if self.asked.limits:
-            sheet.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
+            answer.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
         if zone_name(axis=False) != "UTC":
-            sheet.note(f"Times are shown in {zone_name(axis=False)}.")
-        sheet.record(common)
+            answer.note(f"Times are shown in {zone_name(axis=False)}.")
+        answer.record(common)
         if self.is_live:
-            sheet.widget(View(self.views.bench, "", []))
+            answer.widget(View(self.views.bench, "", []))
         if marks:
-            sheet.note(f"{plural(len(marks), 'record')} bookmarked in the explorer:")
-            sheet.marks(marks[:_MARKS], total=len(marks), folder=self.asked.shown)
+            answer.note(f"{plural(len(marks), 'record')} bookmarked in the explorer:")
+            add_marks(answer, marks[:_MARKS], len(marks), self.asked.shown)
 
     def time_card(self, first: datetime | None, last: datetime | None) -> tuple[str, str, str]:
         """The card with the range of time."""
@@ -220,7 +268,7 @@ class Page:
         worst_first = [f"{name} {count(n)}" for name in Severity if (n := numbers.get(name))]
         return "problems", count(self.summary["problems"]), ", ".join(worst_first) or "none"
 
-    def list_files(self, sheet: Sheet, files: list[dict[str, Any]], counts: Mapping[str, str]) -> None:
+    def list_files(self, answer: Answer, files: list[dict[str, Any]], counts: Mapping[str, str]) -> None:
         """The table of ``files`` (those of a summary, with additions); ``counts``: headings of what is counted in
         each."""
         rows = {"rows": "rows"} if any(entry["rows"] is not None for entry in files) else {}
@@ -231,18 +279,54 @@ class Page:
             for entry in files[:100]
         ]
         none = "The capture is a table, not files."
-        sheet.table(shown, heads | {"ledger": "accounted for"}, total=len(files), none=none, folder=self.asked.shown)
+        answer.table(shown, heads | {"ledger": "accounted for"}, total=len(files), none=none, folder=self.asked.shown)
+
+    # --- panels of several pages --------------------------------------------------------------------------------------
+
+    @panel("Problems", live=True)
+    def problems(self, answer: Answer) -> None:
+        """Problems by code, the worst one by one, and the commands that show their records."""
+        codes = integrity.by_code(self.capture)
+        total = sum(row["problems"] for row in codes)
+        numbers = {row["code"]: row["problems"] for row in codes}
+        often = ", ".join(f"{code} {count(number)}" for code, number in Counter(numbers).most_common(_CODES))
+        answer.headline = f"{plural(total, 'problem')}: {often}" if total else ""
+        for row in codes:
+            row["title"] = Problem(row["code"]).heading if row["code"] in list(Problem) else row["code"]
+        heads = {"severity": "severity", "code": "code", "title": "what it means", "problems": "problems"}
+        heads |= {"transactions": "transactions"} if any(row["transactions"] for row in codes) else {}
+        heads |= {"file": "first in", "offset": "at offset"}
+        answer.table(codes, heads, none="No problem.", folder=self.asked.shown)
+        answer.record({"problems": total, "problem_codes": numbers})
+        if not codes:
+            return
+        worst = integrity.worst(self.capture, _WORST)
+        heads = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
+        heads |= {"transaction_id": "transaction"} if any(row["transaction_id"] for row in worst) else {}
+        heads |= {"file": "file", "offset": "offset", "length": "length", "first_bytes": "first bytes"}
+        answer.table(worst, heads, total=total, folder=self.asked.shown)
+        by_file = readers(self.capture, self.asked.options)
+        places = [(row["code"], row["file"], row["offset"]) for row in (*codes, *worst)]
+        commands = {place: command(*place[1:], by_file) for place in dict.fromkeys(places)}
+        answer.record({"problem_places": [[*place, text] for place, text in commands.items()]})
+        shown = {text: code for (code, *_), text in commands.items() if text}
+        if shown:
+            answer.note("To dissect a record, paste its command into a shell:")
+            answer.table(
+                [{"code": code, "command": text} for text, code in shown.items()],
+                {"code": "code", "command": "command"},
+            )
 
     @panel("How the capture was read")
-    def reading(self, sheet: Sheet) -> None:
+    def reading(self, answer: Answer) -> None:
         """The detected settings of the capture, with the evidence; each is an option that overrides detection."""
         detected = self.summary["detected"]
         heads = {"scope": "scope", "setting": "setting", "value": "value", "evidence": "evidence"}
         heads |= {"overridden": "given as an option"}
-        sheet.table(detected, heads, none="Nothing had to be detected.", folder=self.asked.shown)
+        answer.table(detected, heads, none="Nothing had to be detected.", folder=self.asked.shown)
         if self.summary["changed_at"]:
-            sheet.note(f"Times: {self.summary['changed_at']}.")
-        sheet.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})
+            answer.note(f"Times: {self.summary['changed_at']}.")
+        answer.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})
 
     def _marks(self) -> list[dict[str, Any]]:
         """The bookmarks of a saved capture."""
@@ -250,171 +334,7 @@ class Page:
         return marks_of(folder) if folder.is_dir() else []
 
 
-# --- sheet ------------------------------------------------------------------------------------------------------------
-
-_MARKED: Final = {
-    "note": "note",
-    "table": "table",
-    "type": "record",
-    "position": "position",
-    "file": "file",
-    "offset": "at offset",
-    "marked_at": "bookmarked at",
-}
-
-
-class Sheet:
-    """Figures, tables and sentences of one panel. The last line of a cell renders it.
-
-    ``figure`` (plotly) and ``frame`` (pandas, Arrow types) are its first figure and its first table, ``figures`` and
-    ``frames`` all of them; ``facts`` are for scripts. ``bench``: in a live notebook the rows of its tables, and the
-    points of figures that are made of rows of :meth:`lead`, link to their records.
-    """
-
-    def __init__(self, title: str = "", bench: Bench | None = None) -> None:
-        self.title = title
-        self._bench = bench
-        self._display = page_display()
-        self.facts: dict[str, Any] = {}
-        self.figures: list[go.Figure] = []
-        self._tables: list[tuple[show.Rows, dict[str, str]]] = []
-        self._said: list[Callable[[], None]] = []
-
-    # --- content ------------------------------------------------------------------------------------------------------
-
-    def verdict(self, health: Health) -> None:
-        """See :func:`cdcwb.report.show.verdict`."""
-        self._said.append(lambda: show.verdict(health))
-
-    def headline(self, text: str) -> None:
-        """See :func:`cdcwb.report.show.headline`."""
-        self._said.append(lambda: show.headline(text))
-
-    def note(self, text: str) -> None:
-        """A sentence."""
-        self._said.append(lambda: show.note(text))
-
-    def cards(self, values: Iterable[tuple[str, str, str] | None]) -> None:
-        """A few key figures: title, value and a note each; None is left out."""
-        shown = [value for value in values if value is not None]
-        self._said.append(lambda: show.cards(shown))
-
-    def table(
-        self,
-        rows: show.Rows,
-        columns: Mapping[str, str],
-        *,
-        total: int | None = None,
-        none: str = "None.",
-        folder: str = "",
-        by_heading: bool = False,
-        leads: Mapping[str, tuple[Bench, Rows]] | None = None,
-    ) -> None:
-        """A table: see :func:`cdcwb.report.show.table`. ``by_heading``: its columns are captured ones, so those of the
-        frame have the names of their headings. ``leads``: columns whose cells link to records of a capture, and the
-        names that identify these in each row (:mod:`cdcwb.views.view`)."""
-        self._tables.append((rows, dict(columns) if by_heading else {name: name for name in columns}))
-
-        def put() -> None:
-            led = self.lead(rows)
-            own = self.capture and not leads
-            to = [show.Lead(self.capture, [row["record"] for row in led])] if own else []
-            for column, (bench, named) in (leads or {}).items():
-                to.append(show.Lead(bench.name, records_of(named, bench.changes), column))
-            show.table(led, columns, total=total, none=none, folder=folder, leads=to)
-
-        self._said.append(put)
-
-    def chart(self, figure: go.Figure, instead: str) -> None:
-        """A figure; ``instead`` is HTML with the same numbers."""
-        if self.capture:
-            figure.layout.meta = {**(figure.layout.meta or {}), "capture": self.capture}
-        self.figures.append(figure)
-        self._said.append(lambda: show.chart(figure, instead))
-
-    @property
-    def capture(self) -> str:
-        """The name of the capture on the page in a live notebook; else empty."""
-        return "" if self._bench is None else self._bench.name
-
-    def lead(self, rows: show.Rows) -> list[dict[str, Any]]:
-        """The rows, in a live notebook with the number of their ``record`` (:mod:`cdcwb.views.view`)."""
-        plain = rows if isinstance(rows, list) else show.records(rows)
-        if self._bench is None or not plain or "record" in plain[0]:
-            return plain
-        records = records_of(plain, self._bench.changes)
-        return [{**row, "record": record} for row, record in zip(plain, records, strict=True)]
-
-    def put_by(self, put: Callable[[], None]) -> None:
-        """Other content, which ``put`` renders."""
-        self._said.append(put)
-
-    def widget(self, shown: Any) -> None:
-        """An ipywidget."""
-        self._said.append(lambda: show.widget(shown))
-
-    def marks(self, rows: list[dict[str, Any]], *, total: int, folder: str) -> None:
-        """Records that were bookmarked in the explorer."""
-        shown = [{name: row.get(name) for name in _MARKED} for row in rows]
-        self.table(shown, _MARKED, total=total, none="No record is bookmarked.", folder=folder)
-
-    def record(self, facts: Mapping[str, Any]) -> None:
-        """Facts for scripts and tests."""
-        self.facts |= facts
-
-    # --- output -------------------------------------------------------------------------------------------------------
-
-    @property
-    def figure(self) -> go.Figure:
-        """The first figure. Raises OptionError without one."""
-        if not self.figures:
-            raise OptionError("this panel has no figure")
-        return self.figures[0]
-
-    @property
-    def frames(self) -> list[pd.DataFrame]:
-        """The tables, with Arrow types: the rows that are shown."""
-        return [_frame(rows, columns) for rows, columns in self._tables]
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The first table. Raises OptionError without one."""
-        if not self._tables:
-            raise OptionError("this panel has no table")
-        return _frame(*self._tables[0])
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to show; there may be facts."""
-        return not self._said
-
-    def put(self) -> None:
-        """Renders the sheet, and writes the facts to the output of the cell."""
-        with shown_as(self._display):
-            show.style_once()
-            for put in self._said or [show.nothing]:
-                put()
-            if self.facts:
-                record(self.facts)
-
-    _ipython_display_ = put
-
-    def __repr__(self) -> str:
-        parts = [plural(len(self.figures), "figure"), plural(len(self._tables), "table")]
-        return f"{self.title or 'a panel'}: {', '.join(parts)}, {plural(len(self.facts), 'fact')}"
-
-
-def _frame(rows: show.Rows, columns: Mapping[str, str]) -> pd.DataFrame:
-    import pandas as pd
-
-    plain = rows if isinstance(rows, list) else show.records(rows)
-    shown = [{name: _plain(row.get(name)) for name in columns} for row in plain]
-    frame: pd.DataFrame = pa.Table.from_pylist(shown).to_pandas(types_mapper=pd.ArrowDtype)
-    return frame.set_axis([columns[name] for name in frame.columns], axis="columns")
-
-
-def _plain(value: Any) -> Any:
-    """A value for a column of a frame: names with numbers become a list of structs."""
-    if isinstance(value, list | tuple) and any(isinstance(item, tuple) for item in value):
-        return [{"name": str(name), "number": number} for name, number in value]
-    return value
+def add_marks(answer: Answer, rows: list[dict[str, Any]], total: int, folder: str) -> None:
+    """Records that were bookmarked in the explorer."""
+    shown = [{name: row.get(name) for name in _MARKED} for row in rows]
+    answer.table(shown, _MARKED, total=total, none="No record is bookmarked.", folder=folder)

@@ -34,9 +34,10 @@ from cdcwb.dataset import SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.report import show
+from cdcwb.report.answer import Answer
 from cdcwb.report.opening import check_target, limited, look_at, open_target, options_of
-from cdcwb.views.pages.page import Page, Sheet, panel
-from cdcwb.views.view import View
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.view import View, links_of
 from cdcwb.words import count, duration, plural
 from cdcwb.writing import scratch
 
@@ -297,55 +298,55 @@ class Replay(Page):
         return self.state_facts | history_facts(self.history) | self.compared_facts
 
     @panel("Summary")
-    def overview(self, sheet: Sheet) -> None:
+    def overview(self, answer: Answer) -> None:
         """The tables; or why nothing can be replayed, if rows have no key."""
         wanted = self.wanted
-        self.begin(sheet, {"replay_table": wanted.table.table if wanted.table else None})
+        self.begin(answer, {"replay_table": wanted.table.table if wanted.table else None})
         for sentence in wanted.notes:
-            sheet.note(sentence)
+            answer.note(sentence)
         if self.table:
             tables = sorted(wanted.known.values(), key=lambda table: -table.changes)
             known = [{"table": table.table, "changes": table.changes, "keyed": table.keyed} for table in tables]
             headings = {"table": "table", "changes": "changes", "keyed": "with a key"}
-            sheet.table(known[:30], headings, total=len(known))
+            answer.table(known[:30], headings, total=len(known))
 
     @panel("Table after replay")
-    def replayed(self, sheet: Sheet) -> None:
+    def replayed(self, answer: Answer) -> None:
         """The rows of a table after a commit, and the number of rows over time."""
-        sheet.record(self.state_facts)
+        answer.record(self.state_facts)
         if self.table is None or self.state is None:
             return
         wanted, name, state = self.wanted, self.table.table, self.state
         partial = "their insert is not in the capture, and not all columns are known"
-        sheet.cards(
+        answer.cards(
             [(name, plural(state.rows, "row"), wanted.until), ("partial", count(state.partial), partial)],
         )
         none = f"{name} has no rows {wanted.until}."
-        sheet.table(state.shown, state.columns, total=state.rows, none=none, by_heading=True)
+        answer.table(state.shown, state.columns, total=state.rows, none=none, by_heading=True)
         steps = rows_over_time(self.capture, self.table, wanted.position, wanted.time, wanted.keys)
         if len(steps) > 1 and self.table.first and self.table.last:
             numbers = [{"at": end, "rows": rows} for end, rows in steps]
-            html = show.table_html(numbers[:50], {"at": "until", "rows": "rows"})
-            sheet.chart(charts.rows_over_time(steps, self.table.first, self.table.last), html)
-            sheet.note(f"Rows of {name} as its changes were committed; rows without a change are not included.")
+            figure = charts.rows_over_time(steps, self.table.first, self.table.last)
+            answer.chart(figure, numbers, {"at": "until", "rows": "rows"})
+            answer.note(f"Rows of {name} as its changes were committed; rows without a change are not included.")
         else:
-            sheet.note("No known time changes the number of rows.")
+            answer.note("No known time changes the number of rows.")
 
     @panel("Row history")
-    def row(self, sheet: Sheet) -> None:
+    def row(self, answer: Answer) -> None:
         """Every change of a row in log order, including those under its earlier and later keys."""
-        sheet.record(history_facts(self.history))
+        answer.record(history_facts(self.history))
         if self.history is not None and self.wanted.table:
-            put_which(sheet, self.wanted.table.table, self.history)
-            put_changes(sheet, self.history)
+            put_which(answer, self.wanted.table.table, self.history)
+            put_changes(answer, self.history)
 
     @panel("Source and target")
-    def side_by_side(self, sheet: Sheet) -> None:
+    def side_by_side(self, answer: Answer) -> None:
         """The number of changes that are missing, extra, different, late or the same, by table and over time."""
         result = self.result
-        sheet.record(self.compared_facts)
+        answer.record(self.compared_facts)
         if result is None:
-            sheet.note(
+            answer.note(
                 "There is no second capture to compare with. Name one with --with PATH (in the notebook target=PATH)."
             )
             return
@@ -353,93 +354,93 @@ class Replay(Page):
         lines = {"missing": "only in the source", "extra": "only in the target", "different": "in some column"}
         lines |= {"late": f"by more than {late_after}" if late_after else "late_after is not set"}
         lines |= {"same": "late ones included"}
-        sheet.cards([(name, count(self.compared_facts[f"reconcile_{name}"]), line) for name, line in lines.items()])
+        answer.cards([(name, count(self.compared_facts[f"reconcile_{name}"]), line) for name, line in lines.items()])
         for sentence in result.notes:
-            sheet.note(sentence)
+            answer.note(sentence)
         reasons = [
             {"what": what, "reason": reason_words(reason, what), "changes": number, "about": ABOUT[Reason(reason)]}
             for what in ("missing", "extra")
             for reason, number in result.by_reason(what).items()
         ]
         if reasons:
-            sheet.table(reasons, {"what": "what", "reason": "reason", "changes": "changes", "about": "meaning"})
+            answer.table(reasons, {"what": "what", "reason": "reason", "changes": "changes", "about": "meaning"})
         headings = {"table": "table", "same": "same", "missing": "missing", "extra": "extra"}
         headings |= {"different": "different", "late": "late", "slowest_us": "longest delay"}
-        sheet.table(result.by_table(), headings, none="Neither capture has a committed change with a key.")
+        answer.table(result.by_table(), headings, none="Neither capture has a committed change with a key.")
         sides = {"side": "side", "table": "table", "changes": "changes without a key"}
-        sheet.table(result.without_key, sides, none="Every change has a key.")
+        answer.table(result.without_key, sides, none="Every change has a key.")
         spans = result.over_time()
         if spans and result.first and result.last:
             headings = {"began_at": "from", "missing": "missing", "extra": "extra"}
-            html = show.table_html(spans[:50], headings | {"different": "different", "late": "late"})
+            headings |= {"different": "different", "late": "late"}
             figure = charts.differences_over_time(spans, result.first, result.last, result.width_us, result.axis)
-            sheet.chart(figure, html)
+            answer.chart(figure, spans, headings)
 
     @panel("Columns that differ")
-    def columns(self, sheet: Sheet) -> None:
+    def columns(self, answer: Answer) -> None:
         """The share of the matched changes in which each column differs."""
         columns = self.result.by_column() if self.result else []
         names = ("table", "column", "different", "compared")
-        sheet.record({"reconcile_columns": [[row[name] for name in names] for row in columns]})
+        answer.record({"reconcile_columns": [[row[name] for name in names] for row in columns]})
         headings = {"table": "table", "column": "column", "different": "different", "compared": "of matched changes"}
         if columns:
-            sheet.chart(charts.difference_rates(columns), show.table_html(columns[:50], headings))
+            answer.chart(charts.difference_rates(columns), columns, headings)
             drawn, differ = count(min(len(columns), 40)), plural(len(columns), "column")
-            sheet.note(f"{drawn} of {differ} that differ somewhere are shown.")
+            answer.note(f"{drawn} of {differ} that differ somewhere are shown.")
         elif self.result:
-            sheet.note("No column differs in matched changes.")
+            answer.note("No column differs in matched changes.")
 
     @panel("Differences")
-    def differences(self, sheet: Sheet) -> None:
+    def differences(self, answer: Answer) -> None:
         """The changes that differ between the captures, one by one."""
         if self.result is None:
             return
         differences = self.result.differences()
         differ = difference_rows(differences)
-        leads = {}
+        cells = {}
         for side, bench in zip(("source", "target"), self.benches, strict=False):
-            sheet.widget(View(bench, "", [], controls=False))  # opens the explorer of its capture
-            leads[f"{side}_position"] = bench, [row[side] or {} for row in differences]
+            answer.widget(View(bench, "", [], controls=False))  # opens the explorer of its capture
+            cells[f"{side}_position"] = links_of(bench), [row[side] or {} for row in differences]
         headings = {"what": "what", "reason": "reason", "table": "table", "key": "key", "operation": "operation"}
         headings |= {"sentence": "columns (source -> target)", "delay_us": "delay"}
         headings |= {"source_position": "in the source", "target_position": "in the target"}
         none = "Each change of one capture is in the other, with the same values and in time."
-        sheet.table(differ, headings, total=self.result.unlike, none=none, leads=leads)
+        answer.table(differ, headings, total=self.result.unlike, none=none, cells=cells)
 
     @panel("Delay in the target")
-    def delays(self, sheet: Sheet) -> None:
+    def delays(self, answer: Answer) -> None:
         """The delays of matched changes in the target."""
         if self.result is None:
             return
         spans = self.result.delays()
         if not spans:
-            sheet.note("No matched change has a time in both captures.")
+            answer.note("No matched change has a time in both captures.")
             return
         headings = {"from_us": "from", "to_us": "to", "changes": "changes"}
-        sheet.chart(charts.delays(spans), show.table_html(spans, headings))
-        sheet.note("The time of a change is that of its commit, or its own if that of the commit is not known.")
+        answer.chart(charts.delays(spans), spans, headings)
+        answer.note("The time of a change is that of its commit, or its own if that of the commit is not known.")
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
 
 
-def put_which(sheet: Sheet, table: str, row: RowHistory) -> None:
+def put_which(answer: Answer, table: str, row: RowHistory) -> None:
     """The row, and the number of its changes."""
     which = ", the row with the most changes" if row.chosen else ""
-    sheet.note(f"{table}, {key_text(row.key)}{which}: {plural(row.changes, 'change')}.")
+    answer.note(f"{table}, {key_text(row.key)}{which}: {plural(row.changes, 'change')}.")
 
 
-def put_changes(sheet: Sheet, row: RowHistory) -> None:
+def put_changes(answer: Answer, row: RowHistory) -> None:
     """The changes of a row as a table and as a chart."""
-    shown = sheet.lead([{**change, **_place(change)} for change in row.shown])
+    shown = answer.linked([{**change, **_place(change)} for change in row.shown])
     rows = history_rows(shown)
     headings = {"at": "time", "operation": "operation", "outcome": "outcome", "sentence": "changed values"}
     headings |= {"transaction_id": "transaction", "user": "user", "change_mask": "mask", "version_code": "version"}
     headings |= {"position": "position", "places": "file, offset"}
-    sheet.table(rows, headings, total=row.changes, none="The capture has no change of this row.")
+    answer.table(rows, headings, total=row.changes, none="The capture has no change of this row.")
     if any(row["at"] for row in rows):
         simple = {"at": "time", "operation": "operation", "sentence": "changed values"}
-        sheet.chart(charts.row_life(shown), show.table_html(rows[:50], simple))
+        answer.chart(charts.row_life(shown), rows, simple)
 
 
 def _place(change: Mapping[str, Any]) -> dict[str, Any]:
@@ -474,45 +475,45 @@ class History(Page):
         return self.wanted.table.table if self.wanted.table else ""
 
     @panel("Summary")
-    def overview(self, sheet: Sheet) -> None:
+    def overview(self, answer: Answer) -> None:
         """The row; or why there is none, if rows have no key."""
         row = self.history
-        self.begin(sheet, {"history_table": self.table or None, **history_facts(row), **ends_facts(row)})
+        self.begin(answer, {"history_table": self.table or None, **history_facts(row), **ends_facts(row)})
         for sentence in self.wanted.notes:
-            sheet.note(sentence)
+            answer.note(sentence)
         if row is not None:
-            put_which(sheet, self.table, row)
+            put_which(answer, self.table, row)
         elif not self.wanted.notes:
-            sheet.note("There are no changes, so no row has a history.")
+            answer.note("There are no changes, so no row has a history.")
 
     @panel("Changes")
-    def changes(self, sheet: Sheet) -> None:
+    def changes(self, answer: Answer) -> None:
         """Every change in log order, including those that were rolled back or undone."""
         if self.history is not None:
-            put_changes(sheet, self.history)
+            put_changes(answer, self.history)
 
     @panel("Old and new values")
-    def values(self, sheet: Sheet) -> None:
+    def values(self, answer: Answer) -> None:
         """The old and the new value of each column in a change."""
         if self.history is None or not self.history.changes:
             return
         headings = {"at": "time", "operation": "operation", "outcome": "outcome", "column": "column", "old": "old"}
         headings |= {"new": "new", "transaction_id": "transaction", "position": "position"}
         rows = value_rows(self.history.shown)
-        sheet.table(rows, headings | {"file": "file", "offset": "offset"}, folder=self.asked.shown)
-        self._limit(sheet)
+        answer.table(rows, headings | {"file": "file", "offset": "offset"}, folder=self.asked.shown)
+        self._limit(answer)
 
     @panel("Row after each change")
-    def states(self, sheet: Sheet) -> None:
+    def states(self, answer: Answer) -> None:
         """The values of the row after each change that was not undone; a dash is an unknown value."""
         if self.history is None or not self.history.changes:
             return
         rows, columns = state_rows(self.history.shown)
         headings = {"at": "time", "operation": "operation", **columns, "position": "position"}
-        sheet.table(rows, headings, none="Every change of the row was rolled back or undone.", by_heading=True)
-        self._limit(sheet)
+        answer.table(rows, headings, none="Every change of the row was rolled back or undone.", by_heading=True)
+        self._limit(answer)
 
-    def _limit(self, sheet: Sheet) -> None:
+    def _limit(self, answer: Answer) -> None:
         assert self.history is not None
         if self.history.changes > len(self.history.shown):
-            sheet.note(f"Of the first {count(len(self.history.shown))} of {count(self.history.changes)} changes.")
+            answer.note(f"Of the first {count(len(self.history.shown))} of {count(self.history.changes)} changes.")

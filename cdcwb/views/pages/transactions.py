@@ -4,6 +4,7 @@ positions."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -11,11 +12,15 @@ from cdcwb import charts
 from cdcwb.analysis import concurrency, integrity, transactions
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.chosen import Wanted, check_wanted, narrowed
+from cdcwb.analysis.concurrency import Concurrency
 from cdcwb.analysis.contents import short_names
-from cdcwb.report import show
-from cdcwb.views.pages.page import Page, Sheet, panel
-from cdcwb.views.panels import Concurrent, Timeline
-from cdcwb.words import count, joined, moment, plural, rounded, tally
+from cdcwb.index.columns import NO_TIME
+from cdcwb.model import OffsetUnit
+from cdcwb.report.answer import Answer
+from cdcwb.report.facts import headline, stored
+from cdcwb.time_axis import time_of
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.words import count, joined, moment, plural, rounded, tally, to_the_second
 
 if TYPE_CHECKING:
     from cdcwb.report.opening import Page as Opened
@@ -23,6 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Transactions"]
 
+_BARS: Final = {True: 400, False: ask.DRAWN_AT_MOST}
+"""The most transactions that are drawn as bars on a live page, and in a report."""
+
+_BAR_HELP: Final = (
+    "Drag to select a time. The magnifying glass zooms instead: bars of that time are drawn. "
+    "Click a bar to see its first record."
+)
+_OPEN_HELP: Final = "A transaction is open from its begin until just before its end."
 _WHO: Final = {"transaction_id": "transaction", "began_at": "begin", "ended_at": "end"}
 
 
@@ -43,6 +56,15 @@ class Transactions(Page):
         self.facts: dict[str, Any] = facts
         self.first, self.last = facts["first_time"], facts["last_time"]
         self.tick_us = 1_000_000 if facts["whole_seconds"] else 1
+
+    @cached_property
+    def capture_end(self) -> datetime | None:
+        """When the capture ends, and open transactions with it."""
+        if self.bench is not None:
+            until = self.bench.changes.transactions.until
+            return None if until == NO_TIME else time_of(until)
+        last: datetime | None = ask.overview(self.opened.whole)["last_time"] if self.asked.limits else self.last
+        return last
 
     @classmethod
     def check(cls, **wanted: Any) -> Wanted:
@@ -65,20 +87,28 @@ class Transactions(Page):
         return ask.axis(self.capture, self.first, self.last) if self.first else None
 
     @cached_property
-    def longest_ones(self) -> list[dict[str, Any]]:
-        """The longest transactions."""
-        return ask.timeline(self.capture, until=self.last)
+    def bars(self) -> list[dict[str, Any]]:
+        """The transactions that can be drawn as bars: the longest."""
+        return ask.timeline(self.capture, _BARS[self.bench is not None], self.capture_end)
 
     @cached_property
     def ranked(self) -> list[dict[str, Any]]:
         """The longest transactions of known duration."""
-        return [row for row in self.longest_ones if row["lasted_us"] is not None][: ask.RANKED]
+        return [row for row in self.bars if row["lasted_us"] is not None][: ask.RANKED]
+
+    @cached_property
+    def unit(self) -> str:
+        """The unit of offsets, and of the size of transactions."""
+        if self.bench is None:
+            return str(self.summary["unit"])
+        index = self.bench.source.index
+        return index.unit_of(0) if index.records else OffsetUnit.BYTE
 
     @property
     def columns(self) -> dict[str, str]:
         """Headings of the contents of a transaction."""
         what = {"outcome": "outcome", "changes": "changes", "tables": "tables"}
-        what |= {"bytes": "size"} if self.summary["unit"] == "byte" else {"rows": "rows"}
+        what |= {"bytes": "size"} if self.unit == OffsetUnit.BYTE else {"rows": "rows"}
         return what | ({"user": "user"} if self.facts["transactions_with_user"] else {})
 
     @property
@@ -87,12 +117,14 @@ class Transactions(Page):
         return bool(0 < self.facts["transactions"] == self.facts["transactions_unknown"])
 
     @panel("Summary")
-    def overview(self, sheet: Sheet) -> None:
+    def overview(self, answer: Answer) -> None:
         """The outcomes of the transactions, and the limits of the page."""
         facts, summary = self.facts, self.summary
-        self.begin(sheet, {**facts, "changes_by_outcome": summary["changes_by_outcome"], "filters": self.wanted.limits})
+        self.begin(
+            answer, {**facts, "changes_by_outcome": summary["changes_by_outcome"], "filters": self.wanted.limits}
+        )
         if self.wanted.limits and not facts["transactions"]:
-            sheet.note(f"No transaction fits: {'; '.join(self.wanted.limits)}.")
+            answer.note(f"No transaction fits: {'; '.join(self.wanted.limits)}.")
         by_outcome = {name: n for name in ("committed", "rolled_back", "open") if (n := facts[f"transactions_{name}"])}
         lacking = {name: n for name in ("no_begin", "no_end", "gaps") if (n := facts[f"transactions_{name}"])}
         longest = "not known" if facts["longest_us"] is None else rounded(facts["longest_us"])
@@ -103,7 +135,7 @@ class Transactions(Page):
         incomplete = f"others: {tally(lacking)}".replace("_", " ") if lacking else "all of them"
         incomplete = "nothing numbers their events" if self.all_unknown else incomplete
         committed_only = summary["committed_only"]
-        sheet.cards(
+        answer.cards(
             [
                 ("transactions", count(facts["transactions"]), tally(by_outcome).replace("_", " ")),
                 ("complete transactions", complete, incomplete) if committed_only and facts["transactions"] else None,
@@ -119,86 +151,113 @@ class Transactions(Page):
             ]
         )
 
-    @panel("Timeline", Timeline)
-    def timeline(self, sheet: Sheet) -> None:
+    @panel("Timeline", live=True, brush=True, hint=_BAR_HELP)
+    def timeline(self, answer: Answer) -> None:
         """A bar for every transaction, from its begin to its end, on axes of time and log position."""
-        shown, columns = self.longest_ones, {**_WHO, "duration_us": "duration", **self.columns}
-        ends = {"capture_end": self.last, "last_position": self.facts["last_position"]}
-        totals = {name: self.facts[f"transactions_{name}"] for name in ("committed", "rolled_back", "open")}
-        figure = charts.timeline(shown, **ends, unit=self.summary["unit"], axis=self.axis, totals=totals)
+        facts, total = self.facts, self.facts["transactions"]
+        answer.record({**facts, **self.answered_by()})
+        if total:
+            answer.headline = headline(self.notebook, stored(answer.facts))
+        page, window = self.every_time(answer), answer.state.window
+        rows = ask.timeline(self.capture, _BARS[True], self.capture_end, window) if window else page.bars
+        drawable = page.facts["transactions"]
+        about: dict[str, Any] = {"capture_end": self.capture_end, "unit": self.unit, "axis": page.axis}
+        about["last_position"] = page.facts["last_position"]
+        if drawable > len(rows) and page.axis is not None:
+            about["density"], about["density_us"] = ask.density(page.capture, page.axis)
+        figure = charts.timeline(rows, **about, named=self.bench is not None)
         drawn = figure.layout.meta
-        total = self.facts["transactions"]
-        sheet.record(
-            {
-                "timeline_shown": drawn["drawn"],
-                "timeline_on_time": drawn["on_time"],
-                "timeline_lanes": drawn["time_lanes"],
-            }
-        )
-        if total > drawn["drawn"]:
-            if self.axis is not None:  # else no transaction has a time
-                self._all_begins(sheet, total, self.axis)
-            bars = f"{count(drawn['drawn'])} of {count(total)} transactions are bars"
-            sheet.note(f"{bars}: the longest, and the longest of those that did not commit or are incomplete.")
-        numbers = show.table_html(shown[:30], columns)
-        sheet.chart(figure, numbers)
+        answer.record({"timeline_shown": drawn["drawn"], "timeline_on_time": drawn["on_time"]})
+        answer.record({"timeline_lanes": drawn["time_lanes"]})
+        if not total:
+            none = "No transaction is selected." if self.asked.limits else "There are no transactions."
+            answer.note(none)
+        if drawable > drawn["drawn"]:
+            bars = f"{count(drawn['drawn'])} of {count(drawable)} transactions are bars"
+            of_time = " of these times" if window else ""
+            answer.note(
+                f"{bars}: the longest{of_time}, and the longest of those that did not commit or are incomplete."
+            )
+        if rows:
+            heads = {**_WHO, "duration_us": "duration", **self.columns}
+            records = {row["transaction_id"]: row.get("record") for row in rows}
+            answer.chart(figure, rows, heads, lambda point: records.get(point.get("id")))
         if drawn["drawn"] > drawn["on_time"]:
             without = plural(drawn["drawn"] - drawn["on_time"], "transaction")
-            sheet.note(f"{without} without any time: only on the axis of the log.")
-        if self.capture.format.startswith("qlik") and self.facts["transactions"]:
-            sheet.note(
+            answer.note(f"{without} without any time: only on the axis of the log.")
+        if self.capture.format.startswith("qlik") and total:
+            answer.note(
                 "A transaction begins with its first change, by the clock of the source, and ends with its commit, "
                 "by the clock of the server that delivered it: their difference is in every duration."
             )
         if drawn["widened"]:
             widened = plural(drawn["widened"], "bar")
-            sheet.note(f"{widened} drawn wider than the duration on the time axis; point at a bar to see its duration.")
+            answer.note(
+                f"{widened} drawn wider than the duration on the time axis; point at a bar to see its duration."
+            )
+        if page.axis is not None and drawable > len(page.bars):
+            page._add_begins(answer, page.axis, drawable)
 
-    def _all_begins(self, sheet: Sheet, total: int, axis: TimeAxis) -> None:
-        sheet.note(f"All {plural(total, 'transaction')} by the time of their begin:")
+    def _add_begins(self, answer: Answer, axis: TimeAxis, total: int) -> None:
+        """All transactions by the time of their begin and by duration."""
         cells, width = ask.histogram(self.capture, axis, least_us=self.tick_us)
         heads = {"began_at": "begin from", "row": "duration or outcome", "transactions": "transactions"}
-        numbers = show.table_html(cells[:50], heads)
-        sheet.chart(charts.heatmap(cells, ask.BANDS, width, axis), numbers)
+        answer.note(f"All {plural(total, 'transaction')} by the time of their begin:")
+        answer.chart(charts.heatmap(cells, ask.BANDS, width, axis), cells, heads)
         begun = sum(cell["transactions"] for cell in cells)
         if begun < total:
-            sheet.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")
-        sheet.record({"histogram_transactions": begun})
+            answer.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")
+        answer.record({"histogram_transactions": begun})
 
-    @panel("Concurrent transactions", Concurrent)
-    def concurrency(self, sheet: Sheet) -> None:
+    @panel("Concurrent transactions", live=True, brush=True, hint=_OPEN_HELP)
+    def concurrency(self, answer: Answer) -> None:
         """The number of concurrent transactions."""
-        once = concurrency.over_time(self.capture, self.first, self.last, least_us=self.tick_us, axis=self.axis)
-        if once.steps:
-            numbers = show.table_html(once.steps[:60], {"at": "from", "open": "open transactions"})
-            sheet.chart(charts.concurrency(once.steps, once.most, once.at, exact=once.exact, axis=self.axis), numbers)
-            sheet.note(
+        once = self._concurrency(self)
+        drawn = once if (page := self.every_time(answer)) is self else self._concurrency(page)
+        if once.at is not None:
+            most = plural(once.most, "transaction")
+            answer.headline = f"At most {most} at once, from {to_the_second(once.at)} on"
+        if drawn.steps:
+            figure = charts.concurrency(drawn.steps, drawn.most, drawn.at, exact=drawn.exact, axis=page.axis)
+            answer.chart(figure, drawn.steps, {"at": "from", "open": "open transactions"})
+        if once.at is not None:
+            answer.note(
                 f"At most {plural(once.most, 'transaction')} at once, from {moment(once.at)} to {moment(once.until)}."
             )
-            sheet.note(f"On average {once.average:.1f}, of {plural(once.counted, 'transaction')} that last.")
+            answer.note(f"On average {once.average:.1f}, of {plural(once.counted, 'transaction')} that last.")
         elif self.facts["transactions"]:
-            sheet.note("No transaction lasts from one time to another, as far as times are known.")
+            answer.note("No transaction lasts from one time to another, as far as times are known.")
+        elif self.asked.limits:
+            answer.note("No transaction is selected.")
         else:
-            sheet.note("This log has no transactions, so none is open.")
-        sheet.record({"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average})
-        sheet.record({"concurrency_points": len(once.steps), "concurrency_counted": once.counted})
+            answer.note("This log has no transactions, so none is open.")
+        answer.record({"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average})
+        answer.record({"concurrency_points": len(once.steps), "concurrency_counted": once.counted})
         apart = {"that begin and end at one time": once.instants, "that end before they begin": once.backwards}
         apart |= {"of which one time only is known": once.one_time, "without any time": once.no_time}
         if any(apart.values()):
             excluded = joined([f"{plural(n, 'transaction')} {what}" for what, n in apart.items() if n])
-            sheet.note(f"Not counted: {excluded}.")
+            answer.note(f"Not counted: {excluded}.")
         none = concurrency.InLog(0, None, None, 0)
-        in_log = none if self.summary["committed_only"] else concurrency.in_log(self.capture)
+        in_log = none if self.capture.committed_only else concurrency.in_log(self.capture)
         if in_log.position:
-            sheet.note(
+            answer.note(
                 "In the log, where every begin and end has a position of its own: at most "
                 f"{plural(in_log.most, 'transaction')} at once, from {in_log.position} on, "
                 f"where {in_log.transaction_id} begins."
             )
-        sheet.record({"concurrency_in_log": in_log.most, "concurrency_in_log_at": in_log.position})
+        answer.record({"concurrency_in_log": in_log.most, "concurrency_in_log_at": in_log.position})
+
+    def _concurrency(self, page: Transactions) -> Concurrency:
+        times = page.asked.time_from, page.asked.time_to
+        ends = page.first, self.capture_end
+        pieces = _BARS[True] if self.bench is not None else concurrency.PIECES
+        return concurrency.over_time(
+            page.capture, *ends, pieces=pieces, least_us=page.tick_us, axis=page.axis, window=times
+        )
 
     @panel("Commit latency")
-    def latency(self, sheet: Sheet) -> None:
+    def latency(self, answer: Answer) -> None:
         """The latency from changes to commit, and the duration of transactions."""
         waited, lasted = transactions.latency(self.capture)
         heads = {
@@ -210,7 +269,7 @@ class Transactions(Page):
             "most_us": "longest",
         }
         both = [("change", waited, "commit latency"), ("transaction", lasted, "duration")]
-        sheet.table(
+        answer.table(
             [{"what": f"{name}s", **delays.figures} for name, delays, _ in both if delays.known],
             heads,
             none="No latency is known.",
@@ -218,31 +277,35 @@ class Transactions(Page):
         for name, delays, title in both:
             marks = {"p50": delays.p50_us, "p95": delays.p95_us, "p99": delays.p99_us, "longest": delays.most_us}
             if delays.known:
-                numbers = show.table_html(delays.bins, {"bin": "from", "count": f"{name}s"})
-                sheet.chart(charts.latency(delays.bins, marks, name, title), numbers)
+                heads_of_bins = {"bin": "from", "count": f"{name}s"}
+                answer.chart(charts.latency(delays.bins, marks, name, title), delays.bins, heads_of_bins)
             if delays.known < delays.all:
-                sheet.note(f"Not known for {plural(delays.all - delays.known, name)}: one of the two times is missing.")
+                answer.note(
+                    f"Not known for {plural(delays.all - delays.known, name)}: one of the two times is missing."
+                )
             if delays.longer:
-                sheet.note(f"There are many different ones: p50, p95 and p99 are at most {delays.longer:.2%} too long.")
+                answer.note(
+                    f"There are many different ones: p50, p95 and p99 are at most {delays.longer:.2%} too long."
+                )
             if delays.negative:
-                sheet.note(
+                answer.note(
                     f"{plural(delays.negative, name)} below 0: two clocks that disagree, or one that was set back."
                 )
         if waited.all and waited.all < self.summary["changes"]:
             rest = plural(self.summary["changes"] - waited.all, "change")
-            sheet.note(f"Not counted: {rest} in no transaction that committed.")
+            answer.note(f"Not counted: {rest} in no transaction that committed.")
         if not waited.known and self.facts["transactions"]:
-            sheet.note("Changes have no time of their own, so only the durations of transactions are known.")
+            answer.note("Changes have no time of their own, so only the durations of transactions are known.")
         if not self.facts["transactions"]:
-            sheet.note("There are no transactions, so there is no commit latency.")
+            answer.note("There are no transactions, so there is no commit latency.")
         heads = {"table": "table", "known": "changes", "p50_us": "p50", "p95_us": "p95", "most_us": "longest"}
         if waited.tables:
-            sheet.table(waited.tables[:20], heads, total=len(waited.tables))
+            answer.table(waited.tables[:20], heads, total=len(waited.tables))
         for name, delays, _ in both:
-            sheet.record({f"{name}_latency_{figure}": number for figure, number in delays.figures.items()})
+            answer.record({f"{name}_latency_{figure}": number for figure, number in delays.figures.items()})
 
     @panel("Positions")
-    def positions(self, sheet: Sheet) -> None:
+    def positions(self, answer: Answer) -> None:
         """Records out of order: positions that do not rise in a stream."""
         order = integrity.order(self.capture)
         heads = {
@@ -255,24 +318,26 @@ class Transactions(Page):
         names = short_names([stream["stream"] for stream in order.streams])
         streams = [{**row, "stream": name or "the log"} for row, name in zip(order.streams, names, strict=True)]
         heads |= {"first_position": "lowest position", "last_position": "highest"}
-        sheet.table(streams[:30], heads, total=len(streams), none="No record has a position.")
+        answer.table(streams[:30], heads, total=len(streams), none="No record has a position.")
         heads = {"file": "file", "offset": "offset", "record_type": "type", "position": "position"}
         heads |= {"before_position": "preceding position", "transaction_id": "transaction"}
         if order.records:
-            sheet.table(
+            answer.table(
                 order.places,
                 heads,
                 total=order.steps_back,
                 none="No position is out of order.",
                 folder=self.asked.shown,
             )
-        sheet.record(
+        answer.record(
             {"positions_back": order.steps_back, "positions_behind": order.behind, "positions_records": order.records}
         )
-        sheet.record({"positions_back_places": [[row["file"], row["offset"], row["position"]] for row in order.places]})
+        answer.record(
+            {"positions_back_places": [[row["file"], row["offset"], row["position"]] for row in order.places]}
+        )
 
     @panel("Duplicates and shared positions")
-    def repeated(self, sheet: Sheet) -> None:
+    def repeated(self, answer: Answer) -> None:
         """Records with the same position: duplicates, and others."""
         double = integrity.twice(self.capture)
         heads = {
@@ -289,22 +354,22 @@ class Transactions(Page):
             "transaction_id": "transaction",
         }
         again = [{**row, "again_at": row["again_file"].rpartition("/")[2]} for row in double.places]
-        sheet.table(
+        answer.table(
             again, heads, total=double.positions, none="No two records have the same position.", folder=self.asked.shown
         )
-        sheet.record(
+        answer.record(
             {"positions_twice": double.positions, "positions_surplus": double.surplus, "duplicates": double.duplicates}
         )
         places = [[row["position"], row["again_file"], row["again_offset"]] for row in double.places]
-        sheet.record({"positions_twice_places": places})
+        answer.record({"positions_twice_places": places})
 
     @panel("Missing")
-    def missing(self, sheet: Sheet) -> None:
+    def missing(self, answer: Answer) -> None:
         """Gaps in the source's own numbering."""
         total = next((problem["count"] for problem in self.summary["problems_by_code"] if problem["code"] == "gap"), 0)
         gaps = integrity.gaps(self.capture) if total else []
         heads = {"sentence": "gap", "file": "file", "offset": "offset", "transaction_id": "transaction"}
-        sheet.table(
+        answer.table(
             gaps,
             heads | {"table": "table"},
             total=total,
@@ -317,30 +382,40 @@ class Transactions(Page):
         numbers = [{**row, "stream": row["stream"].rpartition("/")[2] or "the log"} for row in numbers]
         heads = {"stream": "stream", "numbering": "numbers", "first": "from", "last": "to", "there": "there"}
         if numbers:
-            sheet.table(numbers[:30], heads | {"missing": "missing"}, total=len(numbers))
-            sheet.note("Compacted topics and the sequences of databases leave numbers out although nothing is missing.")
-        sheet.record({"gaps": total, "numbers_missing": {row["stream"]: row["missing"] for row in numbers[:1000]}})
+            answer.table(numbers[:30], heads | {"missing": "missing"}, total=len(numbers))
+            answer.note(
+                "Compacted topics and the sequences of databases leave numbers out although nothing is missing."
+            )
+        answer.record({"gaps": total, "numbers_missing": {row["stream"]: row["missing"] for row in numbers[:1000]}})
 
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
         return {"longest_transactions": [[row["transaction_id"], row["lasted_us"]] for row in self.ranked]}
 
-    @panel("Longest")
-    def longest(self, sheet: Sheet) -> None:
-        """The transactions that lasted longest."""
-        heads = {**_WHO, "lasted_us": "duration", **self.columns}
-        sheet.table(self.ranked, heads, none="No transaction has a duration.")
-        sheet.record(self.answered_by())
+    @panel("Longest", live=True)
+    def longest(self, answer: Answer) -> None:
+        """The transactions that lasted longest; on a live page in any order."""
+        capture, end = self.capture, self.capture_end
+        size_of = "bytes" if self.unit == OffsetUnit.BYTE else "rows"
+        answer.table(
+            self.ranked,
+            {**_WHO, "lasted_us": "duration", **self.columns},
+            total=None if self.bench is None else self.facts["transactions"],
+            none="No transaction has a duration." if self.facts["transactions"] else "There are no transactions.",
+            ranked=lambda limit, name, descending: ask.ranked(capture, limit, name, descending, end),
+            sorts=("began_at", "ended_at", "lasted_us", "changes", size_of),
+        )
+        answer.record(self.answered_by())
 
     @panel("Largest")
-    def largest(self, sheet: Sheet) -> None:
+    def largest(self, answer: Answer) -> None:
         """The transactions with most bytes, or rows."""
         ranked = ask.largest(self.capture)
-        sheet.table(ranked, {**_WHO, "duration_us": "duration", **self.columns}, none="There are no transactions.")
-        sheet.record({"largest_transactions": [[row["transaction_id"], row["bytes"]] for row in ranked]})
+        answer.table(ranked, {**_WHO, "duration_us": "duration", **self.columns}, none="There are no transactions.")
+        answer.record({"largest_transactions": [[row["transaction_id"], row["bytes"]] for row in ranked]})
 
-    @panel("Incomplete, rolled back, undone")
-    def unfinished(self, sheet: Sheet) -> None:
+    @panel("Incomplete, rolled back, undone", live=True)
+    def unfinished(self, answer: Answer) -> None:
         """Transactions that are incomplete, or did not commit."""
         rest = ask.unfinished(self.capture, 30) if self.facts["transactions_unfinished"] else []
         places = {
@@ -361,65 +436,44 @@ class Transactions(Page):
             else "Every transaction was committed and is complete."
         )
         none = none if self.facts["transactions"] else "There are no transactions."
-        sheet.table(rest, places, total=self.facts["transactions_unfinished"], none=none)
+        answer.table(
+            rest,
+            places,
+            total=self.facts["transactions_unfinished"],
+            none=none,
+            ranked=lambda limit, *_: ask.unfinished(self.capture, limit),
+        )
         if self.facts["transactions_unknown"]:
-            sheet.note(
+            answer.note(
                 f"Of {plural(self.facts['transactions_unknown'], 'transaction')} it is not known whether they are "
                 "complete: their events have no numbers, and none is marked as the last."
             )
-        sheet.record({"unfinished_transactions": [row["transaction_id"] for row in rest]})
+        answer.record({"unfinished_transactions": [row["transaction_id"] for row in rest]})
 
     @panel("Undone")
-    def undone(self, sheet: Sheet) -> None:
+    def undone(self, answer: Answer) -> None:
         """Changes that a rollback to a savepoint undid."""
         undone = ask.undone(self.capture) if self.summary["changes_by_outcome"].get("undone") else []
         none = "The source delivers committed changes only: no change in the capture was undone."
-        sheet.table(
+        answer.table(
             undone,
             {"transaction_id": "transaction", "changes": "undone changes", "first_position": "from position"}
             | {"last_position": "to position", "tables": "tables"},
             none=none if self.summary["committed_only"] else "No change was undone.",
         )
-        sheet.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone}})
+        answer.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone}})
 
     @panel("Operations")
-    def operations(self, sheet: Sheet) -> None:
+    def operations(self, answer: Answer) -> None:
         """Operations by outcome."""
         done = ask.changes(self.capture)
         headings = {"operation": "operation", "outcome": "outcome", "changes": "changes"}
         if done:
-            sheet.chart(charts.operations(done), show.table_html(done, headings))
+            answer.chart(charts.operations(done), done, headings)
         else:
-            sheet.note("There are no changes.")
-
-    @panel("Problems")
-    def problems(self, sheet: Sheet) -> None:
-        """Problems by code, and their locations."""
-        codes = integrity.by_code(self.capture) if self.summary["problems"] else []
-        sheet.table(
-            codes,
-            {"severity": "severity", "code": "code", "problems": "problems", "transactions": "transactions"}
-            | {"sentence": "for example", "file": "first in", "offset": "at offset"},
-            none="None.",
-            folder=self.asked.shown,
-        )
-        sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
-        if codes:
-            sheet.table(
-                integrity.worst(self.capture, 30),
-                {
-                    "severity": "severity",
-                    "code": "code",
-                    "sentence": "what",
-                    "transaction_id": "transaction",
-                    "table": "table",
-                }
-                | {"file": "file", "offset": "offset", "length": "length", "first_bytes": "first bytes"},
-                total=self.summary["problems"],
-                folder=self.asked.shown,
-            )
+            answer.note("There are no changes.")
 
     @panel("Files")
-    def files(self, sheet: Sheet) -> None:
+    def files(self, answer: Answer) -> None:
         """The files, and whether all their bytes are accounted for."""
-        self.list_files(sheet, self.summary["files"], {"events": "events"})
+        self.list_files(answer, self.summary["files"], {"events": "events"})

@@ -1,4 +1,4 @@
-"""What the local index answers is what a plain count over the changes gives."""
+"""What is asked of a selection is what a plain count over the changes gives."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb.analysis import change_counts, indexed
+from cdcwb.analysis import contents, masks
 from cdcwb.analysis import transactions as ask
+from cdcwb.analysis.change_counts import first_by_table
 from cdcwb.index.columns import NO_TIME
-from cdcwb.index.selected import Selected
+from cdcwb.index.selected import TIME, Selected
+from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
 from cdcwb.time_axis import time_of
@@ -81,10 +83,14 @@ def fits(row: dict[str, Any], selection: Selection) -> bool:
     return all(tests[name](value) for name, value in chosen.items())
 
 
+Case = tuple[Selected, Rows, SelectedCapture]
+
+
 @pytest.fixture(params=range(len(FIELDS)), ids=lambda number: "+".join(FIELDS[number]) or "everything")
-def case(request: pytest.FixtureRequest, source: Source, rows: Rows) -> tuple[Selected, Rows]:
+def case(request: pytest.FixtureRequest, source: Source, rows: Rows) -> Case:
     selection = Selection(**FIELDS[request.param])
-    return Selected(source.changes, selection), [row for row in rows if fits(row, selection)]
+    selected = Selected(source.changes, selection)
+    return selected, [row for row in rows if fits(row, selection)], SelectedCapture(source, selected)
 
 
 def test_the_index_holds_every_change_at_its_record(source: Source, rows: Rows) -> None:
@@ -99,8 +105,8 @@ def test_the_index_holds_every_change_at_its_record(source: Source, rows: Rows) 
         assert changes.bytes[number] == 100
 
 
-def test_the_selected_changes_are_those_that_fit(case: tuple[Selected, Rows]) -> None:
-    selected, rows = case
+def test_the_selected_changes_are_those_that_fit(case: Case) -> None:
+    selected, rows, _ = case
     records, changes = selected.changes.record_index, selected.changes
     offsets = [records.number("offset", int(record)) for record in changes.record[selected.mask()]]
     assert offsets == [row["offset"] for row in rows]
@@ -108,7 +114,7 @@ def test_the_selected_changes_are_those_that_fit(case: tuple[Selected, Rows]) ->
 
 def test_every_value_is_counted_as_if_its_field_were_not_set(source: Source, rows: Rows) -> None:
     selection = Selection(tables=["shop.orders"], operations=["UPDATE"])
-    found = indexed.facets(Selected(source.changes, selection))
+    found = Selected(source.changes, selection).facets()
     of_updates = Counter(row["table"] for row in rows if row["operation"] == "UPDATE")
     assert {name: number for name, number in found["tables"] if number} == of_updates
     of_orders = Counter(row["operation"] for row in rows if row["table"] == "shop.orders")
@@ -117,9 +123,9 @@ def test_every_value_is_counted_as_if_its_field_were_not_set(source: Source, row
     assert dict(found["columns"]) == Counter(name for row in both for name in row["changed_columns"] or ())
 
 
-def test_changes_over_time_are_all_there(case: tuple[Selected, Rows], rows: Rows) -> None:
-    selected, _ = case
-    found = indexed.over_time(selected)
+def test_changes_over_time_are_all_there(case: Case, rows: Rows, source: Source) -> None:
+    selected, *_ = case
+    found = contents.done(SelectedCapture(source, selected, TIME))
     others = Selection(**{name: value for name, value in selected.selection.values().items() if "time" not in name})
     wanted = [row for row in rows if fits(row, others)]
     assert found.without_time == Counter(row["operation"] for row in wanted if row["at"] is None)
@@ -134,9 +140,9 @@ def test_changes_over_time_are_all_there(case: tuple[Selected, Rows], rows: Rows
 
 
 def test_transactions_are_open_at_a_selected_time_and_have_a_change_that_fits_the_rest(
-    case: tuple[Selected, Rows], rows: Rows, folder: Path
+    case: Case, rows: Rows, folder: Path
 ) -> None:
-    selected, _ = case
+    selected, _, capture = case
     chosen = selected.selection.chosen()
     others = Selection(**{name: value for name, value in chosen.items() if "time" not in name})
     ids = {row["transaction_id"] for row in rows if fits(row, others)}
@@ -144,13 +150,12 @@ def test_transactions_are_open_at_a_selected_time_and_have_a_change_that_fits_th
     wanted = known if not others.chosen() else [one for one in known if one["transaction_id"] in ids]
     if "time_from" in chosen:
         wanted = [one for one in wanted if one["ended_at"] is None or one["ended_at"] >= chosen["time_from"]]
-    transactions, numbers = selected.changes.transactions, selected.transactions()
-    facts = ask.overview_of(transactions, numbers)
+    facts = ask.overview(capture)
     assert facts["transactions"] == len(wanted)
     assert facts["transactions_committed"] == sum(one["outcome"] == "committed" for one in wanted)
     end = max(time for one in known for time in (one["began_at"], one["ended_at"]) if time is not None)
     lasted = {one["transaction_id"]: (one["ended_at"] or end) - one["began_at"] for one in wanted}
-    top = transactions.records(ask.longest(transactions, 5, numbers))
+    top = ask.ranked(capture, 5, until=end)
     assert [row["lasted_us"] for row in top] == [
         one // timedelta(microseconds=1) for one in sorted(lasted.values(), reverse=True)[:5]
     ]
@@ -170,12 +175,11 @@ def test_the_transactions_of_a_window_reach_into_it(source: Source) -> None:
     assert {row["transaction_id"] for row in found} == expected
 
 
-def test_columns_are_counted_by_table(case: tuple[Selected, Rows]) -> None:
-    selected, rows = case
-    mask = selected.mask()
+def test_columns_are_counted_by_table(case: Case) -> None:
+    _, rows, capture = case
     updates = [row for row in rows if row["operation"] == "UPDATE" and row["changed_columns"] is not None]
     expected = Counter((row["table"], name) for row in updates for name in row["changed_columns"])
-    changed = change_counts.changed(selected.changes, mask, paired=True)
+    changed = masks.changed(capture)
     found = changed.changed_columns()
     assert {(row["table"], row["column"]): row["changed"] for row in found} == expected
     by_table = Counter(row["table"] for row in updates)
@@ -186,29 +190,43 @@ def test_columns_are_counted_by_table(case: tuple[Selected, Rows]) -> None:
     told = changed.together(limit=10_000)
     assert {(row["table"], row["column"], row["other"]): row["together"] for row in told} == pairs
     timed = Counter((row["table"], name) for row in updates if row["at"] for name in row["changed_columns"])
-    cells, _width, _axis = indexed.changed_over_time(selected.changes, mask)
     summed: Counter[tuple[str, str]] = Counter()
-    for cell in cells:
-        summed[cell["table"], cell["column"]] += cell["changed"]
+    if (axis := masks.axis(capture)) is not None:
+        for cell in masks.over_time(capture, axis)[0]:
+            summed[cell["table"], cell["column"]] += cell["changed"]
     assert summed == timed
 
 
-def test_tables_are_told_with_their_first_change(case: tuple[Selected, Rows]) -> None:
-    selected, rows = case
-    found = indexed.tables(selected.changes, selected.mask())
+def test_images_of_selected_changes_are_read(case: Case) -> None:
+    """Columns that the index lacks are those of the capture, limited to the same changes."""
+    _, rows, capture = case
+    found = capture.rows("changes", ("offset", "after")).table().to_pylist()
+    assert sorted(row["offset"] for row in found) == [row["offset"] for row in rows]
+    images = {row["offset"]: row["after"] for row in rows}
+    assert {row["offset"]: row["after"] for row in found} == images
+
+
+def test_tables_are_told_with_their_first_change(case: Case) -> None:
+    selected, rows, capture = case
+    found = contents.done(capture).tables
+    first = first_by_table(capture.headers)
     assert {row["table"]: row["changes"] for row in found} == Counter(row["table"] for row in rows)
     for row in found:
         mine = [one for one in rows if one["table"] == row["table"]]
-        assert selected.changes.record_index.number("offset", row["record"]) == mine[0]["offset"]
+        assert (
+            selected.changes.record_index.number("offset", int(capture.headers.record[first[row["table"]]]))
+            == mine[0]["offset"]
+        )
         assert dict(row["operations"]) == Counter(one["operation"] for one in mine)
+        assert (row["first_position"], row["last_position"]) == (mine[0]["position"], mine[-1]["position"])
         assert row["first_time"] == min((one["at"] for one in mine if one["at"]), default=None)
 
 
 def test_an_index_of_nothing_answers(tmp_path: Path) -> None:
     source = open_source(write_saved(tmp_path / "capture", changes=0, transactions=1))
     selected = Selected(source.changes, Selection(text="x"))
-    assert indexed.over_time(selected).over_time == []
-    assert indexed.changed_over_time(source.changes, selected.mask()) == ([], 1, None)
-    assert indexed.tables(source.changes, selected.mask()) == []
+    capture = SelectedCapture(source, selected)
+    assert contents.done(capture) == contents.Done([], {}, 1, None, [])
+    assert masks.axis(capture) is None
     assert selected.transactions().tolist() == []
     assert selected.problems() == []

@@ -1,0 +1,325 @@
+"""The answer to a question, described once: figures, tables and sentences in order, and facts for scripts.
+
+A live view and a report draw the same answer (:mod:`cdcwb.report.show`): wording, headings, columns and order are the
+answer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from cdcwb.errors import OptionError
+from cdcwb.words import page_display, plural, shown_as, tally
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from cdcwb.analysis.summary_text import Health
+
+__all__ = [
+    "FIRST_ROWS",
+    "Answer",
+    "Block",
+    "Cards",
+    "Document",
+    "Figure",
+    "Headline",
+    "Links",
+    "Note",
+    "State",
+    "Table",
+    "Verdict",
+    "Widget",
+    "records",
+]
+
+FIRST_ROWS: Final = 12
+"""Number of rows of a live table that are shown first."""
+
+_INSTEAD: Final = 60
+
+Record: TypeAlias = dict[str, Any]
+Rows: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The two sentences about the health of a capture."""
+
+    health: Health
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The answer of a page in a sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Key figures: title, value and a note each."""
+
+    cards: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Escaped HTML, and the text for a page without HTML."""
+
+    html: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Widget:
+    """An ipywidget."""
+
+    shown: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The records to which rows lead on a live page: of the ``capture`` of that name on the page, ``find`` gives the
+    number of the record of each row, None without one."""
+
+    capture: str
+    find: Callable[[Sequence[Mapping[str, Any]]], list[int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings: ``columns`` has the heading of each key.
+
+    ``total``: the number of all rows, if there are more. ``none``: the sentence without rows. ``folder``: of the
+    capture, left out of file names. ``by_heading``: the columns are captured ones, named by their headings in
+    :attr:`Answer.frame`. ``cells``: columns whose cells lead to records of a capture, with the rows that name these.
+    ``ranked``: for a live page, the first rows in another order, from the number of rows, the column and whether it
+    descends; ``sorts``: the columns that it can order (default: all, if all rows are there).
+    """
+
+    rows: list[Record]
+    columns: Mapping[str, str]
+    total: int | None = None
+    none: str = "None."
+    folder: str = ""
+    by_heading: bool = False
+    cells: Mapping[str, tuple[Links, Sequence[Mapping[str, Any]]]] = field(default_factory=dict)
+    ranked: Callable[[int, str, bool], list[Record]] | None = None
+    sorts: Sequence[str] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of all rows."""
+        return len(self.rows) if self.total is None else self.total
+
+    def sortable(self) -> set[str]:
+        """The columns that can order the rows of a live page."""
+        return {*self.sorts} if self.ranked else {*self.columns} if len(self.rows) == self.count else set()
+
+    def first(self, limit: int, order: tuple[str, bool] | None) -> list[Record]:
+        """The first rows in an order (a column, and whether it descends); those without a value are last."""
+        if self.ranked is not None and (order is not None or limit > len(self.rows)):
+            return self.ranked(limit, *(order or ("", False)))
+        if order is None:
+            return self.rows[:limit]
+        name, descending = order
+        known = [row for row in self.rows if row[name] is not None]
+        known.sort(key=lambda row: _sort_key(row[name]), reverse=descending)
+        return (known + [row for row in self.rows if row[name] is None])[:limit]
+
+
+def _sort_key(value: Any) -> Any:
+    return tally(value) if isinstance(value, list | tuple | dict) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure, and the numbers that are shown without scripts. ``record``: on a live page, the record to which a point
+    leads: ``id``, ``x`` (text) and ``custom`` as in the figure."""
+
+    figure: go.Figure
+    numbers: Table
+    record: Callable[[Mapping[str, Any]], int | None] | None = None
+
+
+Block: TypeAlias = Verdict | Headline | Note | Cards | Document | Widget | Table | Figure
+
+
+# --- answer -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class State:
+    """The state of a panel of a live page besides the selection.
+
+    ``brushed``: times were selected in its own figure, which still shows all times. ``window``: the times that its
+    figure is zoomed to. ``orders``: by number of a table, the column that orders its rows and whether it descends;
+    ``rows``: by number of a table, how many rows it shows.
+    """
+
+    brushed: bool = False
+    window: tuple[datetime, datetime] | None = None
+    orders: dict[int, tuple[str, bool]] = field(default_factory=dict)
+    rows: dict[int, int] = field(default_factory=dict)
+
+
+class Answer:
+    """Figures, tables and sentences of one panel, in order.
+
+    ``headline``: the answer in a sentence, if the panel has one of its own. ``figure`` (plotly) and ``frame`` (pandas,
+    Arrow types) are its first figure and its first table, ``figures`` and ``frames`` all of them; ``facts`` are for
+    scripts. On a live page rows and points lead to their records by ``links``, and ``state`` is that of the panel.
+    """
+
+    def __init__(self, title: str = "", links: Links | None = None, state: State | None = None) -> None:
+        self.title = title
+        self.links = links
+        self.state = state or State()
+        self._display = page_display()
+        self.headline = ""
+        self.facts: dict[str, Any] = {}
+        self.blocks: list[Block] = []
+
+    # --- content ------------------------------------------------------------------------------------------------------
+
+    def verdict(self, health: Health) -> None:
+        """The health of the capture."""
+        self.blocks.append(Verdict(health))
+
+    def page_headline(self, text: str) -> None:
+        """The answer of the page."""
+        self.blocks.append(Headline(text))
+
+    def note(self, text: str) -> None:
+        """A sentence."""
+        self.blocks.append(Note(text))
+
+    def cards(self, values: Iterable[tuple[str, str, str] | None]) -> None:
+        """A few key figures: title, value and a note each; None is left out."""
+        self.blocks.append(Cards([value for value in values if value is not None]))
+
+    def table(self, rows: Rows, columns: Mapping[str, str], **about: Any) -> None:
+        """Rows under headings (:class:`Table`)."""
+        self.blocks.append(Table(records(rows), dict(columns), **about))
+
+    def chart(
+        self,
+        figure: go.Figure,
+        rows: Sequence[Mapping[str, Any]] = (),
+        columns: Mapping[str, str] | None = None,
+        record: Callable[[Mapping[str, Any]], int | None] | None = None,
+    ) -> None:
+        """A figure, and rows and headings with the same numbers (:class:`Figure`)."""
+        self.blocks.append(Figure(figure, Table(records(rows[:_INSTEAD]), columns or {}), record))
+
+    def document(self, html: str, text: str) -> None:
+        """Escaped HTML, with the text for a page without HTML."""
+        self.blocks.append(Document(html, text))
+
+    def widget(self, shown: Any) -> None:
+        """An ipywidget."""
+        self.blocks.append(Widget(shown))
+
+    def record(self, facts: Mapping[str, Any]) -> None:
+        """Facts for scripts and tests."""
+        self.facts |= facts
+
+    def linked(self, rows: Rows) -> list[Record]:
+        """The rows, on a live page with the number of their ``record``."""
+        plain = records(rows)
+        if self.links is None or not plain or "record" in plain[0]:
+            return plain
+        return [{**row, "record": record} for row, record in zip(plain, self.links.find(plain), strict=True)]
+
+    # --- for scripts --------------------------------------------------------------------------------------------------
+
+    @property
+    def figures(self) -> list[go.Figure]:
+        """The figures."""
+        return [block.figure for block in self.blocks if isinstance(block, Figure)]
+
+    @property
+    def figure(self) -> go.Figure:
+        """The first figure. Raises OptionError without one."""
+        for figure in self.figures:
+            return figure
+        raise OptionError("this panel has no figure")
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables."""
+        return [block for block in self.blocks if isinstance(block, Table)]
+
+    @property
+    def frames(self) -> list[pd.DataFrame]:
+        """The tables, with Arrow types: the rows that are shown."""
+        return [_frame(table) for table in self.tables]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The first table. Raises OptionError without one."""
+        for table in self.tables:
+            return _frame(table)
+        raise OptionError("this panel has no table")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show; there may be facts."""
+        return not self.blocks
+
+    def put(self) -> None:
+        """Shows the answer, and writes the facts to the output of the cell."""
+        from cdcwb.report import show
+
+        with shown_as(self._display):
+            show.put(self)
+
+    _ipython_display_ = put
+
+    def __repr__(self) -> str:
+        parts = [plural(len(self.figures), "figure"), plural(len(self.tables), "table")]
+        return f"{self.title or 'a panel'}: {', '.join(parts)}, {plural(len(self.facts), 'fact')}"
+
+
+def records(rows: Rows) -> list[Record]:
+    """Rows as plain Python values; of a frame of Arrow columns null is None, and numbers keep every digit."""
+    if isinstance(rows, list):
+        return rows
+    if not hasattr(rows, "columns"):
+        return [dict(row) for row in rows]
+    plain: list[Record] = pa.Table.from_pandas(rows, preserve_index=False).to_pylist()
+    return plain
+
+
+def _frame(table: Table) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = [{name: _plain(row.get(name)) for name in table.columns} for row in table.rows]
+    frame: pd.DataFrame = pa.Table.from_pylist(rows).to_pandas(types_mapper=pd.ArrowDtype)
+    if not table.by_heading:
+        return frame
+    return frame.set_axis([table.columns[name] for name in frame.columns], axis="columns")
+
+
+def _plain(value: Any) -> Any:
+    """A value for a column of a frame: names with numbers become a list of structs."""
+    if isinstance(value, list | tuple) and any(isinstance(item, tuple) for item in value):
+        return [{"name": str(name), "number": number} for name, number in value]
+    return value
